@@ -1,0 +1,11 @@
+//! Mechanism: units, traffic, statistics, flags, the sampling engine, series, records, and the traits that a backend
+//! implements. No unsafe code, no FFI, no device. What is measured, and what it means, is `plimsoll-suite`'s.
+#![forbid(unsafe_code)]
+
+pub mod fault;
+pub mod stats;
+pub mod traffic;
+pub mod unit;
+
+pub use fault::Fault;
+pub use traffic::Traffic;

@@ -1,0 +1,1 @@
+//! The CPU backend: topology, pinned memory and threads, kernels and probes.

@@ -1,0 +1,1 @@
+//! Reports from records: terminal, CSV, Markdown, SVG and HTML.

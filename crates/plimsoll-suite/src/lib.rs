@@ -1,0 +1,1 @@
+//! Content: what each probe is, what its series show, known machines, profiles and verdicts.
