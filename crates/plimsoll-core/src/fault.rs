@@ -53,6 +53,21 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The word that records use for this kind of fault.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "unavailable",
+            Self::OutOfMemory { .. } => "out_of_memory",
+            Self::DeviceLost { .. } => "device_lost",
+            Self::Hung { .. } => "hung",
+            Self::Stopped => "stopped",
+            Self::Invalid(_) => "invalid",
+            Self::Panicked(_) => "panicked",
+            Self::Sink(_) => "sink",
+        }
+    }
+
     /// True where nothing more can be measured on this device.
     #[must_use]
     pub fn ends_the_device(&self) -> bool {

@@ -2,10 +2,19 @@
 //! implements. No unsafe code, no FFI, no device. What is measured, and what it means, is `plimsoll-suite`'s.
 #![forbid(unsafe_code)]
 
+pub mod device;
 pub mod fault;
+pub mod flag;
+mod instrument;
+pub mod probe;
+pub mod record;
+pub mod sample;
+pub mod series;
+mod session;
 pub mod stats;
 pub mod traffic;
 pub mod unit;
 
 pub use fault::Fault;
+pub use flag::{Flag, Flags};
 pub use traffic::Traffic;

@@ -1,1 +1,3 @@
 //! Content: what each probe is, what its series show, known machines, profiles and verdicts.
+
+pub mod probes;

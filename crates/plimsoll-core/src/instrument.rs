@@ -1,0 +1,163 @@
+//! Instruments: a device with its probes behind an object-safe face, so that a command can drive any backend.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+
+use crate::Fault;
+use crate::device::DeviceInfo;
+use crate::probe::{Backend, Case, Depth, Parts, Probe, ProbeSpec, Request, Session};
+use crate::record::{FaultRecord, Record, Sink};
+use crate::sample::{Clock, Policy, Sampler};
+
+/// A probe as this device offers it.
+#[derive(Debug)]
+pub struct Listing {
+    /// What it is.
+    pub spec: &'static ProbeSpec,
+    /// Whether this device can run it.
+    pub supported: Result<(), Fault>,
+    /// About how many points.
+    pub points: usize,
+}
+
+/// What the probes of one run share.
+pub struct Run<'r> {
+    /// What the user asked.
+    pub request: &'r Request,
+    /// Where records go.
+    pub sink: &'r mut dyn Sink,
+    /// Set when the user asks to stop.
+    pub stop: &'r AtomicBool,
+    /// Place of the device in the run's header.
+    pub device: u32,
+    /// Number of the next series.
+    pub next_series: u32,
+}
+
+/// How a probe ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// All of it was measured.
+    Complete,
+    /// It ended early; the fault is recorded and the points before it are kept.
+    Faulted(Fault),
+}
+
+/// A device that can be measured.
+pub trait Instrument: Send {
+    /// What the device says of itself.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Its probes in the order they are shown.
+    fn probes(&self, request: &Request) -> Vec<Listing>;
+
+    /// Runs one probe and writes its series, points, findings and faults.
+    ///
+    /// # Errors
+    /// [`Fault::Sink`] where the record can't be written, and [`Fault::Invalid`] where there is no such probe; all other
+    /// faults are recorded and returned in [`Outcome`].
+    fn measure(&mut self, probe: &str, run: &mut Run<'_>) -> Result<Outcome, Fault>;
+
+    /// Checks every kernel of a probe against its oracle.
+    ///
+    /// # Errors
+    /// The device's; wrong results are reported as cases.
+    fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault>;
+}
+
+/// A device of one backend with its clock and registry.
+pub struct Bench<B: Backend> {
+    device: B::Device,
+    info: DeviceInfo,
+    sampler: Sampler<B::Clock>,
+    probes: &'static [&'static dyn Probe<B>],
+}
+
+impl<B: Backend> Bench<B> {
+    /// Joins an opened device with its clock and the backend's registry.
+    #[must_use]
+    pub fn new(device: B::Device, info: DeviceInfo, clock: B::Clock, probes: &'static [&'static dyn Probe<B>]) -> Self {
+        let policy: Policy = Request::default().effort.policy();
+        Self { device, info, sampler: Sampler::new(clock, policy), probes }
+    }
+
+    fn find(&self, probe: &str) -> Result<&'static dyn Probe<B>, Fault> {
+        let found = self.probes.iter().copied().find(|candidate| candidate.spec().name == probe);
+        found.ok_or_else(|| Fault::Invalid(format!("{} has no probe '{probe}'", self.info.selector)))
+    }
+}
+
+impl<B: Backend> Instrument for Bench<B> {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn probes(&self, request: &Request) -> Vec<Listing> {
+        let list = |probe: &&'static dyn Probe<B>| Listing {
+            spec: probe.spec(),
+            supported: probe.supports(&self.device),
+            points: probe.points(&self.device, request),
+        };
+        self.probes.iter().map(list).collect()
+    }
+
+    fn measure(&mut self, probe: &str, run: &mut Run<'_>) -> Result<Outcome, Fault> {
+        let probe = self.find(probe)?;
+        let spec = probe.spec();
+        let mut policy = run.request.effort.policy();
+        policy.trace = run.request.trace;
+        self.sampler.set_policy(policy);
+        let (mut series, mut ended) =
+            (Vec::new(), probe.supports(&self.device).and_then(|()| self.sampler.clock().settle()));
+        if ended.is_ok() {
+            let parts = Parts {
+                sampler: &mut self.sampler,
+                sink: &mut *run.sink,
+                stop: run.stop,
+                next_series: &mut run.next_series,
+            };
+            let mut session = Session::new(&mut self.device, run.request, &self.info, run.device, spec, parts);
+            ended = caught(|| probe.run(&mut session));
+            series = session.into_series();
+        }
+        // Findings of what there is, even where the probe ended early.
+        let found = caught(|| Ok((spec.findings)(&self.info, &series)));
+        for mut finding in found.unwrap_or_default() {
+            if !(finding.value.is_finite() && finding.interval.lo.is_finite() && finding.interval.hi.is_finite()) {
+                continue;
+            }
+            finding.device = run.device;
+            finding.probe = spec.name.to_owned();
+            run.sink.write(&Record::Finding(finding))?;
+        }
+        match ended {
+            Ok(()) => Ok(Outcome::Complete),
+            Err(Fault::Sink(error)) => Err(Fault::Sink(error)),
+            Err(fault) => {
+                run.sink.write(&Record::Fault(FaultRecord {
+                    device: run.device,
+                    probe: spec.name.to_owned(),
+                    at: vec![],
+                    class: fault.class().to_owned(),
+                    what: fault.to_string(),
+                }))?;
+                Ok(Outcome::Faulted(fault))
+            }
+        }
+    }
+
+    fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let probe = self.find(probe)?;
+        probe.supports(&self.device)?;
+        caught(|| probe.verify(&mut self.device, depth, report))
+    }
+}
+
+/// Turns a panic into a fault, so that one probe's error leaves the others standing.
+fn caught<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Fault::Panicked(text.unwrap_or_else(|| "a panic without words".into())))
+    })
+}

@@ -1,0 +1,122 @@
+//! Probes: what a backend can measure, and the session that measures it.
+//!
+//! A [`ProbeSpec`] says what a probe is on every backend; a [`Probe`] is one backend's way to run it. Points leave
+//! through [`Session::sweep`], which alone owns rounds, order, the stop signal and the budget. A probe knows nothing of
+//! files, tables or pictures.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::Fault;
+use crate::device::DeviceInfo;
+use crate::record::Finding;
+use crate::sample::{Clock, Effort, Sampler};
+use crate::series::Series;
+
+pub use crate::instrument::{Bench, Instrument, Listing, Outcome, Run};
+pub use crate::session::{Session, Sweep};
+
+/// What a probe is, whatever runs it.
+#[derive(Debug)]
+pub struct ProbeSpec {
+    /// Its name on the command line and in records.
+    pub name: &'static str,
+    /// The group it is listed in.
+    pub group: &'static str,
+    /// One sentence: what a person learns from it.
+    pub sentence: &'static str,
+    /// Its page in `docs/method/`.
+    pub page: &'static str,
+    /// Time budgets in seconds for quick, standard and thorough.
+    pub seconds: [f64; 3],
+    /// What its series show: a pure function.
+    pub findings: fn(&DeviceInfo, &[Series]) -> Vec<Finding>,
+}
+
+impl ProbeSpec {
+    /// The time budget for an effort, seconds.
+    #[must_use]
+    pub fn budget(&self, effort: Effort) -> f64 {
+        self.seconds[effort as usize]
+    }
+}
+
+/// What the user asked of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// How hard to try.
+    pub effort: Effort,
+    /// Size to use instead of a probe's own (array size of `stream`, largest footprint of sweeps), bytes.
+    pub bytes: Option<u64>,
+    /// Seed of all random data and orders.
+    pub seed: u64,
+    /// Record from call 0, one launch per sample.
+    pub trace: bool,
+}
+
+/// A family of devices: what a probe is written against.
+pub trait Backend: 'static {
+    /// An opened device.
+    type Device: Send;
+    /// Its clock.
+    type Clock: Clock;
+    /// How records name the backend.
+    const NAME: &'static str;
+}
+
+/// One backend's way to run a probe.
+pub trait Probe<B: Backend>: Sync {
+    /// The same static for every backend, so that names, axes and units can't drift.
+    fn spec(&self) -> &'static ProbeSpec;
+
+    /// Whether this device can run it.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with the reason and the way out.
+    fn supports(&self, device: &B::Device) -> Result<(), Fault>;
+
+    /// About how many points it measures (adaptive probes can't say exactly).
+    fn points(&self, device: &B::Device, request: &Request) -> usize;
+
+    /// Measures. Points leave through the session as they are known; an error ends the probe and loses none.
+    ///
+    /// # Errors
+    /// What ended it early.
+    fn run(&self, session: &mut Session<'_, B>) -> Result<(), Fault>;
+
+    /// Runs every kernel of the probe once at awkward sizes against a naive oracle.
+    ///
+    /// # Errors
+    /// The device's; wrong results are reported through `report`.
+    fn verify(&self, device: &mut B::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault>;
+}
+
+/// How many sizes `verify` tries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// The awkward small ones.
+    Small,
+    /// And a large one.
+    #[default]
+    Usual,
+    /// And every size up to some thousand.
+    Exhaustive,
+}
+
+/// One kernel at one size, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The kernel and its variant: `triad avx512 non-temporal`.
+    pub kernel: String,
+    /// What it ran on: `n = 1025`.
+    pub on: String,
+    /// Empty where the result was right; else what differed.
+    pub wrong: String,
+}
+
+/// What a session needs beside the device.
+pub(crate) struct Parts<'s, C: Clock> {
+    pub sampler: &'s mut Sampler<C>,
+    pub sink: &'s mut dyn crate::record::Sink,
+    pub stop: &'s AtomicBool,
+    pub next_series: &'s mut u32,
+}

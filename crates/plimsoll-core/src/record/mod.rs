@@ -1,0 +1,165 @@
+//! Records: what a run leaves behind, as JSON lines written the moment each thing is known.
+//!
+//! Reports, comparisons and profiles read records and nothing else. Numbers are JSON numbers in SI base units;
+//! non-finite ones can't be written. A reader skips kinds that it doesn't know, so later versions may add some.
+
+mod read;
+mod write;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Fault;
+use crate::device::DeviceInfo;
+use crate::flag::Flags;
+use crate::sample::Effort;
+use crate::series::{Point, SeriesSpec, Value};
+use crate::stats::Interval;
+use crate::unit::Unit;
+
+pub use read::{Damage, Limits, ReadError, Run, read, read_file};
+pub use write::{RecordFile, Writer};
+
+/// Version of the record's schema. It changes only where an old reader would misread a new record.
+pub const SCHEMA: u32 = 1;
+
+/// One line of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "records are made one at a time and written at once")]
+pub enum Record {
+    /// The first line: who measured what, where, how.
+    Run(RunHeader),
+    /// Before the first point of a series.
+    Series(SeriesSpec),
+    /// One point in one round.
+    Point(Point),
+    /// What a series shows.
+    Finding(Finding),
+    /// Something that could not be measured.
+    Fault(FaultRecord),
+    /// The last line.
+    End {
+        /// True where everything asked for was tried.
+        complete: bool,
+    },
+    /// A kind of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What is needed to trust a run later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunHeader {
+    /// [`SCHEMA`] of the writer.
+    pub schema: u32,
+    /// Version of plimsoll.
+    pub tool: String,
+    /// UTC, RFC 3339.
+    pub started: String,
+    /// The command line, without the program's path.
+    pub argv: Vec<String>,
+    /// How hard it tried.
+    pub effort: Effort,
+    /// Seed of all random data and orders.
+    pub seed: u64,
+    /// Operating system and other facts of the host, by name.
+    #[serde(default)]
+    pub host: BTreeMap<String, String>,
+    /// Devices; series refer to them by place.
+    pub devices: Vec<DeviceInfo>,
+}
+
+/// What a series shows, for the machine's profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Index into the run's devices.
+    #[serde(default)]
+    pub device: u32,
+    /// The probe that found it.
+    #[serde(default)]
+    pub probe: String,
+    /// Its name, unique within the probe: `capacity L1`, `latency L2`.
+    pub name: String,
+    /// In `unit`.
+    pub value: f64,
+    /// 95 % interval, or the range that the method can't resolve further.
+    pub interval: Interval,
+    /// A base unit.
+    pub unit: Unit,
+    /// Flags of the row it was read from.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub flags: Flags,
+    /// The metric it competes in, for peaks and references (`bandwidth`, `latency`); empty where in none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub metric: String,
+    /// One sentence for a person; empty where name and value say it all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub says: String,
+}
+
+fn is_none(flags: &Flags) -> bool {
+    flags.is_empty()
+}
+
+/// Something that could not be measured, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultRecord {
+    /// Index into the run's devices.
+    #[serde(default)]
+    pub device: u32,
+    /// The probe.
+    pub probe: String,
+    /// The point's coordinates; empty where the fault concerns the whole probe.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<Value>,
+    /// `unavailable`, `out_of_memory`, `device_lost`, `hung`, `stopped`, `invalid`, `panicked`, `sink`.
+    pub class: String,
+    /// What happened, for a person.
+    pub what: String,
+}
+
+/// Where records go.
+pub trait Sink {
+    /// Takes one record.
+    ///
+    /// # Errors
+    /// [`Fault::Sink`] where it can't be kept.
+    fn write(&mut self, record: &Record) -> Result<(), Fault>;
+
+    /// How far the probe at work is. Nothing needs to be kept.
+    fn progress(&mut self, _progress: &Progress<'_>) {}
+}
+
+/// How far the probe at work is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Its name.
+    pub probe: &'a str,
+    /// Points measured so far, over all rounds and sweeps.
+    pub points: usize,
+    /// Share of the probe's time budget that is spent, 0…1.
+    pub spent: f64,
+    /// Seconds left to it at the most.
+    pub seconds_left: f64,
+}
+
+impl Sink for Vec<Record> {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        self.push(record.clone());
+        Ok(())
+    }
+}
+
+/// JSON Schema of one line.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Record).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("$id".into(), format!("urn:plimsoll:record:{SCHEMA}").into());
+        object.insert("title".into(), "One line of a plimsoll record".into());
+    }
+    schema
+}

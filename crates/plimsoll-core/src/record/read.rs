@@ -1,0 +1,248 @@
+//! Reading records that may be torn, huge, foreign or hostile.
+//!
+//! A damaged line costs itself only: what could be read is returned with a list of what could not. Nothing a file says
+//! makes the reader allocate more than the file is long, within [`Limits`].
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::{FaultRecord, Finding, Record, RunHeader, SCHEMA};
+use crate::sample::MAX_SAMPLES;
+use crate::series::{Point, Series, SeriesSpec, Value};
+
+/// Sizes beyond which a file is not a record that plimsoll wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one line.
+    pub line: u64,
+    /// Bytes of the file.
+    pub file: u64,
+    /// Lines of the file.
+    pub lines: usize,
+    /// Damaged lines that are listed.
+    pub damage: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { line: 4 << 20, file: 4 << 30, lines: 5_000_000, damage: 20 }
+    }
+}
+
+/// A line that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Why nothing could be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file can't be opened or read.
+    #[error("can't read it: {0}")]
+    Io(#[from] io::Error),
+    /// No line says what run this is.
+    #[error("not a plimsoll record: its first line is no run header{0}")]
+    NotARecord(String),
+    /// Written by a version whose records this one would misread.
+    #[error("its schema is version {found}, this plimsoll reads up to {SCHEMA}: use a newer plimsoll")]
+    Newer {
+        /// The version found.
+        found: u32,
+    },
+    /// Larger than any record.
+    #[error("larger than a record can be ({0})")]
+    TooLarge(String),
+}
+
+/// A run as read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its first line.
+    pub header: RunHeader,
+    /// Its series with all that was derived.
+    pub series: Vec<Series>,
+    /// Its findings.
+    pub findings: Vec<Finding>,
+    /// What could not be measured.
+    pub faults: Vec<FaultRecord>,
+    /// `None` where the run was cut off; else whether everything asked for was tried.
+    pub end: Option<bool>,
+    /// Lines that could not be used, the first few.
+    pub damage: Vec<Damage>,
+    /// How many there were in all.
+    pub damaged_lines: usize,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// Where it holds no run at all; damage beyond that is in [`Run::damage`].
+pub fn read_file(path: &Path) -> Result<Run, ReadError> {
+    let file = File::open(path)?;
+    let limits = Limits::default();
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+    }
+    if metadata.len() > limits.file {
+        return Err(ReadError::TooLarge(format!("{} bytes", metadata.len())));
+    }
+    read(BufReader::new(file), limits)
+}
+
+/// Reads lines from anywhere.
+///
+/// # Errors
+/// Where they hold no run at all; damage beyond that is in [`Run::damage`].
+pub fn read(mut lines: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
+    let mut line = Vec::new();
+    next_line(&mut lines, &mut line, limits)?;
+    let header = header(&line)?;
+    let mut builder = Builder::new(header, limits);
+    for number in 2.. {
+        if number > limits.lines {
+            return Err(ReadError::TooLarge(format!("more than {} lines", limits.lines)));
+        }
+        match next_line(&mut lines, &mut line, limits)? {
+            Line::End => break,
+            Line::TooLong => builder.damage(number, format!("longer than {} bytes", limits.line)),
+            Line::Whole { terminated } if !line.trim_ascii().is_empty() => {
+                match serde_json::from_slice::<Record>(&line) {
+                    Ok(record) => builder.take(number, record),
+                    Err(_) if !terminated => builder.damage(number, "cut off".into()),
+                    Err(error) => builder.damage(number, error.to_string()),
+                }
+            }
+            Line::Whole { .. } => {}
+        }
+    }
+    Ok(builder.finish())
+}
+
+enum Line {
+    End,
+    TooLong,
+    Whole { terminated: bool },
+}
+
+/// Reads one line into `line`, skipping over the rest of one that is too long.
+fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> io::Result<Line> {
+    line.clear();
+    let read = lines.by_ref().take(limits.line).read_until(b'\n', line)?;
+    if read == 0 {
+        return Ok(Line::End);
+    }
+    if line.last() == Some(&b'\n') {
+        return Ok(Line::Whole { terminated: true });
+    }
+    if (read as u64) < limits.line {
+        return Ok(Line::Whole { terminated: false });
+    }
+    line.clear();
+    lines.skip_until(b'\n')?;
+    Ok(Line::TooLong)
+}
+
+fn header(line: &[u8]) -> Result<RunHeader, ReadError> {
+    let none = |why: String| ReadError::NotARecord(why);
+    let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| none(format!(" ({error})")))?;
+    if value.get("kind").and_then(|kind| kind.as_str()) != Some("run") {
+        return Err(none(String::new()));
+    }
+    let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    if schema > u64::from(SCHEMA) {
+        return Err(ReadError::Newer { found: u32::try_from(schema).unwrap_or(u32::MAX) });
+    }
+    match serde_json::from_value(value) {
+        Ok(Record::Run(header)) => Ok(header),
+        Ok(_) => Err(none(String::new())),
+        Err(error) => Err(none(format!(" ({error})"))),
+    }
+}
+
+struct Builder {
+    run: Run,
+    limits: Limits,
+    series: Vec<(SeriesSpec, Vec<Point>)>,
+    places: BTreeMap<u32, usize>,
+}
+
+impl Builder {
+    fn new(header: RunHeader, limits: Limits) -> Self {
+        let run = Run {
+            header,
+            series: vec![],
+            findings: vec![],
+            faults: vec![],
+            end: None,
+            damage: vec![],
+            damaged_lines: 0,
+        };
+        Self { run, limits, series: vec![], places: BTreeMap::new() }
+    }
+
+    fn damage(&mut self, line: usize, what: String) {
+        self.run.damaged_lines += 1;
+        if self.run.damage.len() < self.limits.damage {
+            self.run.damage.push(Damage { line, what });
+        }
+    }
+
+    fn take(&mut self, line: usize, record: Record) {
+        let devices = self.run.header.devices.len();
+        let known = |device: u32| (device as usize) < devices;
+        match record {
+            Record::Series(spec) if !known(spec.device) => self.damage(line, "a series of no device".into()),
+            Record::Series(spec) if self.places.contains_key(&spec.id) => {
+                self.damage(line, format!("series {} begins twice", spec.id));
+            }
+            Record::Series(spec) => {
+                self.places.insert(spec.id, self.series.len());
+                self.series.push((spec, vec![]));
+            }
+            Record::Point(point) => match self.fault_of(&point) {
+                Some(what) => self.damage(line, what),
+                None => {
+                    let place = self.places[&point.series];
+                    self.series[place].1.push(point);
+                }
+            },
+            Record::Finding(finding) if !known(finding.device) => {
+                self.damage(line, "a finding of no device".into());
+            }
+            Record::Finding(finding) => self.run.findings.push(finding),
+            Record::Fault(fault) => self.run.faults.push(fault),
+            Record::End { complete } => self.run.end = Some(complete),
+            Record::Run(_) => self.damage(line, "a second run in one file".into()),
+            Record::Unknown => {}
+        }
+    }
+
+    fn fault_of(&self, point: &Point) -> Option<String> {
+        let Some(&place) = self.places.get(&point.series) else {
+            return Some(format!("a point of series {}, which never began", point.series));
+        };
+        let axes = self.series[place].0.axes.len();
+        let finite = point.at.iter().all(|value| !matches!(value, Value::Number(number) if !number.is_finite()));
+        if point.at.len() != axes {
+            Some(format!("a point with {} coordinates on {axes} axes", point.at.len()))
+        } else if point.samples.is_empty() || point.samples.len() > MAX_SAMPLES {
+            Some(format!("a point with {} samples", point.samples.len()))
+        } else if point.k == 0 || !point.tick.is_finite() || point.tick <= 0.0 || !finite {
+            Some("a point with impossible numbers".into())
+        } else {
+            None
+        }
+    }
+
+    fn finish(mut self) -> Run {
+        self.run.series = self.series.into_iter().map(|(spec, points)| Series::new(spec, points)).collect();
+        self.run
+    }
+}

@@ -1,0 +1,119 @@
+//! Writing records so that whatever ends the run, at most the line at hand is lost.
+//!
+//! Each line is one `write` of one buffer, so a killed process leaves whole lines and at most one torn tail. Where a
+//! write fails half way (a full disk), the torn line is cut off again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::{Record, Sink};
+use crate::Fault;
+
+/// A file that can be cut back to a length. A trait so that full disks can be tested.
+pub trait RecordFile: Write {
+    /// Cuts the file to `length` bytes; later writes continue there.
+    ///
+    /// # Errors
+    /// The file system's.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+}
+
+impl RecordFile for File {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        // Opened for appending, so the next write goes to the new end.
+        self.set_len(length)
+    }
+}
+
+/// Writes records as JSON lines.
+#[derive(Debug)]
+pub struct Writer<F = File> {
+    file: F,
+    length: u64,
+    line: Vec<u8>,
+}
+
+impl Writer<File> {
+    /// A new file; an existing one is never overwritten.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self::new(OpenOptions::new().append(true).create_new(true).open(path)?))
+    }
+}
+
+impl<F: RecordFile> Writer<F> {
+    /// Writes to an empty file.
+    pub fn new(file: F) -> Self {
+        Self { file, length: 0, line: Vec::new() }
+    }
+
+    /// Bytes written in whole lines.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+}
+
+impl<F: RecordFile> Sink for Writer<F> {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, record).map_err(io::Error::from)?;
+        self.line.push(b'\n');
+        if let Err(error) = self.file.write_all(&self.line) {
+            // If even this fails, the reader passes over the torn line.
+            let _ = self.file.cut(self.length);
+            return Err(error.into());
+        }
+        self.length += self.line.len() as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for so many bytes.
+    struct Disk {
+        bytes: Vec<u8>,
+        room: usize,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+            let n = buffer.len().min(self.room - self.bytes.len());
+            if n == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.bytes.extend_from_slice(&buffer[..n]);
+            Ok(n)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl RecordFile for Disk {
+        fn cut(&mut self, length: u64) -> io::Result<()> {
+            self.bytes.truncate(length as usize);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_whole_lines_and_takes_more_when_there_is_room_again() {
+        let end = Record::End { complete: true };
+        let line = serde_json::to_string(&end).unwrap().len() + 1;
+        let mut writer = Writer::new(Disk { bytes: vec![], room: 2 * line + 5 });
+        writer.write(&end).unwrap();
+        writer.write(&end).unwrap();
+        assert!(matches!(writer.write(&end), Err(Fault::Sink(_))));
+        assert_eq!(writer.file.bytes.len(), 2 * line);
+        writer.file.room = 3 * line;
+        writer.write(&end).unwrap();
+        assert_eq!(writer.file.bytes.iter().filter(|&&b| b == b'\n').count(), 3);
+    }
+}

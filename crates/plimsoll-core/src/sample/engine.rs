@@ -1,0 +1,209 @@
+//! The loop: batch, warm up, sample until the interval is narrow enough or time is up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Check, Clock, Evidence, Figure, Policy, Workload};
+use crate::Fault;
+use crate::stats::{Scratch, StopRule, summarize};
+
+/// Most samples of one point in one round; a point that needs more is flagged `BUDGET`.
+pub const MAX_SAMPLES: usize = 4096;
+/// Fewest samples that a point keeps when its time is up.
+const FEWEST: usize = 3;
+/// Longest time between two looks at the stop signal, the budget and the evidence, where one sample allows it.
+const SLICE_SECONDS: f64 = 0.05;
+/// A sample is at least this many timer resolutions long.
+const RESOLUTIONS: f64 = 200.0;
+
+/// Why sampling ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The interval is as narrow as the policy asks.
+    Converged,
+    /// The time or the number of samples ran out first.
+    Budget,
+    /// The user stopped it; what was sampled counts.
+    Stopped,
+    /// The device failed; what was sampled before counts.
+    Fault(Fault),
+}
+
+/// One point as sampled, borrowed from the sampler's buffers.
+#[derive(Debug)]
+pub struct Measured<'s> {
+    /// Launches per sample.
+    pub k: u32,
+    /// Ticks of each sample (all k launches together), in the order taken.
+    pub ticks: &'s [u64],
+    /// The same as seconds per launch.
+    pub seconds: &'s [f64],
+    /// Seconds per tick.
+    pub tick: f64,
+    /// What happened meanwhile.
+    pub evidence: Evidence,
+    /// Why sampling ended.
+    pub ended: Ended,
+    /// The oracle's verdict; `None` where the device failed before it could be asked.
+    pub check: Option<Check>,
+}
+
+/// Times workloads against one clock.
+#[derive(Debug)]
+pub struct Sampler<C> {
+    clock: C,
+    policy: Policy,
+    ticks: Vec<u64>,
+    seconds: Vec<f64>,
+    scratch: Scratch,
+}
+
+impl<C: Clock> Sampler<C> {
+    /// Allocates all that measuring needs.
+    #[must_use]
+    pub fn new(clock: C, policy: Policy) -> Self {
+        Self {
+            clock,
+            policy,
+            ticks: Vec::with_capacity(MAX_SAMPLES),
+            seconds: Vec::with_capacity(MAX_SAMPLES),
+            scratch: Scratch::with_capacity(MAX_SAMPLES),
+        }
+    }
+
+    /// The clock, for budgets and settling.
+    pub fn clock(&mut self) -> &mut C {
+        &mut self.clock
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Changes the policy for what is measured next.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// Samples one workload for at most about `budget` seconds. Allocates nothing.
+    ///
+    /// # Errors
+    /// The workload's, where not even one sample was taken; later faults end up in [`Measured::ended`].
+    pub fn measure(
+        &mut self,
+        workload: &mut dyn Workload,
+        figure: Figure,
+        budget: f64,
+        stop: &AtomicBool,
+    ) -> Result<Measured<'_>, Fault> {
+        self.ticks.clear();
+        self.seconds.clear();
+        let deadline = self.clock.now() + budget;
+        let k = self.choose_batch(workload, figure, stop)?;
+        self.clock.observe();
+        let mut evidence = Evidence::default();
+        let mut ended = self.fill(workload, k, deadline, stop, &mut evidence);
+        if self.ticks.is_empty() {
+            return Err(match ended {
+                Ended::Fault(fault) => fault,
+                _ => Fault::Stopped,
+            });
+        }
+        let mut check = None;
+        if !matches!(ended, Ended::Fault(_)) {
+            match workload.check() {
+                Ok(verdict) => check = Some(verdict),
+                Err(fault) => ended = Ended::Fault(fault),
+            }
+        }
+        let tick = self.clock.tick();
+        Ok(Measured { k, ticks: &self.ticks, seconds: &self.seconds, tick, evidence, ended, check })
+    }
+
+    /// Warms up with two untimed launches and finds how many launches make a sample long enough.
+    fn choose_batch(&mut self, workload: &mut dyn Workload, figure: Figure, stop: &AtomicBool) -> Result<u32, Fault> {
+        let batch = workload.batch();
+        let cycle = batch.cycle.max(1);
+        let most = (batch.max / cycle).max(1) * cycle;
+        if self.policy.trace {
+            return Ok(cycle);
+        }
+        let mut length = [0_u64];
+        for _ in 0..2 {
+            workload.prepare(cycle)?;
+            workload.sample(cycle, &mut length)?;
+        }
+        if figure == Figure::Latency {
+            return Ok(1);
+        }
+        let need = self.policy.sample_seconds.max(RESOLUTIONS * self.clock.resolution());
+        let mut k = cycle;
+        while k < most && !stop.load(Ordering::Relaxed) {
+            // A sample below some resolutions says only that k must grow.
+            let seconds = (length[0] as f64 * self.clock.tick()).max(self.clock.resolution());
+            let wanted = (f64::from(k) * need / seconds).min(f64::from(most)).ceil() as u32;
+            let next = wanted.div_ceil(cycle).saturating_mul(cycle).clamp(cycle, most);
+            if next <= k {
+                break;
+            }
+            let growth = next / k;
+            k = next;
+            if growth <= 4 {
+                break;
+            }
+            workload.prepare(k)?;
+            workload.sample(k, &mut length)?;
+        }
+        Ok(k)
+    }
+
+    /// Fills the buffers slice by slice.
+    fn fill(
+        &mut self,
+        workload: &mut dyn Workload,
+        k: u32,
+        deadline: f64,
+        stop: &AtomicBool,
+        evidence: &mut Evidence,
+    ) -> Ended {
+        let mut rule = StopRule::new(self.policy.min_samples, self.policy.half_width);
+        let to_launch = self.clock.tick() / f64::from(k);
+        let mut check_at = self.policy.min_samples.clamp(1, MAX_SAMPLES);
+        let mut sample_seconds = SLICE_SECONDS / 4.0;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Ended::Stopped;
+            }
+            let old = self.ticks.len();
+            let affordable = (SLICE_SECONDS / sample_seconds.max(1e-9)).max(1.0) as usize;
+            let slice = affordable.min(check_at - old);
+            self.ticks.resize(old + slice, 0);
+            let before = self.clock.now();
+            let taken = workload.prepare(k).and_then(|()| workload.sample(k, &mut self.ticks[old..]));
+            if let Err(fault) = taken {
+                self.ticks.truncate(old);
+                return Ended::Fault(fault);
+            }
+            let now = self.clock.now();
+            sample_seconds = (now - before) / slice as f64;
+            self.seconds.extend(self.ticks[old..].iter().map(|&ticks| ticks as f64 * to_launch));
+            evidence.merge(&self.clock.observe());
+            let n = self.ticks.len();
+            if n == check_at {
+                let summary = summarize(&self.seconds, &mut self.scratch);
+                let resolution = self.clock.resolution() / f64::from(k);
+                if rule.check(&summary, resolution) && !self.policy.trace {
+                    return Ended::Converged;
+                }
+                if n == MAX_SAMPLES {
+                    return Ended::Budget;
+                }
+                check_at = StopRule::next_check(n).min(MAX_SAMPLES);
+            }
+            if now >= deadline && n >= FEWEST {
+                return Ended::Budget;
+            }
+        }
+    }
+}

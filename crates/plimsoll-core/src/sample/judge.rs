@@ -1,0 +1,66 @@
+//! Which flags a point deserves, from its samples and evidence alone. Pure, so that a reader can judge again.
+
+use super::{CachePolicy, Evidence, Work};
+use crate::device::DeviceInfo;
+use crate::flag::{Flag, Flags};
+use crate::stats::{drift, is_bimodal, lag1_is_significant, outlier_fraction};
+
+/// Share of the wall time beyond which steal, quota or a co-tenant counts.
+const DISTURBED: f64 = 0.005;
+
+/// What a judgement needs to know of the device and the series.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// The device.
+    pub device: &'a DeviceInfo,
+    /// What the series promises about caches.
+    pub cache: CachePolicy,
+    /// Smallest difference that a sample can show, seconds.
+    pub resolution: f64,
+}
+
+/// The flags of one point: `seconds` per launch in the order taken, in samples of `k` launches.
+#[must_use]
+pub fn judge(seconds: &[f64], k: u32, work: &Work, evidence: &Evidence, context: &Context<'_>) -> Flags {
+    let mut flags = of_samples(seconds, k, work, context);
+    of_evidence(&mut flags, seconds.len(), evidence, context);
+    flags
+}
+
+fn of_samples(seconds: &[f64], k: u32, work: &Work, context: &Context<'_>) -> Flags {
+    let mut flags = Flags::NONE;
+    let mut sorted = seconds.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let Some(&median) = sorted.get(sorted.len() / 2) else { return flags };
+    let device = context.device;
+    flags.insert_if(Flag::LaunchBound, !work.in_kernel && median < 3.0 * device.calibration.empty_launch);
+    flags.insert_if(Flag::Drift, drift(seconds).is_some_and(|drift| drift.abs() > 0.005));
+    flags.insert_if(Flag::Bimodal, is_bimodal(&sorted));
+    flags.insert_if(Flag::Outliers, outlier_fraction(&sorted) > 0.01);
+    flags.insert_if(Flag::Correlated, lag1_is_significant(seconds));
+    flags.insert_if(Flag::Quantized, context.resolution > 0.005 * median * f64::from(k));
+    let too_small = work.window < device.cold_window();
+    let rotates = matches!(context.cache, CachePolicy::ColdRotate | CachePolicy::Stream);
+    flags.insert_if(Flag::CacheResident, rotates && too_small);
+    if let (true, Some(peak)) = (context.cache.is_cold() && !too_small, device.peak("bandwidth")) {
+        flags.insert_if(Flag::AbovePeak, work.traffic.bandwidth(median) > 1.005 * peak.value);
+    }
+    flags
+}
+
+fn of_evidence(flags: &mut Flags, samples: usize, evidence: &Evidence, context: &Context<'_>) {
+    let share = |seconds: f64| evidence.wall > 0.0 && seconds > DISTURBED * evidence.wall;
+    flags.insert_if(Flag::ThrottlePower, evidence.throttle.power);
+    flags.insert_if(Flag::ThrottleThermal, evidence.throttle.thermal);
+    flags.insert_if(Flag::ThrottleHw, evidence.throttle.hardware);
+    flags.insert_if(Flag::Steal, share(evidence.steal));
+    flags.insert_if(Flag::CpuQuota, share(evidence.quota));
+    flags.insert_if(Flag::Cotenant, share(evidence.cotenant));
+    flags.insert_if(Flag::Preempted, evidence.preemptions as f64 > 0.1 * samples as f64);
+    flags.insert_if(Flag::SmtShared, evidence.smt_shared);
+    flags.insert_if(Flag::Ecc, evidence.ecc_errors > 0);
+    flags.insert_if(Flag::LinkDegraded, evidence.link_degraded);
+    if let (Some(now), Some(calibrated)) = (evidence.clock_hz, context.device.calibration.clock_hz) {
+        flags.insert_if(Flag::ClockLow, now < 0.97 * calibrated);
+    }
+}

@@ -1,0 +1,212 @@
+//! The session: measures the points of one probe on one device and writes each as it is known.
+
+use std::sync::atomic::Ordering;
+
+use crate::Fault;
+use crate::device::DeviceInfo;
+use crate::flag::{Flag, Flags};
+use crate::probe::{Backend, Parts, ProbeSpec, Request};
+use crate::record::{FaultRecord, Progress, Record};
+use crate::sample::{Check, Clock, Context, Ended, Policy, Workload, judge};
+use crate::series::{Point, Series, SeriesSpec, Value};
+
+/// A sweep to be measured: a series, its points, and how much of the probe's time it may take.
+#[derive(Clone, Debug)]
+pub struct Sweep<'p, P> {
+    /// What the series is; `id`, `device` and `probe` are filled in.
+    pub series: SeriesSpec,
+    /// What is measured, in order.
+    pub points: &'p [P],
+    /// Share of the probe's whole budget, 0…1; what an earlier sweep left over comes on top.
+    pub share: f64,
+    /// Flags that all points carry beside those that are judged (`SHRUNK`).
+    pub flags: Flags,
+}
+
+/// Measures one probe on one device.
+pub struct Session<'s, B: Backend> {
+    /// The device.
+    pub device: &'s mut B::Device,
+    /// What the user asked.
+    pub request: &'s Request,
+    info: &'s DeviceInfo,
+    device_index: u32,
+    spec: &'static ProbeSpec,
+    parts: Parts<'s, B::Clock>,
+    started: f64,
+    budget: f64,
+    promised: f64,
+    measured: usize,
+    series: Vec<Series>,
+}
+
+impl<'s, B: Backend> Session<'s, B> {
+    pub(crate) fn new(
+        device: &'s mut B::Device,
+        request: &'s Request,
+        info: &'s DeviceInfo,
+        device_index: u32,
+        spec: &'static ProbeSpec,
+        parts: Parts<'s, B::Clock>,
+    ) -> Self {
+        let started = parts.sampler.clock().now();
+        let budget = spec.budget(request.effort);
+        let (promised, measured, series) = (0.0, 0, Vec::new());
+        Self { device, request, info, device_index, spec, parts, started, budget, promised, measured, series }
+    }
+
+    /// What the device says of itself.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        self.info
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.parts.sampler.policy()
+    }
+
+    /// The device's clock.
+    pub fn clock(&mut self) -> &mut B::Clock {
+        self.parts.sampler.clock()
+    }
+
+    /// True once the user asked to stop: long set-up work should look.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.parts.stop.load(Ordering::Relaxed)
+    }
+
+    /// The series measured so far.
+    #[must_use]
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    pub(crate) fn into_series(self) -> Vec<Series> {
+        self.series
+    }
+
+    /// Measures every point in every round, interleaved, and returns the series with all that was derived.
+    ///
+    /// `at` gives a point's coordinates, `setup` its workload; `setup` is called once per point and round. A point that
+    /// needs more memory than there is leaves a fault record and the others go on.
+    ///
+    /// # Errors
+    /// What ended the sweep early; its points so far are written and kept in [`Session::series`].
+    pub fn sweep<P, W: Workload>(
+        &mut self,
+        mut sweep: Sweep<'_, P>,
+        at: impl Fn(&P) -> Vec<Value>,
+        mut setup: impl FnMut(&mut B::Device, &P) -> Result<W, Fault>,
+    ) -> Result<&Series, Fault> {
+        sweep.series.id = *self.parts.next_series;
+        *self.parts.next_series += 1;
+        sweep.series.device = self.device_index;
+        sweep.series.probe = self.spec.name.to_owned();
+        self.parts.sink.write(&Record::Series(sweep.series.clone()))?;
+        self.promised += sweep.share * self.budget;
+        let end = self.started + self.promised;
+        let rounds = self.policy().rounds.max(1);
+        let mut left = sweep.points.len() * rounds as usize;
+        let mut points = Vec::with_capacity(left);
+        let mut outcome = Ok(());
+        'rounds: for round in 0..rounds {
+            for point in sweep.points {
+                let now = self.parts.sampler.clock().now();
+                let seconds = ((end - now) / left as f64).max(0.0);
+                left -= 1;
+                match self.visit(&sweep, round, at(point), seconds, |device| setup(device, point), &mut points) {
+                    Ok(()) => {}
+                    Err(fault @ Fault::OutOfMemory { .. }) => self.fault(&fault, at(point))?,
+                    Err(fault) => {
+                        outcome = Err(fault);
+                        break 'rounds;
+                    }
+                }
+            }
+        }
+        self.series.push(Series::new(sweep.series, points));
+        outcome.map(|()| &self.series[self.series.len() - 1])
+    }
+
+    /// Measures one point in one round and writes it, whatever ended it.
+    fn visit<P, W: Workload>(
+        &mut self,
+        sweep: &Sweep<'_, P>,
+        round: u32,
+        at: Vec<Value>,
+        seconds: f64,
+        setup: impl FnOnce(&mut B::Device) -> Result<W, Fault>,
+        points: &mut Vec<Point>,
+    ) -> Result<(), Fault> {
+        if self.stopped() {
+            return Err(Fault::Stopped);
+        }
+        let mut workload = setup(self.device)?;
+        let figure = sweep.series.figure;
+        let measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
+        let work = workload.work();
+        let context =
+            Context { device: self.info, cache: sweep.series.cache, resolution: self.info.calibration.resolution };
+        let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
+        flags.insert_if(Flag::Budget, !matches!(measured.ended, Ended::Converged));
+        let wrong = match measured.check {
+            Some(Check::Failed(what)) => Some(what),
+            _ => None,
+        };
+        flags.insert_if(Flag::VerifyFail, wrong.is_some());
+        let mut point = Point {
+            series: sweep.series.id,
+            round,
+            at,
+            k: measured.k,
+            tick: measured.tick,
+            work,
+            samples: measured.ticks.to_vec(),
+            evidence: measured.evidence,
+            flags,
+            extra: Default::default(),
+        };
+        workload.extra(&mut point.extra);
+        point.extra.retain(|_, value| value.is_finite());
+        let ended = measured.ended;
+        let record = Record::Point(point);
+        let written = self.parts.sink.write(&record);
+        let Record::Point(point) = record else { unreachable!("made a few lines above") };
+        if let Some(what) = wrong {
+            self.parts.sink.write(&self.fault_record("verify", what, point.at.clone()))?;
+        }
+        points.push(point);
+        self.measured += 1;
+        self.report_progress();
+        written?;
+        match ended {
+            Ended::Fault(fault) => Err(fault),
+            Ended::Stopped => Err(Fault::Stopped),
+            Ended::Converged | Ended::Budget => Ok(()),
+        }
+    }
+
+    fn report_progress(&mut self) {
+        let spent = self.parts.sampler.clock().now() - self.started;
+        let progress = Progress {
+            probe: self.spec.name,
+            points: self.measured,
+            spent: (spent / self.budget.max(1e-9)).min(1.0),
+            seconds_left: (self.budget - spent).max(0.0),
+        };
+        self.parts.sink.progress(&progress);
+    }
+
+    fn fault(&mut self, fault: &Fault, at: Vec<Value>) -> Result<(), Fault> {
+        let record = self.fault_record(fault.class(), fault.to_string(), at);
+        self.parts.sink.write(&record)
+    }
+
+    fn fault_record(&self, class: &str, what: String, at: Vec<Value>) -> Record {
+        let (device, probe) = (self.device_index, self.spec.name.to_owned());
+        Record::Fault(FaultRecord { device, probe, at, class: class.to_owned(), what })
+    }
+}

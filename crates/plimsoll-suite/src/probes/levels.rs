@@ -1,0 +1,1 @@
+//! Levels: where a curve over footprint has its plateaus and knees. Shared by `latency` and `footprint`.

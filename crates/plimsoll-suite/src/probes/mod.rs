@@ -1,0 +1,50 @@
+//! One file per probe: its [`ProbeSpec`], its series (names, axes, metrics, picture) and its findings as pure functions
+//! of them. How a probe is run is each backend's business.
+
+pub mod footprint;
+pub mod incore;
+pub mod latency;
+mod levels;
+pub mod loaded_latency;
+pub mod roofline;
+pub mod stream;
+pub mod strides;
+pub mod sync;
+
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::series::{Estimate, Row};
+use plimsoll_core::unit::Unit;
+
+/// Every probe, in the order in which it is listed and run.
+pub static ALL: &[&ProbeSpec] = &[
+    &stream::SPEC,
+    &footprint::SPEC,
+    &latency::SPEC,
+    &loaded_latency::SPEC,
+    &incore::SPEC,
+    &strides::SPEC,
+    &sync::SPEC,
+    &roofline::SPEC,
+];
+
+/// The probe of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static ProbeSpec> {
+    ALL.iter().copied().find(|spec| spec.name == name)
+}
+
+/// A finding read off one row. The session fills in device and probe.
+fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -> Finding {
+    Finding {
+        device: 0,
+        probe: String::new(),
+        name: name.into(),
+        value: estimate.value,
+        interval: estimate.interval,
+        unit,
+        flags: row.flags,
+        metric: String::new(),
+        says: String::new(),
+    }
+}
