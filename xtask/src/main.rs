@@ -1,2 +1,33 @@
-//! Developer commands.
-fn main() {}
+//! Developer commands: `cargo xtask test` is what continuous integration runs.
+
+mod test;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "cargo xtask COMMAND
+
+commands:
+  test [STEP…]   format, lints, documentation, every test; with names, only those steps";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let outcome = match arguments.next().as_deref() {
+        Some("test") => test::run(&arguments.collect::<Vec<_>>()),
+        Some("help" | "--help" | "-h") => {
+            eprintln!("{USAGE}");
+            Ok(())
+        }
+        other => {
+            let what = other.map_or("no command".to_owned(), |name| format!("unknown command '{name}'"));
+            eprintln!("error: {what}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

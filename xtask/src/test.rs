@@ -1,0 +1,92 @@
+//! All tests, in the order in which they fail fastest. A tool that is not installed is named and passed over where
+//! another does its work (nextest, cargo-deny), so that the command runs on a bare machine with Rust alone.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<()>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "fmt", run: || cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "clippy", run: || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]) },
+    Step { name: "unit", run: unit },
+    Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
+    Step { name: "rustdoc", run: rustdoc },
+    Step { name: "deny", run: deny },
+];
+
+/// Runs the steps of these names, or all.
+///
+/// # Errors
+/// The first step that failed, or an unknown name.
+pub fn run(names: &[String]) -> Result<()> {
+    for name in names {
+        if !STEPS.iter().any(|step| step.name == name) {
+            let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+            bail!("unknown step '{name}': there are {}", known.join(", "));
+        }
+    }
+    for step in STEPS.iter().filter(|step| names.is_empty() || names.iter().any(|name| name == step.name)) {
+        eprintln!("== {}", step.name);
+        let started = Instant::now();
+        (step.run)().with_context(|| format!("step '{}' failed", step.name))?;
+        eprintln!("== {} passed in {:.0} s", step.name, started.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+fn finish(mut command: Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("can't start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    finish(command(arguments))
+}
+
+fn installed(subcommand: &str) -> bool {
+    let mut probe = command(&[subcommand, "--version"]);
+    probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// Unit, integration and command-line tests.
+fn unit() -> Result<()> {
+    if installed("nextest") {
+        return cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]);
+    }
+    eprintln!("cargo-nextest is not installed: using cargo test");
+    cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"])
+}
+
+fn rustdoc() -> Result<()> {
+    let mut doc = command(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    finish(doc)
+}
+
+fn deny() -> Result<()> {
+    if installed("deny") {
+        return cargo(&["deny", "check"]);
+    }
+    eprintln!("cargo-deny is not installed: licences and advisories were not checked");
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Holds the crates to the arrows of docs/architecture.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Each crate with the workspace crates that it may use.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("plimsoll-core", &[]),
+    ("plimsoll-suite", &["plimsoll-core"]),
+    ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite"]),
+    ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite"]),
+    ("plimsoll-report", &["plimsoll-core", "plimsoll-suite"]),
+    ("plimsoll", &["plimsoll-core", "plimsoll-suite", "plimsoll-cpu", "plimsoll-sim"]),
+    ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
+    ("xtask", &[]),
+];
+
+/// Crates of the workspace with the workspace crates that they use outside tests.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
+    let members: BTreeSet<String> = metadata.packages.iter().map(|package| package.name.to_string()).collect();
+    let uses = |package: &cargo_metadata::Package| {
+        let normal = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+        normal.map(|dependency| dependency.name.clone()).filter(|name| members.contains(name)).collect()
+    };
+    metadata.packages.iter().map(|package| (package.name.to_string(), uses(package))).collect()
+}
+
+#[test]
+fn crates_use_only_what_the_architecture_allows() {
+    for (name, uses) in arrows() {
+        let allowed = ARROWS.iter().find(|(known, _)| *known == name);
+        let allowed = allowed.unwrap_or_else(|| panic!("{name} has no row here and in docs/architecture.md")).1;
+        for used in uses {
+            assert!(allowed.contains(&used.as_str()), "{name} must not use {used}: see docs/architecture.md");
+        }
+    }
+}
+
+#[test]
+fn the_architecture_page_names_every_crate() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/architecture.md");
+    let page = std::fs::read_to_string(page).expect("docs/architecture.md");
+    for name in arrows().keys() {
+        assert!(page.contains(&format!("`{name}`")), "docs/architecture.md does not name {name}");
+    }
+}
+
+#[test]
+fn core_and_suite_use_no_unsafe_code() {
+    for name in ["plimsoll-core", "plimsoll-suite", "plimsoll-report", "plimsoll-sim", "plimsoll", "plimsoll-cli"] {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/");
+        let lib =
+            ["lib.rs", "main.rs"].iter().find_map(|f| std::fs::read_to_string(format!("{root}{name}/src/{f}")).ok());
+        let lib = lib.unwrap_or_else(|| panic!("{name} has no root module"));
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "{name} must forbid unsafe code");
+    }
+}
