@@ -1,0 +1,86 @@
+//! NEON: 16-byte registers, the base of 64-bit Arm. Its non-temporal store is only a hint, so there is none here.
+
+use core::arch::aarch64::*;
+
+use crate::arch::vector::{Kernel, Simd, Single, Vector};
+
+/// [`Vector`] from the intrinsics of one register type; `vfma` takes the addend first.
+macro_rules! vector {
+    ($name:ident, $register:ty, $element:ty, $lanes:literal,
+     $splat:ident, $load:ident, $store:ident, $add:ident, $mul:ident, $fma:ident, $reduce:ident) => {
+        #[doc = concat!(stringify!($lanes), " lanes of ", stringify!($element), " in one register.")]
+        #[derive(Clone, Copy)]
+        pub(crate) struct $name($register);
+
+        impl Vector for $name {
+            type Element = $element;
+            type Single = Single<$element, true>;
+            const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn splat(value: $element) -> Self {
+                // SAFETY: NEON belongs to every 64-bit Arm machine that std runs on.
+                Self(unsafe { $splat(value) })
+            }
+            #[inline(always)]
+            unsafe fn load(source: *const $element) -> Self {
+                // SAFETY: the caller promises the memory; alignment of the element will do.
+                Self(unsafe { $load(source) })
+            }
+            #[inline(always)]
+            unsafe fn store(self, target: *mut $element) {
+                // SAFETY: the caller promises the memory; alignment of the element will do.
+                unsafe { $store(target, self.0) }
+            }
+            #[inline(always)]
+            unsafe fn store_nontemporal(self, target: *mut $element) {
+                // SAFETY: as for `store`, which the caller promises.
+                unsafe { self.store(target) }
+            }
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                // SAFETY: NEON is there.
+                Self(unsafe { $add(self.0, other.0) })
+            }
+            #[inline(always)]
+            unsafe fn mul(self, other: Self) -> Self {
+                // SAFETY: NEON is there.
+                Self(unsafe { $mul(self.0, other.0) })
+            }
+            #[inline(always)]
+            unsafe fn fma(self, factor: Self, addend: Self) -> Self {
+                // SAFETY: NEON is there.
+                Self(unsafe { $fma(addend.0, self.0, factor.0) })
+            }
+            #[inline(always)]
+            unsafe fn reduce(self) -> $element {
+                // SAFETY: NEON is there.
+                unsafe { $reduce(self.0) }
+            }
+        }
+    };
+}
+
+vector!(F64x2, float64x2_t, f64, 2, vdupq_n_f64, vld1q_f64, vst1q_f64, vaddq_f64, vmulq_f64, vfmaq_f64, vaddvq_f64);
+vector!(F32x4, float32x4_t, f32, 4, vdupq_n_f32, vld1q_f32, vst1q_f32, vaddq_f32, vmulq_f32, vfmaq_f32, vaddvq_f32);
+
+/// The instruction set `neon`.
+pub(crate) struct Neon;
+
+impl Simd for Neon {
+    type F64 = F64x2;
+    type F32 = F32x4;
+
+    #[inline(always)]
+    unsafe fn fence() {}
+}
+
+/// Runs `kernel` compiled for NEON.
+///
+/// # Safety
+/// The pointers held by the kernel are valid as it says.
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn run<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: the caller vouches for the pointers; NEON is enabled here.
+    unsafe { kernel.run::<Neon>() }
+}

@@ -1,0 +1,103 @@
+//! CPU kernels: pure functions over slices, chosen by instruction set at run time.
+//!
+//! Everything here computes or touches memory and returns; nothing here reads a clock, starts a thread or allocates
+//! what it measures. The probes do that. Each kernel is written once over a few vector operations ([`stream`],
+//! [`intensity`]) or is a loop in assembly where the very instruction is what is measured ([`instruction`],
+//! [`stride`]); [`chase`] is one load per hop. Beside them stand the instructions that Rust has no safe name for
+//! ([`cpuid`], [`tsc`], [`cycle`]); which to use is decided by their callers.
+
+pub mod cpuid;
+pub mod cycle;
+pub mod stream;
+pub mod tsc;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod aarch64;
+pub(crate) mod generic;
+pub(crate) mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86_64;
+
+/// An instruction set that the vector kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Isa {
+    /// AVX-512 Foundation: 64-byte vectors.
+    Avx512,
+    /// AVX2 with FMA: 32-byte vectors.
+    Avx2,
+    /// SSE2: 16-byte vectors, on every x86-64 machine.
+    Sse2,
+    /// NEON: 16-byte vectors, on every 64-bit Arm machine.
+    Neon,
+    /// What the compiler makes of arrays of four elements, on any machine.
+    Generic,
+}
+
+impl Isa {
+    /// Every set, the widest first.
+    pub const ALL: [Isa; 5] = [Isa::Avx512, Isa::Avx2, Isa::Sse2, Isa::Neon, Isa::Generic];
+
+    /// Whether this machine, and its operating system, can run the set.
+    pub fn is_available(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => is_x86_feature_detected!("avx512f") && Isa::Avx2.is_available(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Sse2 => true,
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => true,
+            Isa::Generic => true,
+            #[allow(unreachable_patterns, reason = "which sets remain depends on the architecture")]
+            _ => false,
+        }
+    }
+
+    /// Its name, as records and tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Avx512 => "avx512",
+            Isa::Avx2 => "avx2",
+            Isa::Sse2 => "sse2",
+            Isa::Neon => "neon",
+            Isa::Generic => "generic",
+        }
+    }
+
+    /// Bytes in one vector.
+    pub fn vector_bytes(self) -> usize {
+        match self {
+            Isa::Avx512 => 64,
+            Isa::Avx2 | Isa::Generic => 32,
+            Isa::Sse2 | Isa::Neon => 16,
+        }
+    }
+
+    /// Whether it has stores that bypass the caches.
+    pub fn has_nontemporal(self) -> bool {
+        matches!(self, Isa::Avx512 | Isa::Avx2 | Isa::Sse2)
+    }
+}
+
+/// The sets that this machine can run, the widest first; [`Isa::Generic`] is always the last.
+pub fn available() -> Vec<Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect()
+}
+
+/// The widest set that this machine can run.
+pub fn best() -> Isa {
+    Isa::ALL.into_iter().find(|isa| isa.is_available()).unwrap_or(Isa::Generic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_has_a_set_and_the_best_is_the_first() {
+        let sets = available();
+        assert_eq!(sets.last(), Some(&Isa::Generic));
+        assert_eq!(sets.first(), Some(&best()));
+    }
+}

@@ -1,0 +1,40 @@
+//! SSE2: 16-byte registers, the base of x86-64. It has no fused multiply-add: `fma` rounds twice.
+
+use core::arch::x86_64::*;
+
+#[inline(always)]
+unsafe fn fma_pd(a: __m128d, b: __m128d, c: __m128d) -> __m128d {
+    // SAFETY: SSE2 belongs to every x86-64 machine.
+    unsafe { _mm_add_pd(_mm_mul_pd(a, b), c) }
+}
+
+#[inline(always)]
+unsafe fn fma_ps(a: __m128, b: __m128, c: __m128) -> __m128 {
+    // SAFETY: SSE2 belongs to every x86-64 machine.
+    unsafe { _mm_add_ps(_mm_mul_ps(a, b), c) }
+}
+
+#[inline(always)]
+unsafe fn reduce_pd(a: __m128d) -> f64 {
+    // SAFETY: SSE2 belongs to every x86-64 machine.
+    unsafe { _mm_cvtsd_f64(_mm_add_sd(a, _mm_unpackhi_pd(a, a))) }
+}
+
+#[inline(always)]
+unsafe fn reduce_ps(a: __m128) -> f32 {
+    // SAFETY: SSE2 belongs to every x86-64 machine.
+    unsafe {
+        let pairs = _mm_add_ps(a, _mm_movehl_ps(a, a));
+        _mm_cvtss_f32(_mm_add_ss(pairs, _mm_shuffle_ps::<1>(pairs, pairs)))
+    }
+}
+
+super::vector!(
+    F64x2, __m128d, f64, 2, fused: false,
+    _mm_set1_pd, _mm_loadu_pd, _mm_storeu_pd, _mm_stream_pd, _mm_add_pd, _mm_mul_pd, fma_pd, reduce_pd
+);
+super::vector!(
+    F32x4, __m128, f32, 4, fused: false,
+    _mm_set1_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_stream_ps, _mm_add_ps, _mm_mul_ps, fma_ps, reduce_ps
+);
+super::simd!(Sse2, F64x2, F32x4, "sse2");
