@@ -1,0 +1,57 @@
+//! The machine's page sizes, and whether it gives transparent huge pages.
+
+use std::path::Path;
+
+use super::text;
+
+/// When the kernel backs anonymous memory with huge pages
+/// (`Documentation/admin-guide/mm/transhuge.rst` in the Linux sources).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transparent {
+    /// Wherever it can.
+    Always,
+    /// Where a program asks for it.
+    Madvise,
+    /// Never, or the kernel has none.
+    Never,
+}
+
+/// The machine's huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePages {
+    /// When the kernel uses them unasked.
+    pub transparent: Transparent,
+    /// Their size in bytes; `None` where the system doesn't say.
+    pub size: Option<u64>,
+}
+
+impl HugePages {
+    /// Reads the machine's present setting.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::read_under(Path::new("/"))
+    }
+
+    /// Reads from a copy of `/sys` under `root`.
+    #[must_use]
+    pub fn read_under(root: &Path) -> Self {
+        let folder = root.join("sys/kernel/mm/transparent_hugepage");
+        let enabled = text::read(&folder.join("enabled")).unwrap_or_default();
+        // The choice in force stands in brackets: `always [madvise] never`.
+        let transparent = match enabled.split_whitespace().find(|word| word.starts_with('[')) {
+            Some("[always]") => Transparent::Always,
+            Some("[madvise]") => Transparent::Madvise,
+            _ => Transparent::Never,
+        };
+        Self { transparent, size: text::number(&folder.join("hpage_pmd_size")) }
+    }
+}
+
+/// The size of an ordinary page in bytes.
+#[must_use]
+pub fn page_size() -> usize {
+    #[cfg(unix)]
+    return rustix::param::page_size();
+    #[cfg(not(unix))]
+    return 4096;
+}
