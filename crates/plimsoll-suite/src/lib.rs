@@ -1,3 +1,4 @@
 //! Content: what each probe is, what its series show, known machines, profiles and verdicts.
 
+pub mod machines;
 pub mod probes;

@@ -1,0 +1,444 @@
+//! Published instruction figures of CPU cores, found by CPUID or MIDR: what a core measured by `incore` and `roofline` is
+//! held against. Only figures that the named sources agree on; what isn't surely known is left out.
+
+use Operation::{Add, Div, Fma, Mul, Sqrt};
+use Width::{Scalar, V128, V256, V512};
+
+/// What an instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Addition.
+    Add,
+    /// Multiplication (the low half, for integers).
+    Mul,
+    /// Fused multiply-add.
+    Fma,
+    /// Division.
+    Div,
+    /// Square root.
+    Sqrt,
+}
+
+/// What an instruction works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Number {
+    /// 64-bit floating point.
+    F64,
+    /// 32-bit floating point.
+    F32,
+    /// 64-bit integers.
+    I64,
+    /// 32-bit integers.
+    I32,
+}
+
+/// How wide an instruction's registers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Width {
+    /// One number.
+    Scalar,
+    /// 128-bit vectors.
+    V128,
+    /// 256-bit vectors.
+    V256,
+    /// 512-bit vectors.
+    V512,
+}
+
+/// Published latency and throughput, which several numbers and widths may share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// What the instruction does.
+    pub operation: Operation,
+    /// What it works on: any of these.
+    pub numbers: &'static [Number],
+    /// How wide: any of these.
+    pub widths: &'static [Width],
+    /// Least and most published latency in cycles; they differ where the operands, or who reads the result, matter.
+    pub latency: Option<[f64; 2]>,
+    /// Cycles per instruction with all units busy.
+    pub reciprocal_throughput: Option<f64>,
+}
+
+/// A core design.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Microarchitecture {
+    /// The name of the design.
+    pub name: &'static str,
+    /// Vendor as CPUID prints it (`GenuineIntel`, `AuthenticAMD`), or `ARM`.
+    pub vendor: &'static str,
+    /// Display family of x86, implementer code of ARM (0x41).
+    pub family: u32,
+    /// Display models of x86, part numbers of ARM.
+    pub models: &'static [u32],
+    /// Floating-point operations per cycle and core with all FMA units busy, f64; f32 has twice as many.
+    pub f64_flop_per_cycle: u32,
+    /// Instruction figures.
+    pub figures: &'static [Figure],
+    /// Where the figures come from.
+    pub source: &'static str,
+}
+
+impl Microarchitecture {
+    /// The published figure of one instruction.
+    #[must_use]
+    pub fn figure(&self, operation: Operation, number: Number, width: Width) -> Option<&'static Figure> {
+        self.figures.iter().find(|figure| {
+            figure.operation == operation
+                && figure.numbers.contains(&number)
+                && figure.widths.contains(&width)
+        })
+    }
+
+    /// Floating-point operations per cycle and core at most, for numbers of 64 or 32 bits; `None` for integers.
+    #[must_use]
+    pub fn flop_per_cycle(&self, number: Number) -> Option<u32> {
+        match number {
+            Number::F64 => Some(self.f64_flop_per_cycle),
+            Number::F32 => Some(2 * self.f64_flop_per_cycle),
+            Number::I64 | Number::I32 => None,
+        }
+    }
+}
+
+/// The core design with this vendor string, display family and display model (ARM: `ARM`, implementer, part).
+#[must_use]
+pub fn microarchitecture(vendor: &str, family: u32, model: u32) -> Option<&'static Microarchitecture> {
+    MICROARCHITECTURES.iter().find(|core| {
+        core.vendor == vendor && core.family == family && core.models.contains(&model)
+    })
+}
+
+/// The core design with this Main ID Register of ARM: implementer in bits 31–24, part number in bits 15–4.
+#[must_use]
+pub fn from_midr(midr: u32) -> Option<&'static Microarchitecture> {
+    microarchitecture("ARM", midr >> 24, (midr >> 4) & 0xfff)
+}
+
+const FLOATS: &[Number] = &[Number::F64, Number::F32];
+const F64: &[Number] = &[Number::F64];
+const F32: &[Number] = &[Number::F32];
+const I64: &[Number] = &[Number::I64];
+const I32: &[Number] = &[Number::I32];
+const SCALAR: &[Width] = &[Scalar];
+const NARROW: &[Width] = &[Scalar, V128];
+const AVX: &[Width] = &[Scalar, V128, V256];
+const VECTORS: &[Width] = &[V128, V256];
+const YMM: &[Width] = &[V256];
+const ZMM: &[Width] = &[V512];
+
+/// One latency.
+const fn row(
+    operation: Operation,
+    numbers: &'static [Number],
+    widths: &'static [Width],
+    latency: f64,
+    reciprocal_throughput: f64,
+) -> Figure {
+    spread(operation, numbers, widths, [latency, latency], reciprocal_throughput)
+}
+
+/// Latency from least to most.
+const fn spread(
+    operation: Operation,
+    numbers: &'static [Number],
+    widths: &'static [Width],
+    latency: [f64; 2],
+    reciprocal_throughput: f64,
+) -> Figure {
+    Figure {
+        operation,
+        numbers,
+        widths,
+        latency: Some(latency),
+        reciprocal_throughput: Some(reciprocal_throughput),
+    }
+}
+
+/// Throughput alone.
+const fn rate(
+    operation: Operation,
+    numbers: &'static [Number],
+    widths: &'static [Width],
+    reciprocal_throughput: f64,
+) -> Figure {
+    Figure {
+        operation,
+        numbers,
+        widths,
+        latency: None,
+        reciprocal_throughput: Some(reciprocal_throughput),
+    }
+}
+
+/// The divider of Skylake, which later cores kept up to Golden Cove.
+const DIV_F64: [Figure; 2] = [
+    spread(Div, F64, NARROW, [13.0, 14.0], 4.0),
+    spread(Div, F64, YMM, [13.0, 15.0], 8.0),
+];
+const DIV_F32: [Figure; 2] = [row(Div, F32, NARROW, 11.0, 3.0), row(Div, F32, YMM, 11.0, 5.0)];
+const SQRT_F32: [Figure; 2] = [
+    row(Sqrt, F32, NARROW, 12.0, 3.0),
+    row(Sqrt, F32, YMM, 12.0, 6.0),
+];
+const IMUL: Figure = row(Mul, I64, SCALAR, 3.0, 1.0);
+const VECTOR_ADD: Figure = row(Add, I32, VECTORS, 1.0, 1.0 / 3.0);
+const VECTOR_MUL: Figure = row(Mul, I32, VECTORS, 10.0, 1.0);
+
+/// Skylake's figures up to 256 bits.
+const SKYLAKE: &[Figure] = &[
+    row(Add, FLOATS, AVX, 4.0, 0.5),
+    row(Mul, FLOATS, AVX, 4.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    DIV_F64[0],
+    DIV_F64[1],
+    DIV_F32[0],
+    DIV_F32[1],
+    SQRT_F32[0],
+    SQRT_F32[1],
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    VECTOR_ADD,
+    VECTOR_MUL,
+];
+
+/// Skylake's and Sunny Cove's figures where both 512-bit FMA units are there.
+const SKYLAKE_SERVER: &[Figure] = &[
+    row(Add, FLOATS, AVX, 4.0, 0.5),
+    row(Mul, FLOATS, AVX, 4.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    row(Add, FLOATS, ZMM, 4.0, 0.5),
+    row(Mul, FLOATS, ZMM, 4.0, 0.5),
+    row(Fma, FLOATS, ZMM, 4.0, 0.5),
+    DIV_F64[0],
+    DIV_F64[1],
+    rate(Div, F64, ZMM, 16.0),
+    DIV_F32[0],
+    DIV_F32[1],
+    rate(Div, F32, ZMM, 10.0),
+    SQRT_F32[0],
+    SQRT_F32[1],
+    rate(Sqrt, F32, ZMM, 12.0),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    VECTOR_ADD,
+    row(Add, I32, ZMM, 1.0, 0.5),
+    VECTOR_MUL,
+];
+
+/// Golden Cove up to 256 bits: two adders of their own, whose results reach each other in 2 cycles and others in 3.
+const GOLDEN_COVE_CLIENT: &[Figure] = &[
+    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
+    row(Mul, FLOATS, AVX, 4.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    DIV_F64[0],
+    DIV_F64[1],
+    DIV_F32[0],
+    DIV_F32[1],
+    SQRT_F32[0],
+    SQRT_F32[1],
+    row(Add, I64, SCALAR, 1.0, 0.2),
+    IMUL,
+    VECTOR_ADD,
+    VECTOR_MUL,
+];
+
+/// Golden Cove with AVX-512. The 512-bit ADD's latency depends on the port that takes it, so none is given.
+const GOLDEN_COVE_SERVER: &[Figure] = &[
+    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
+    row(Mul, FLOATS, AVX, 4.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    rate(Add, FLOATS, ZMM, 0.5),
+    row(Mul, FLOATS, ZMM, 4.0, 0.5),
+    row(Fma, FLOATS, ZMM, 4.0, 0.5),
+    DIV_F64[0],
+    DIV_F64[1],
+    rate(Div, F64, ZMM, 16.0),
+    DIV_F32[0],
+    DIV_F32[1],
+    rate(Div, F32, ZMM, 10.0),
+    SQRT_F32[0],
+    SQRT_F32[1],
+    rate(Sqrt, F32, ZMM, 12.0),
+    row(Add, I64, SCALAR, 1.0, 0.2),
+    IMUL,
+    VECTOR_ADD,
+    row(Add, I32, ZMM, 1.0, 0.5),
+    VECTOR_MUL,
+];
+
+const HASWELL: &[Figure] = &[
+    row(Add, FLOATS, AVX, 3.0, 1.0),
+    row(Mul, FLOATS, AVX, 5.0, 0.5),
+    row(Fma, FLOATS, AVX, 5.0, 0.5),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    row(Add, I32, VECTORS, 1.0, 0.5),
+];
+
+const BROADWELL: &[Figure] = &[
+    row(Add, FLOATS, AVX, 3.0, 1.0),
+    row(Mul, FLOATS, AVX, 3.0, 0.5),
+    row(Fma, FLOATS, AVX, 5.0, 0.5),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    row(Add, I32, VECTORS, 1.0, 0.5),
+];
+
+const ZEN2: &[Figure] = &[
+    row(Add, FLOATS, AVX, 3.0, 0.5),
+    row(Mul, FLOATS, AVX, 3.0, 0.5),
+    row(Fma, FLOATS, AVX, 5.0, 0.5),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    VECTOR_ADD,
+];
+
+const ZEN3: &[Figure] = &[
+    row(Add, FLOATS, AVX, 3.0, 0.5),
+    row(Mul, FLOATS, AVX, 3.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    row(Add, I32, VECTORS, 1.0, 0.25),
+];
+
+/// Zen 4 runs 512-bit instructions in two passes of its 256-bit units.
+const ZEN4: &[Figure] = &[
+    row(Add, FLOATS, AVX, 3.0, 0.5),
+    row(Mul, FLOATS, AVX, 3.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    rate(Add, FLOATS, ZMM, 1.0),
+    rate(Mul, FLOATS, ZMM, 1.0),
+    rate(Fma, FLOATS, ZMM, 1.0),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+    IMUL,
+    row(Add, I32, VECTORS, 1.0, 0.25),
+];
+
+const ZEN5: &[Figure] = &[
+    row(Mul, FLOATS, AVX, 3.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    row(Mul, FLOATS, ZMM, 3.0, 0.5),
+    row(Fma, FLOATS, ZMM, 4.0, 0.5),
+    IMUL,
+];
+
+/// Latency of a multiply-add whose addend alone is forwarded is 2.
+const NEOVERSE_N: &[Figure] = &[
+    row(Add, FLOATS, NARROW, 2.0, 0.5),
+    row(Mul, FLOATS, NARROW, 3.0, 0.5),
+    spread(Fma, FLOATS, NARROW, [2.0, 4.0], 0.5),
+];
+const NEOVERSE_V: &[Figure] = &[
+    row(Add, FLOATS, NARROW, 2.0, 0.25),
+    row(Mul, FLOATS, NARROW, 3.0, 0.25),
+    spread(Fma, FLOATS, NARROW, [2.0, 4.0], 0.25),
+];
+
+const INTEL: &str = "GenuineIntel";
+const AMD: &str = "AuthenticAMD";
+const UOPS: &str = "uops.info tables; Intel 64 and IA-32 Architectures Optimization Reference Manual";
+const UOPS_AMD: &str = "uops.info tables; AMD software optimization guide of the family";
+const ARM_GUIDE: &str = "Arm software optimization guide of the core";
+
+const fn core(
+    name: &'static str,
+    (vendor, family): (&'static str, u32),
+    models: &'static [u32],
+    f64_flop_per_cycle: u32,
+    figures: &'static [Figure],
+    source: &'static str,
+) -> Microarchitecture {
+    Microarchitecture {
+        name,
+        vendor,
+        family,
+        models,
+        f64_flop_per_cycle,
+        figures,
+        source,
+    }
+}
+
+/// Every core design that is known.
+pub static MICROARCHITECTURES: &[Microarchitecture] = &[
+    core("Haswell", (INTEL, 6), &[60, 63, 69, 70], 16, HASWELL, UOPS),
+    core("Broadwell", (INTEL, 6), &[61, 71, 79, 86], 16, BROADWELL, UOPS),
+    core("Skylake (client)", (INTEL, 6), &[78, 94, 142, 158, 165, 166], 16, SKYLAKE, UOPS),
+    // Processors of this model with one 512-bit FMA unit (some Bronze and Silver) have half the 512-bit rate.
+    core("Skylake-SP / Cascade Lake", (INTEL, 6), &[85], 32, SKYLAKE_SERVER, UOPS),
+    core("Sunny Cove (client)", (INTEL, 6), &[125, 126], 16, SKYLAKE, UOPS),
+    core("Sunny Cove (Ice Lake-SP)", (INTEL, 6), &[106, 108], 32, SKYLAKE_SERVER, UOPS),
+    core("Golden Cove (Alder Lake, Raptor Lake)", (INTEL, 6), &[151, 154, 183, 186, 191], 16, GOLDEN_COVE_CLIENT, UOPS),
+    core("Golden Cove (Sapphire Rapids)", (INTEL, 6), &[143], 32, GOLDEN_COVE_SERVER, UOPS),
+    core("Raptor Cove (Emerald Rapids)", (INTEL, 6), &[207], 32, GOLDEN_COVE_SERVER, UOPS),
+    core("Zen 2", (AMD, 0x17), &[0x31, 0x60, 0x68, 0x71], 16, ZEN2, UOPS_AMD),
+    core("Zen 3", (AMD, 0x19), &[0x01, 0x08, 0x21, 0x44, 0x50], 16, ZEN3, UOPS_AMD),
+    core("Zen 4", (AMD, 0x19), &[0x11, 0x61, 0x74, 0x75, 0x78, 0xa0], 16, ZEN4, UOPS_AMD),
+    core("Zen 5", (AMD, 0x1a), &[0x02, 0x11, 0x44], 32, ZEN5, UOPS_AMD),
+    core("Neoverse N1", ("ARM", 0x41), &[0xd0c], 8, NEOVERSE_N, ARM_GUIDE),
+    core("Neoverse N2", ("ARM", 0x41), &[0xd49], 8, NEOVERSE_N, ARM_GUIDE),
+    core("Neoverse V1", ("ARM", 0x41), &[0xd40], 16, NEOVERSE_V, ARM_GUIDE),
+    core("Neoverse V2", ("ARM", 0x41), &[0xd4f], 16, NEOVERSE_V, ARM_GUIDE),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emerald_rapids_has_golden_coves_figures() {
+        let core = microarchitecture(INTEL, 6, 207).unwrap();
+        for width in [Scalar, V128, V256, V512] {
+            let fma = core.figure(Fma, Number::F64, width).unwrap();
+            assert_eq!(fma.latency, Some([4.0, 4.0]));
+            assert_eq!(fma.reciprocal_throughput, Some(0.5));
+        }
+        assert_eq!(core.flop_per_cycle(Number::F64), Some(32));
+        assert_eq!(core.flop_per_cycle(Number::F32), Some(64));
+        assert_eq!(core.flop_per_cycle(Number::I64), None);
+    }
+
+    #[test]
+    fn peaks_are_what_the_widest_fma_gives() {
+        for core in MICROARCHITECTURES.iter().filter(|core| core.vendor != "ARM") {
+            let peak = [(V256, 4.0), (V512, 8.0)]
+                .iter()
+                .filter_map(|(width, lanes)| {
+                    let fma = core.figure(Fma, Number::F64, *width)?;
+                    Some(2.0 * lanes / fma.reciprocal_throughput?)
+                })
+                .fold(0.0, f64::max);
+            assert!((peak - f64::from(core.f64_flop_per_cycle)).abs() < 1e-9, "{}: {peak}", core.name);
+        }
+    }
+
+    #[test]
+    fn no_model_and_no_instruction_is_listed_twice() {
+        let mut seen = std::collections::BTreeSet::new();
+        for core in MICROARCHITECTURES {
+            for model in core.models {
+                assert!(seen.insert((core.vendor, core.family, *model)), "{}", core.name);
+            }
+            let mut rows = std::collections::HashSet::new();
+            for figure in core.figures {
+                for number in figure.numbers {
+                    for width in figure.widths {
+                        assert!(rows.insert((figure.operation, *number, *width)), "{}", core.name);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_arm_core_is_found_by_its_midr() {
+        assert_eq!(from_midr(0x413f_d0c1).map(|core| core.name), Some("Neoverse N1"));
+        assert_eq!(from_midr(0), None);
+        assert_eq!(microarchitecture("GenuineIntel", 6, 9999), None);
+    }
+}
