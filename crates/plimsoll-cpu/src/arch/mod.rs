@@ -8,6 +8,7 @@
 
 pub mod cpuid;
 pub mod cycle;
+pub mod instruction;
 pub mod stream;
 pub mod tsc;
 

@@ -1,0 +1,55 @@
+//! Scalar arithmetic in Rust, for machines that have no loops in assembly here.
+//!
+//! One chain only, so latency only: a compiler may pack several chains into one vector instruction, and then the
+//! instruction counted is not the one executed. No FMA: without the instruction it is a library call.
+
+use std::hint::black_box;
+
+use super::{Element, ILP, Instruction, Links, Loop, MAX_ILP, Operands, Operation, Width, links};
+
+/// The one loop of an operation, first in the order of `ILP`.
+const fn alone(turns: Loop) -> [Option<Loop>; ILP.len()] {
+    let mut loops = [None; ILP.len()];
+    loops[0] = Some(turns);
+    loops
+}
+
+/// One row of the table: `$link` computes the next link from the last and the constant.
+macro_rules! scalar {
+    ($operation:ident, $element:ident, $float:ty, $bits:ty, |$x:ident, $c:ident| $link:expr) => {{
+        unsafe fn turns(turns: u64, operands: &Operands) -> Links {
+            // opaque, or the compiler would compute the chain beforehand
+            let $c = black_box(<$float>::from_bits(operands.constant as $bits));
+            let mut $x = black_box(<$float>::from_bits(operands.seed as $bits));
+            for _ in 0..turns {
+                for _ in 0..links(1) {
+                    $x = $link;
+                }
+                $x = black_box($x);
+            }
+            let mut last = [0; MAX_ILP];
+            last[0] = u64::from($x.to_bits());
+            last
+        }
+        Instruction {
+            operation: Operation::$operation,
+            element: Element::$element,
+            width: Width::Scalar,
+            mnemonic: "compiled",
+            is_available: || true,
+            loops: alone(turns),
+        }
+    }};
+}
+
+/// Every operation of this fallback.
+pub(super) static TABLE: [Instruction; 8] = [
+    scalar!(Add, F64, f64, u64, |x, c| x + c),
+    scalar!(Mul, F64, f64, u64, |x, c| x * c),
+    scalar!(Div, F64, f64, u64, |x, c| c / x),
+    scalar!(Sqrt, F64, f64, u64, |x, _c| x.sqrt()),
+    scalar!(Add, F32, f32, u32, |x, c| x + c),
+    scalar!(Mul, F32, f32, u32, |x, c| x * c),
+    scalar!(Div, F32, f32, u32, |x, c| c / x),
+    scalar!(Sqrt, F32, f32, u32, |x, _c| x.sqrt()),
+];

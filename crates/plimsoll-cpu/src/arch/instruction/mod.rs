@@ -1,0 +1,312 @@
+//! In-core kernels: loops of one named instruction, as `ilp` independent dependency chains.
+//!
+//! On x86-64 with AVX and on 64-bit Arm the loops are assembly, because the very instruction is what is measured: a
+//! compiler would be free to vectorise, merge or hoist it. Elsewhere [`generic`] offers what Rust alone can promise.
+//! Turning time into cycles per instruction is the probe's business.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+mod generic;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+/// The numbers of independent chains that kernels exist for.
+pub const ILP: [usize; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
+
+/// The most chains that a kernel has.
+pub const MAX_ILP: usize = 12;
+
+/// Instructions in one turn of the loop, at the least: so many that the loop's own two, which a processor fuses, cost
+/// about 1 % where instructions go through five at a time, and nothing beside a chain.
+const UNROLL: usize = 96;
+
+/// Turns of the loop between seeds. The chains of ADD and MUL grow slowly (see [`Operands`]): this keeps every f32
+/// finite and normal, and setting up again costs a few tens of cycles in more than a million.
+const TURNS_PER_SEED: u64 = 1 << 15;
+
+/// Links of each chain in one turn of the loop.
+const fn links(ilp: usize) -> usize {
+    UNROLL.div_ceil(ilp)
+}
+
+/// The type of one lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// 64-bit floating point.
+    F64,
+    /// 32-bit floating point.
+    F32,
+    /// 64-bit integer.
+    I64,
+    /// 32-bit integer.
+    I32,
+}
+
+impl Element {
+    /// Its name, as records and tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Element::F64 => "f64",
+            Element::F32 => "f32",
+            Element::I64 => "i64",
+            Element::I32 => "i32",
+        }
+    }
+
+    /// Bytes of one lane.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Element::F64 | Element::I64 => 8,
+            Element::F32 | Element::I32 => 4,
+        }
+    }
+}
+
+/// How much of a register one instruction works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Width {
+    /// One lane.
+    Scalar,
+    /// 128 bits.
+    V128,
+    /// 256 bits.
+    V256,
+    /// 512 bits.
+    V512,
+}
+
+impl Width {
+    /// Its name, as records and tables show it: `scalar`, or the bits.
+    pub fn name(self) -> &'static str {
+        match self {
+            Width::Scalar => "scalar",
+            Width::V128 => "128",
+            Width::V256 => "256",
+            Width::V512 => "512",
+        }
+    }
+
+    /// Lanes of `element` that one instruction works on.
+    pub const fn lanes(self, element: Element) -> usize {
+        match self {
+            Width::Scalar => 1,
+            Width::V128 => 16 / element.bytes(),
+            Width::V256 => 32 / element.bytes(),
+            Width::V512 => 64 / element.bytes(),
+        }
+    }
+}
+
+/// What an instruction computes from a link of its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Addition.
+    Add,
+    /// Multiplication.
+    Mul,
+    /// Multiplication and addition in one, rounded once.
+    Fma,
+    /// Division.
+    Div,
+    /// Square root.
+    Sqrt,
+}
+
+impl Operation {
+    /// Its name, as records and tables show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Add => "ADD",
+            Operation::Mul => "MUL",
+            Operation::Fma => "FMA",
+            Operation::Div => "DIV",
+            Operation::Sqrt => "SQRT",
+        }
+    }
+}
+
+/// The seed of every chain and the constants of its links, as the bits of 64 (twice 32) of them; all lanes are alike.
+///
+/// They are chosen so that no link is zero, denormal, infinite or NaN, and none is a power of two, which some dividers
+/// finish early:
+/// - ADD `x + c`, and MUL `x · (1 + ε)` with the smallest ε there is, grow slowly and are seeded again in time;
+/// - FMA `x · 0.75 + 0.4` settles at 1.6, within a rounding;
+/// - DIV `c / x` alternates between two values: the chain goes through the divisor;
+/// - SQRT has only one operand, so it settles, from below, at 1 − ε/4, whose root rounds to itself: every bit of its
+///   mantissa is set. (From above it would settle at 1, the shortest there is.)
+#[derive(Debug, Clone, Copy)]
+struct Operands {
+    seed: u64,
+    constant: u64,
+    addend: u64,
+}
+
+impl Operands {
+    const fn f64(seed: f64, constant: f64, addend: f64) -> Self {
+        Self { seed: seed.to_bits(), constant: constant.to_bits(), addend: addend.to_bits() }
+    }
+
+    const fn f32(seed: f32, constant: f32, addend: f32) -> Self {
+        const fn twice(value: f32) -> u64 {
+            value.to_bits() as u64 * 0x1_0000_0001
+        }
+        Self { seed: twice(seed), constant: twice(constant), addend: twice(addend) }
+    }
+
+    /// The operands of `operation` on `element`.
+    const fn of(operation: Operation, element: Element) -> Self {
+        match (element, operation) {
+            (Element::F64, Operation::Add) => Self::f64(1.37, 0.785, 0.0),
+            (Element::F64, Operation::Mul) => Self::f64(1.37, 1.0 + f64::EPSILON, 0.0),
+            (Element::F64, Operation::Fma) => Self::f64(1.37, 0.75, 0.4),
+            (Element::F64, Operation::Div) => Self::f64(1.37, 3.1, 0.0),
+            (Element::F64, Operation::Sqrt) => Self::f64(0.37, 0.0, 0.0),
+            (Element::F32, Operation::Add) => Self::f32(1.37, 0.785, 0.0),
+            (Element::F32, Operation::Mul) => Self::f32(1.37, 1.0 + f32::EPSILON, 0.0),
+            (Element::F32, Operation::Fma) => Self::f32(1.37, 0.75, 0.4),
+            (Element::F32, Operation::Div) => Self::f32(1.37, 3.1, 0.0),
+            (Element::F32, Operation::Sqrt) => Self::f32(0.37, 0.0, 0.0),
+            // c / x in whole numbers: 62 bits over 31, so that the quotient has 31 too
+            (Element::I64, Operation::Div) => Self { seed: 1_600_000_019, constant: 1 << 61 | 12_345, addend: 0 },
+            // odd, so that no product loses its low bits
+            (Element::I64 | Element::I32, _) => {
+                Self { seed: 0x7F4A_7C15_7F4A_7C15, constant: 0x1E37_79B1_1E37_79B1, addend: 0 }
+            }
+        }
+    }
+}
+
+/// The low 64 bits of the last link of each chain; 0 where there is no such chain. It lets a caller check the work.
+pub type Links = [u64; MAX_ILP];
+
+/// Runs so many turns (at least one) of a loop over its chains. Unsafe, as the machine must have the instruction.
+type Loop = unsafe fn(turns: u64, operands: &Operands) -> Links;
+
+/// One instruction of this machine. Values of this type exist only for instructions that it has.
+#[derive(Debug)]
+pub struct Instruction {
+    /// What it computes.
+    pub operation: Operation,
+    /// The type of its lanes.
+    pub element: Element,
+    /// How much of a register it works on.
+    pub width: Width,
+    /// As the assembler names it, with its registers' kind: `vfmadd213pd zmm`.
+    pub mnemonic: &'static str,
+    /// Whether this machine has it.
+    is_available: fn() -> bool,
+    /// Its loops, in the order of [`ILP`].
+    loops: [Option<Loop>; ILP.len()],
+}
+
+impl Instruction {
+    /// `ADD`, `MUL`, `FMA`, `DIV` or `SQRT`.
+    pub fn name(&self) -> &'static str {
+        self.operation.name()
+    }
+
+    /// Lanes of one instruction.
+    pub fn lanes(&self) -> usize {
+        self.width.lanes(self.element)
+    }
+
+    /// Floating-point operations of one instruction, over all lanes: an FMA counts two per lane, integers none.
+    pub fn flops_per_op(&self) -> u64 {
+        match (self.element, self.operation) {
+            (Element::I64 | Element::I32, _) => 0,
+            (_, Operation::Fma) => 2 * self.lanes() as u64,
+            _ => self.lanes() as u64,
+        }
+    }
+}
+
+/// Every instruction of this machine that kernels exist for.
+pub fn instructions() -> Vec<&'static Instruction> {
+    #[cfg(target_arch = "x86_64")]
+    let native = x86_64::FLOATS.iter().flatten().chain(&x86_64::INTEGERS);
+    #[cfg(target_arch = "aarch64")]
+    let native = aarch64::FLOATS.iter().flatten().chain(&aarch64::INTEGERS);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let native = [].iter();
+
+    let native: Vec<_> = native.filter(|instruction| (instruction.is_available)()).collect();
+    if native.is_empty() { generic::TABLE.iter().collect() } else { native }
+}
+
+/// The kernel of `ilp` chains of `instruction`, or none where `ilp` is not of [`ILP`] or the loop has too few
+/// registers for it.
+pub fn kernel(instruction: &'static Instruction, ilp: usize) -> Option<Kernel> {
+    let at = ILP.iter().position(|&known| known == ilp)?;
+    Some(Kernel { instruction, ilp, turns: instruction.loops[at]? })
+}
+
+/// One instruction in so many chains, ready to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    instruction: &'static Instruction,
+    ilp: usize,
+    turns: Loop,
+}
+
+impl Kernel {
+    /// The instruction.
+    pub fn instruction(&self) -> &'static Instruction {
+        self.instruction
+    }
+
+    /// Independent chains.
+    pub fn ilp(&self) -> usize {
+        self.ilp
+    }
+
+    /// How many of the instruction `run(iterations)` executes; no other instruction of the loop is counted.
+    pub fn operations(&self, iterations: u64) -> u64 {
+        iterations * (links(self.ilp) * self.ilp) as u64
+    }
+
+    /// Runs `iterations` turns of the loop.
+    pub fn run(&self, iterations: u64) -> Links {
+        let operands = Operands::of(self.instruction.operation, self.instruction.element);
+        let mut last = [0; MAX_ILP];
+        let mut left = iterations;
+        while left > 0 {
+            let turns = left.min(TURNS_PER_SEED);
+            // SAFETY: an `Instruction` is only handed out where the machine has it, and turns ≥ 1.
+            last = unsafe { (self.turns)(turns, &operands) };
+            left -= turns;
+        }
+        last
+    }
+}
+
+/// The loops of one generic function over the number of chains, in the order of [`ILP`]; `few` where the registers do
+/// not reach beyond eight.
+macro_rules! loops {
+    ($function:ident) => {
+        [
+            Some($function::<1>),
+            Some($function::<2>),
+            Some($function::<3>),
+            Some($function::<4>),
+            Some($function::<6>),
+            Some($function::<8>),
+            Some($function::<10>),
+            Some($function::<12>),
+        ]
+    };
+    ($function:ident, few) => {
+        [
+            Some($function::<1>),
+            Some($function::<2>),
+            Some($function::<3>),
+            Some($function::<4>),
+            Some($function::<6>),
+            Some($function::<8>),
+            None,
+            None,
+        ]
+    };
+}
+use loops;

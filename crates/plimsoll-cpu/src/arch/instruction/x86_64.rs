@@ -1,0 +1,305 @@
+//! The loops in assembly for x86-64 with AVX, all in the VEX and EVEX encodings: mixing in legacy SSE encodings would
+//! cost transitions.
+//!
+//! The assembler repeats the links: `.rept` for the links of a chain, `.irp` for the chains. Registers are fixed, so
+//! what stands here is what runs. 0 to 11 hold the chains, 14 the constant and 15 the addend.
+
+use std::arch::asm;
+
+use super::{Element, Instruction, Links, MAX_ILP, Operands, Operation, Width, links, loops};
+
+/// 64 bytes to load a register of any width from.
+#[repr(align(64))]
+struct Line([u64; 8]);
+
+/// A function over the number of chains: `$link` in vector registers of the kind `$register`; `\r` is the chain.
+macro_rules! vector_chains {
+    ($register:literal, $link:expr) => {{
+        unsafe fn turns<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+            let seed = Line([operands.seed; 8]);
+            let constant = Line([operands.constant; 8]);
+            let addend = Line([operands.addend; 8]);
+            let mut last: Links = [0; MAX_ILP];
+            // SAFETY: the caller vouches for the instructions and turns ≥ 1. The loads read 64 bytes at most of a
+            // live `Line`; the stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 of them. Every vector
+            // register that is written, or cleared above its low half at the end, is declared; no stack is used.
+            unsafe {
+                asm!(
+                    concat!("vmovups ", $register, "14, [{constant}]"),
+                    concat!("vmovups ", $register, "15, [{addend}]"),
+                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
+                    concat!("vmovups ", $register, "\\r, [{seed}]"),
+                    ".endr",
+                    ".p2align 6",
+                    "2:",
+                    ".rept {links}",
+                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
+                    ".if \\r < {chains}",
+                    $link,
+                    ".endif",
+                    ".endr",
+                    ".endr",
+                    "dec {turns}",
+                    "jnz 2b",
+                    ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
+                    ".if \\r < {chains}",
+                    "vmovlps [{last} + 8*\\r], xmm\\r",
+                    ".endif",
+                    ".endr",
+                    "vzeroupper",
+                    seed = in(reg) &seed.0,
+                    constant = in(reg) &constant.0,
+                    addend = in(reg) &addend.0,
+                    last = in(reg) last.as_mut_ptr(),
+                    turns = inout(reg) turns => _,
+                    chains = const CHAINS,
+                    links = const links(CHAINS),
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nostack),
+                );
+            }
+            last
+        }
+        loops!(turns)
+    }};
+}
+
+/// One row of the table, in vector registers.
+macro_rules! vector {
+    ($operation:ident, $element:ident, $width:ident, $mnemonic:expr, $register:literal, $available:expr, $link:expr) => {
+        Instruction {
+            operation: Operation::$operation,
+            element: Element::$element,
+            width: Width::$width,
+            mnemonic: concat!($mnemonic, " ", $register),
+            is_available: $available,
+            loops: vector_chains!($register, $link),
+        }
+    };
+}
+
+/// ADD, MUL, FMA, DIV and SQRT of one element and width; `$root` are the operands of the root, which for a scalar
+/// names its source twice, lest it depend on the register's old upper lanes.
+macro_rules! floats {
+    ($element:ident, $width:ident, $suffix:literal, $r:literal, $available:expr, $root:expr) => {
+        [
+            vector!(
+                Add,
+                $element,
+                $width,
+                concat!("vadd", $suffix),
+                $r,
+                $available,
+                concat!("vadd", $suffix, " ", $r, "\\r, ", $r, "\\r, ", $r, "14")
+            ),
+            vector!(
+                Mul,
+                $element,
+                $width,
+                concat!("vmul", $suffix),
+                $r,
+                $available,
+                concat!("vmul", $suffix, " ", $r, "\\r, ", $r, "\\r, ", $r, "14")
+            ),
+            vector!(
+                Fma,
+                $element,
+                $width,
+                concat!("vfmadd213", $suffix),
+                $r,
+                || $available() && has_fma(),
+                concat!("vfmadd213", $suffix, " ", $r, "\\r, ", $r, "14, ", $r, "15")
+            ),
+            vector!(
+                Div,
+                $element,
+                $width,
+                concat!("vdiv", $suffix),
+                $r,
+                $available,
+                concat!("vdiv", $suffix, " ", $r, "\\r, ", $r, "14, ", $r, "\\r")
+            ),
+            vector!(
+                Sqrt,
+                $element,
+                $width,
+                concat!("vsqrt", $suffix),
+                $r,
+                $available,
+                concat!("vsqrt", $suffix, " ", $root)
+            ),
+        ]
+    };
+}
+
+/// A 32-bit integer operation of one width.
+macro_rules! integers {
+    ($operation:ident, $width:ident, $mnemonic:literal, $r:literal, $available:expr) => {
+        vector!(
+            $operation,
+            I32,
+            $width,
+            $mnemonic,
+            $r,
+            $available,
+            concat!($mnemonic, " ", $r, "\\r, ", $r, "\\r, ", $r, "14")
+        )
+    };
+}
+
+fn has_avx() -> bool {
+    is_x86_feature_detected!("avx")
+}
+
+fn has_fma() -> bool {
+    is_x86_feature_detected!("fma")
+}
+
+fn has_avx2() -> bool {
+    has_avx() && is_x86_feature_detected!("avx2")
+}
+
+fn has_avx512() -> bool {
+    has_avx2() && is_x86_feature_detected!("avx512f")
+}
+
+/// Floating point, by element and width.
+#[rustfmt::skip]
+pub(super) static FLOATS: [[Instruction; 5]; 8] = [
+    floats!(F64, Scalar, "sd", "xmm", has_avx, "xmm\\r, xmm\\r, xmm\\r"),
+    floats!(F64, V128, "pd", "xmm", has_avx, "xmm\\r, xmm\\r"),
+    floats!(F64, V256, "pd", "ymm", has_avx, "ymm\\r, ymm\\r"),
+    floats!(F64, V512, "pd", "zmm", has_avx512, "zmm\\r, zmm\\r"),
+    floats!(F32, Scalar, "ss", "xmm", has_avx, "xmm\\r, xmm\\r, xmm\\r"),
+    floats!(F32, V128, "ps", "xmm", has_avx, "xmm\\r, xmm\\r"),
+    floats!(F32, V256, "ps", "ymm", has_avx, "ymm\\r, ymm\\r"),
+    floats!(F32, V512, "ps", "zmm", has_avx512, "zmm\\r, zmm\\r"),
+];
+
+/// Integers: scalars of 64 bits, vectors of 32.
+pub(super) static INTEGERS: [Instruction; 9] = [
+    scalar("add r64", Operation::Add, loops!(add)),
+    scalar("imul r64", Operation::Mul, loops!(imul)),
+    scalar("div r64", Operation::Div, loops!(div, few)),
+    integers!(Add, V128, "vpaddd", "xmm", has_avx),
+    integers!(Add, V256, "vpaddd", "ymm", has_avx2),
+    integers!(Add, V512, "vpaddd", "zmm", has_avx512),
+    integers!(Mul, V128, "vpmulld", "xmm", has_avx),
+    integers!(Mul, V256, "vpmulld", "ymm", has_avx2),
+    integers!(Mul, V512, "vpmulld", "zmm", has_avx512),
+];
+
+const fn scalar(
+    mnemonic: &'static str,
+    operation: Operation,
+    loops: [Option<super::Loop>; super::ILP.len()],
+) -> Instruction {
+    // In the same table as the vectors, hence under the same condition: all of it is native, or none is.
+    Instruction { operation, element: Element::I64, width: Width::Scalar, mnemonic, is_available: has_avx, loops }
+}
+
+/// A function over the number of chains in twelve general registers, which all start at the seed. `\r` is the chain's
+/// register; r15 counts the turns down.
+macro_rules! general_chains {
+    ($name:ident, $what:literal, $link:literal $(, $constant:ident)?) => {
+        #[doc = $what]
+        unsafe fn $name<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+            let mut last: Links = [operands.seed; MAX_ILP];
+            // SAFETY: turns ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
+            unsafe {
+                asm!(
+                    ".p2align 6",
+                    "2:",
+                    ".rept {links}",
+                    ".set .Lchain, 0",
+                    ".irp r,rax,rcx,rdx,rsi,rdi,r8,r9,r10,r11,r12,r13,r14",
+                    ".if .Lchain < {chains}",
+                    $link,
+                    ".endif",
+                    ".set .Lchain, .Lchain + 1",
+                    ".endr",
+                    ".endr",
+                    "dec r15",
+                    "jnz 2b",
+                    inout("rax") last[0],
+                    inout("rcx") last[1],
+                    inout("rdx") last[2],
+                    inout("rsi") last[3],
+                    inout("rdi") last[4],
+                    inout("r8") last[5],
+                    inout("r9") last[6],
+                    inout("r10") last[7],
+                    inout("r11") last[8],
+                    inout("r12") last[9],
+                    inout("r13") last[10],
+                    inout("r14") last[11],
+                    inout("r15") turns => _,
+                    chains = const CHAINS,
+                    links = const links(CHAINS),
+                    $($constant = const $constant,)?
+                    options(nomem, nostack),
+                );
+            }
+            last[CHAINS..].fill(0);
+            last
+        }
+    };
+}
+
+/// The factor of [`imul`]: an immediate, as no register is left. Odd, so that no product loses its low bits.
+pub(super) const FACTOR: i32 = 0x1E37_79B1;
+
+general_chains!(
+    add,
+    "Adds the turns left. A register, not a constant: Intel cores since Golden Cove add small constants while renaming.",
+    "add \\r, r15"
+);
+general_chains!(imul, "Multiplies by [`FACTOR`].", "imul \\r, \\r, {FACTOR}", FACTOR);
+
+/// Divides the constant by the chain: `div` divides rdx:rax, so each link sets both afresh, and only the divisor
+/// carries the chain. The two moves are done while renaming, so they cost no latency.
+unsafe fn div<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+    let mut last: Links = [operands.seed; MAX_ILP];
+    // SAFETY: turns ≥ 1 by the caller; nothing but the declared registers and the flags is touched. No divisor is
+    // zero and no quotient overflows: with rdx = 0 and a seed below the constant, all links are at least one.
+    unsafe {
+        asm!(
+            ".p2align 6",
+            "2:",
+            ".rept {links}",
+            ".set .Lchain, 0",
+            ".irp r,rcx,rsi,rdi,r8,r9,r10,r11,r12",
+            ".if .Lchain < {chains}",
+            "mov rax, r13",
+            "xor edx, edx",
+            "div \\r",
+            "mov \\r, rax",
+            ".endif",
+            ".set .Lchain, .Lchain + 1",
+            ".endr",
+            ".endr",
+            "dec r15",
+            "jnz 2b",
+            inout("rcx") last[0],
+            inout("rsi") last[1],
+            inout("rdi") last[2],
+            inout("r8") last[3],
+            inout("r9") last[4],
+            inout("r10") last[5],
+            inout("r11") last[6],
+            inout("r12") last[7],
+            in("r13") operands.constant,
+            inout("r15") turns => _,
+            out("rax") _,
+            out("rdx") _,
+            chains = const CHAINS,
+            links = const links(CHAINS),
+            options(nomem, nostack),
+        );
+    }
+    last[CHAINS..].fill(0);
+    last
+}
