@@ -1,0 +1,118 @@
+//! The promise of the engine's intervals, tested as users meet them: the interval reported when the rule stops, so that
+//! looking again and again until it is narrow counts against it.
+//!
+//! Coverage measured of a nominal 95 % interval (2,000 replications each; ± 0.25 % asked for, at least 30 samples), by
+//! the noise's standard deviation relative to the median, with the mean n at which the rule stopped:
+//!
+//! | trace          | 0.1 %      | 0.4 %      | 0.6 %      | 1 %        | 2 %         |
+//! | ---            | ---        | ---        | ---        | ---        | ---         |
+//! | normal         | 98.9 (33)  | 98.4 (38)  | 97.2 (61)  | 96.6 (144) | 95.5 (509)  |
+//! | lognormal, 2 % spikes | 98.7 (33) | 98.1 (39) | 97.1 (63) | 95.9 (149) | 95.3 (529) |
+//! | Student t₃     | 98.6 (33)  | 98.1 (42)  | 96.9 (71)  | 95.5 (168) | 95.2 (596)  |
+//! | quantised      | 99.8 (33)  | 100 (51)   | 100 (52)   | 100 (175)  | 98.5 (2226) |
+//! | drifting       | 98.8 (33)  | 98.6 (38)  | 97.7 (61)  | 96.5 (153) | 99.8 (4023) |
+//! | AR(1) φ = 0.2  | 97.9 (33)  | 97.2 (46)  | 95.6 (78)  | 95.6 (190) | 95.7 (689)  |
+//! | AR(1) φ = 0.5  | 97.5 (33)  | 95.9 (73)  | 95.0 (132) | 95.8 (321) | 95.8 (1136) |
+//! | AR(1) φ = 0.8  | 96.7 (34)  | 93.6 (168) | 94.4 (330) | 95.5 (811) | 94.0 (2941) |
+//! | AR(1) φ = 0.9  | 91.5 (33)  | 89.9 (310) | 91.5 (636) | 94.1 (1623)| 93.6 (4089) |
+//!
+//! The textbook ranks need no correction for peeking: their rounding outwards pays for it. With φ = 0.8 the same rule
+//! without `CAUTION` covers 86 %, and without any widening far less; φ = 0.9 stays below 93 % at few samples.
+
+use super::{Rng, Scratch, StopRule, estimate};
+
+/// A source of samples around 1: from the generator, its own state, the index, to the sample.
+type Trace = fn(&mut Rng, &mut f64, usize) -> f64;
+
+/// Share of `sets` whose interval, when the rule stops, holds the true median; `truth` is given the n at the stop.
+fn coverage(sets: u32, trace: Trace, truth: fn(usize) -> f64) -> f64 {
+    let mut rng = Rng::new(2024);
+    let mut scratch = Scratch::new();
+    let mut x = Vec::new();
+    let covered = (0..sets).filter(|_| {
+        let mut rule = StopRule::new(30, 0.0025);
+        let mut state = rng.normal();
+        x.clear();
+        let found = loop {
+            for i in x.len()..rule.next_check(x.len()) {
+                x.push(trace(&mut rng, &mut state, i));
+            }
+            let found = estimate(&x, &mut scratch);
+            if rule.check(&found, 0.0) {
+                break found;
+            }
+        };
+        found.interval.contains(truth(x.len()))
+    });
+    covered.count() as f64 / f64::from(sets)
+}
+
+fn assert_covers(name: &str, coverage: f64) {
+    assert!(coverage >= 0.93, "{name}: {coverage}");
+}
+
+fn autoregressive(rng: &mut Rng, state: &mut f64, phi: f64) -> f64 {
+    *state = phi * *state + (1.0 - phi * phi).sqrt() * rng.normal();
+    *state
+}
+
+#[test]
+fn normal_noise_is_covered() {
+    assert_covers("σ = 0.1 %", coverage(2000, |r, _, _| 1.0 + 0.001 * r.normal(), |_| 1.0));
+    assert_covers("σ = 0.6 %", coverage(2000, |r, _, _| 1.0 + 0.006 * r.normal(), |_| 1.0));
+}
+
+#[test]
+fn noise_that_takes_hundreds_of_samples_is_covered() {
+    assert_covers("σ = 2 %", coverage(500, |r, _, _| 1.0 + 0.02 * r.normal(), |_| 1.0));
+}
+
+#[test]
+fn heavy_tails_and_spikes_are_covered() {
+    let t3: Trace = |r, _, _| {
+        let chi: f64 = (0..3).map(|_| r.normal().powi(2)).sum();
+        1.0 + 0.006 * r.normal() / (chi / 3.0).sqrt()
+    };
+    assert_covers("Student t3", coverage(2000, t3, |_| 1.0));
+    let spiky: Trace = |r, _, _| {
+        let x = (0.006 * r.normal()).exp();
+        if r.uniform() < 0.02 { x * (1.5 + 5.0 * r.uniform()) } else { x }
+    };
+    // The spikes are all above: the median of the mixture is the 0.5/0.98 quantile of the rest.
+    assert_covers("lognormal and spikes", coverage(2000, spiky, |_| (0.006 * 0.025_582f64).exp()));
+}
+
+#[test]
+fn wide_lognormal_noise_with_spikes_is_covered() {
+    // σ = 5 %: some 3,000 samples to ± 0.25 %, so ± 1 % is asked for by noise and truth divided by four.
+    let spiky: Trace = |r, _, _| {
+        let x = 0.05 * r.normal() + if r.uniform() < 0.02 { 0.4 + r.uniform() } else { 0.0 };
+        1.0 + (x.exp() - 1.0) / 4.0
+    };
+    assert_covers("σ = 5 %", coverage(1000, spiky, |_| 1.0 + ((0.05 * 0.025_582f64).exp() - 1.0) / 4.0));
+}
+
+#[test]
+fn quantised_samples_are_covered() {
+    let ticks: Trace = |r, _, _| 1.0 + (1.0 / 0.7 * r.normal()).round() * 0.7 * 0.004;
+    assert_covers("ticks of 0.7 σ", coverage(2000, ticks, |_| 1.0));
+}
+
+#[test]
+fn a_drifting_median_is_covered() {
+    // The truth is the median of what was measured: symmetric noise about the middle of the drift.
+    let drift: Trace = |r, _, i| 1.0 + 0.006 * r.normal() + 0.006 * i as f64 / 200.0;
+    assert_covers("0.6 % per 200 samples", coverage(2000, drift, |n| 1.0 + 0.006 * (n - 1) as f64 / 400.0));
+}
+
+#[test]
+fn autocorrelated_samples_are_covered() {
+    assert_covers("φ = 0.5, quiet", coverage(2000, |r, s, _| 1.0 + 0.001 * autoregressive(r, s, 0.5), |_| 1.0));
+    assert_covers("φ = 0.5", coverage(2000, |r, s, _| 1.0 + 0.004 * autoregressive(r, s, 0.5), |_| 1.0));
+}
+
+#[test]
+fn strongly_autocorrelated_samples_are_covered() {
+    assert_covers("φ = 0.8, quiet", coverage(2000, |r, s, _| 1.0 + 0.001 * autoregressive(r, s, 0.8), |_| 1.0));
+    assert_covers("φ = 0.8", coverage(2000, |r, s, _| 1.0 + 0.004 * autoregressive(r, s, 0.8), |_| 1.0));
+}
