@@ -1,39 +1,36 @@
-//! Four lanes in an array, for machines without an instruction set of their own here: the compiler makes of them
+//! 32 bytes of lanes in an array, for machines without an instruction set of their own here: the compiler makes of them
 //! what the target offers. Rounds `fma` twice, because a fused one may be a library call.
 
 use super::vector::{Kernel, Simd, Vector};
 
-/// Lanes per array.
-const LANES: usize = 4;
-
 /// The instruction set that every machine has.
 pub(crate) struct Generic;
 
-/// Four elements.
+/// So many elements.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes<T>([T; LANES]);
+pub(crate) struct Lanes<T, const LANES: usize>([T; LANES]);
 
 /// [`Vector`] for an array of a float type.
 macro_rules! lanes {
-    ($element:ty) => {
-        impl Vector for Lanes<$element> {
+    ($element:ty, $lanes:literal) => {
+        impl Vector for Lanes<$element, $lanes> {
             type Element = $element;
             type Single = super::vector::Single<$element, false>;
-            const LANES: usize = LANES;
+            const LANES: usize = $lanes;
 
             #[inline(always)]
             unsafe fn splat(value: $element) -> Self {
-                Self([value; LANES])
+                Self([value; $lanes])
             }
             #[inline(always)]
             unsafe fn load(source: *const $element) -> Self {
-                // SAFETY: the caller promises LANES readable elements; an array is aligned as its element is.
-                Self(unsafe { source.cast::<[$element; LANES]>().read() })
+                // SAFETY: the caller promises that many readable elements; an array is aligned as its element is.
+                Self(unsafe { source.cast::<[$element; $lanes]>().read() })
             }
             #[inline(always)]
             unsafe fn store(self, target: *mut $element) {
-                // SAFETY: the caller promises LANES writable elements; an array is aligned as its element is.
-                unsafe { target.cast::<[$element; LANES]>().write(self.0) }
+                // SAFETY: the caller promises that many writable elements; an array is aligned as its element is.
+                unsafe { target.cast::<[$element; $lanes]>().write(self.0) }
             }
             #[inline(always)]
             unsafe fn store_nontemporal(self, target: *mut $element) {
@@ -69,12 +66,12 @@ macro_rules! lanes {
     };
 }
 
-lanes!(f64);
-lanes!(f32);
+lanes!(f64, 4);
+lanes!(f32, 8);
 
 impl Simd for Generic {
-    type F64 = Lanes<f64>;
-    type F32 = Lanes<f32>;
+    type F64 = Lanes<f64, 4>;
+    type F32 = Lanes<f32, 8>;
 
     #[inline(always)]
     unsafe fn fence() {}

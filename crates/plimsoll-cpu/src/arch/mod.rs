@@ -6,16 +6,18 @@
 //! [`stride`]); [`chase`] is one load per hop. Beside them stand the instructions that Rust has no safe name for
 //! ([`cpuid`], [`tsc`], [`cycle`]); which to use is decided by their callers.
 
+pub mod chase;
 pub mod cpuid;
 pub mod cycle;
 pub mod instruction;
+pub mod intensity;
 pub mod stream;
 pub mod tsc;
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod aarch64;
 pub(crate) mod generic;
-pub(crate) mod vector;
+mod vector;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
 
@@ -30,7 +32,7 @@ pub enum Isa {
     Sse2,
     /// NEON: 16-byte vectors, on every 64-bit Arm machine.
     Neon,
-    /// What the compiler makes of arrays of four elements, on any machine.
+    /// What the compiler makes of arrays of 32 bytes, on any machine.
     Generic,
 }
 

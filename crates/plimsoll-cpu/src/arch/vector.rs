@@ -9,7 +9,7 @@ use super::Isa;
 ///
 /// Every function is `#[inline(always)]`, because the instructions behind it exist only inside a function compiled
 /// for them: the entry point of the instruction set, which inlines all of this.
-pub(crate) trait Vector: Copy {
+pub trait Vector: Copy {
     /// The type of one lane.
     type Element: Copy;
     /// One lane with the same rounding, so that the rest of a slice is computed as its middle was.
@@ -61,7 +61,7 @@ pub(crate) trait Vector: Copy {
 }
 
 /// An instruction set: its vectors, and what orders its non-temporal stores.
-pub(crate) trait Simd {
+pub trait Simd {
     /// Its vector of f64.
     type F64: Vector<Element = f64>;
     /// Its vector of f32.

@@ -1,0 +1,171 @@
+//! The pointer chase: one dependent load per hop, and nothing else.
+//!
+//! The first word of each line of a buffer holds the byte offset of the next line. Which order the lines are in, and
+//! hence what the chase measures, is decided by whoever fills the buffer. One check of the whole buffer replaces a
+//! check per hop, so a hop is one `mov rax, [base + rax]`.
+
+use std::fmt;
+
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+/// Hops per turn of the loop, so that its counter hides in the loads' latency.
+const UNROLL: u64 = 16;
+
+/// A buffer in which every line leads to a line, so that a chase can't leave it.
+#[derive(Debug, Clone, Copy)]
+pub struct ChaseBuffer<'a> {
+    words: &'a [u64],
+    line_bytes: usize,
+}
+
+/// A buffer that can't be chased, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokenChain {
+    /// Lines must be a power of two, of 8 bytes at least; the buffer one or more whole lines.
+    Shape {
+        /// Bytes of the buffer.
+        bytes: usize,
+        /// Bytes of a line, as asked for.
+        line_bytes: usize,
+    },
+    /// A line leads to where no line begins.
+    Link {
+        /// Byte offset of the line.
+        at: usize,
+        /// Byte offset that it holds.
+        next: u64,
+    },
+}
+
+impl fmt::Display for BrokenChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            BrokenChain::Shape { bytes, line_bytes } => write!(
+                f,
+                "a buffer of {bytes} bytes can't be chased in lines of {line_bytes}: \
+                 use a power of two of at least {WORD} bytes that divides the buffer"
+            ),
+            BrokenChain::Link { at, next } => write!(
+                f,
+                "the line at byte {at} leads to byte {next}, where no line begins: \
+                 store the byte offset of a line in the first word of every line"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BrokenChain {}
+
+impl<'a> ChaseBuffer<'a> {
+    /// Checks every line once, in order: as costly as reading the buffer.
+    ///
+    /// # Errors
+    /// [`BrokenChain`] where the lines don't fit the buffer or one leads to where no line begins.
+    pub fn new(words: &'a [u64], line_bytes: usize) -> Result<Self, BrokenChain> {
+        let bytes = size_of_val(words);
+        if words.is_empty() || line_bytes < WORD || !line_bytes.is_power_of_two() || bytes % line_bytes != 0 {
+            return Err(BrokenChain::Shape { bytes, line_bytes });
+        }
+        for (line, &next) in words.iter().step_by(line_bytes / WORD).enumerate() {
+            if next >= bytes as u64 || next % line_bytes as u64 != 0 {
+                return Err(BrokenChain::Link { at: line * line_bytes, next });
+            }
+        }
+        Ok(Self { words, line_bytes })
+    }
+
+    /// Goes `hops` hops from the line at byte `start`, and returns the byte offset of the line that it ends on.
+    ///
+    /// # Panics
+    /// If no line begins at `start`.
+    #[inline(never)]
+    pub fn chase(&self, start: usize, hops: u64) -> usize {
+        let bytes = size_of_val(self.words);
+        assert!(start < bytes && start % self.line_bytes == 0, "no line of this buffer begins at byte {start}");
+        let mut at = start;
+        for _ in 0..hops / UNROLL {
+            for _ in 0..UNROLL {
+                // SAFETY: `at` begins a line: the assertion says so of `start`, and `new` of what any line holds.
+                at = unsafe { self.next(at) };
+            }
+        }
+        for _ in 0..hops % UNROLL {
+            // SAFETY: as above.
+            at = unsafe { self.next(at) };
+        }
+        at
+    }
+
+    /// The line that the line at byte `at` leads to.
+    ///
+    /// # Safety
+    /// A line of the buffer begins at byte `at`.
+    #[inline(always)]
+    unsafe fn next(&self, at: usize) -> usize {
+        // SAFETY: lines are whole words and the buffer whole lines, so a word lies at `at` if a line begins there.
+        // The shared borrow keeps what `new` checked unchanged. An offset below the buffer's size fits usize.
+        unsafe { self.words.as_ptr().byte_add(at).read() as usize }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A buffer of lines of `line_words`, whose chain goes through `order` in one cycle.
+    fn cycle(order: &[usize], line_words: usize) -> Vec<u64> {
+        let mut words = vec![u64::MAX; order.len() * line_words]; // what isn't a link would be fatal as one
+        for (i, &line) in order.iter().enumerate() {
+            words[line * line_words] = (order[(i + 1) % order.len()] * line_words * WORD) as u64;
+        }
+        words
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_chase_visits_the_lines_in_their_order(
+            order in (1..60usize).prop_flat_map(|lines| Just((0..lines).collect::<Vec<_>>()).prop_shuffle()),
+            start in 0..60usize,
+            hops in 0..200u64,
+            line_words in prop::sample::select(vec![1usize, 2, 8, 16]),
+        ) {
+            let words = cycle(&order, line_words);
+            let line_bytes = line_words * WORD;
+            let start = start % order.len();
+            let buffer = ChaseBuffer::new(&words, line_bytes).expect("a cycle is a chain");
+            let end = order[(start + hops as usize) % order.len()] * line_bytes;
+            prop_assert_eq!(buffer.chase(order[start] * line_bytes, hops), end);
+        }
+    }
+
+    #[test]
+    fn a_link_that_leaves_the_buffer_or_misses_a_line_is_refused() {
+        for (next, line) in [(128, 1), (8, 0), (u64::MAX, 1), (65, 1)] {
+            let mut words = cycle(&[0, 1], 8);
+            words[line * 8] = next;
+            assert_eq!(ChaseBuffer::new(&words, 64).unwrap_err(), BrokenChain::Link { at: line * 64, next });
+        }
+    }
+
+    #[test]
+    fn lines_that_do_not_divide_the_buffer_are_refused() {
+        let words = cycle(&[0, 1, 2], 8);
+        for line_bytes in [0, 4, 24, 128] {
+            assert_eq!(
+                ChaseBuffer::new(&words, line_bytes).unwrap_err(),
+                BrokenChain::Shape { bytes: 192, line_bytes }
+            );
+        }
+        assert!(ChaseBuffer::new(&[], 64).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "no line of this buffer begins at byte 8")]
+    fn a_start_between_lines_is_refused() {
+        let words = cycle(&[0, 1], 8);
+        let _ = ChaseBuffer::new(&words, 64).expect("a cycle is a chain").chase(8, 1);
+    }
+}
