@@ -33,8 +33,8 @@ pub use stop::StopRule;
 /// Most samples of one point, and so the capacity of a [`Scratch`].
 pub const MAX_SAMPLES: usize = 4096;
 
-/// Working memory for up to [`MAX_SAMPLES`] samples, made once and used again: with it, nothing here allocates.
-/// More samples than that are handled too, but make it grow.
+/// Working memory, made once and used again: with it, nothing here allocates.
+/// More samples than it was made for are handled too, but make it grow.
 #[derive(Debug)]
 pub struct Scratch {
     sorted: Vec<f64>,
@@ -44,19 +44,25 @@ pub struct Scratch {
 
 impl Default for Scratch {
     fn default() -> Self {
-        Scratch {
-            sorted: Vec::with_capacity(MAX_SAMPLES),
-            work: Vec::with_capacity(MAX_SAMPLES),
-            hull: Vec::with_capacity(MAX_SAMPLES),
-        }
+        Self::with_capacity(MAX_SAMPLES)
     }
 }
 
 impl Scratch {
-    /// Allocates all that the statistics of one point need.
+    /// Allocates all that the statistics of one point of up to [`MAX_SAMPLES`] samples need.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Allocates all that `samples` samples need.
+    #[must_use]
+    pub fn with_capacity(samples: usize) -> Self {
+        Scratch {
+            sorted: Vec::with_capacity(samples),
+            work: Vec::with_capacity(samples),
+            hull: Vec::with_capacity(samples),
+        }
     }
 
     fn sort(&mut self, samples: &[f64]) {

@@ -203,7 +203,7 @@ mod tests {
         let x: Vec<f64> = (0..800).map(|i| 1.0 + 0.01 * rng.normal() + if i % 4 == 0 { 0.06 } else { 0.0 }).collect();
         let m = modes(&x, &mut Scratch::new()).expect("two modes");
         assert!((m.lower - 1.0).abs() < 0.005 && (m.upper - 1.06).abs() < 0.005, "{m:?}");
-        assert!((m.upper_fraction - 0.25).abs() < 0.02, "{m:?}");
+        assert!((m.upper_fraction - 0.25).abs() < 0.05, "{m:?}");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::{Rng, Scratch, estimate, median_sorted};
 ///
 /// Rounds are resampled first, then samples within each (Davison & Hinkley, Bootstrap Methods, 3.8), because the spread
 /// between rounds is part of the error. Of R rounds R − 1 are drawn, or the spread of so few would come out too small
-/// by (R − 1)/R (McCarthy & Snowden 1985); one round alone shows no spread between rounds. A round of correlated samples is drawn in moving blocks (Künsch 1989).
+/// by (R − 1)/R (McCarthy & Snowden 1985); one round alone shows no spread between rounds. A round of correlated
+/// samples is drawn in moving blocks (Künsch 1989).
 pub fn bootstrap_log_medians(rounds: &[&[f64]], rng: &mut Rng, out: &mut [f64]) {
     let mut scratch = Scratch::new();
     let rounds: Vec<(&[f64], usize)> =
