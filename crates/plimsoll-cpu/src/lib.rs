@@ -5,6 +5,7 @@
 pub mod arch;
 #[allow(unsafe_code)]
 pub mod memory;
+pub mod steal;
 #[allow(unsafe_code)]
 pub mod threads;
 pub mod timer;
