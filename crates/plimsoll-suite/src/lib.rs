@@ -2,4 +2,5 @@
 
 pub mod machines;
 pub mod probes;
+pub mod profile;
 pub mod references;
