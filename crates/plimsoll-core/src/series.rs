@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flag::Flags;
 use crate::sample::{CachePolicy, Evidence, Figure, Work};
-use crate::stats::{Interval, Scratch, summarize};
+use crate::stats::{Interval, Scratch, estimate};
 use crate::unit::Unit;
 
 /// A column: what varies along an axis.
@@ -306,7 +306,7 @@ impl Row {
     }
 
     fn new(points: Vec<Point>) -> Option<Self> {
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::with_capacity(0);
         let mut all = Vec::new();
         let (mut lo, mut hi) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut flags = Flags::NONE;
@@ -316,7 +316,7 @@ impl Row {
             if seconds.is_empty() {
                 continue;
             }
-            let round = summarize(&seconds, &mut scratch);
+            let round = estimate(&seconds, &mut scratch);
             let single = points.len() == 1;
             lo = lo.min(if single { round.interval.lo } else { round.median });
             hi = hi.max(if single { round.interval.hi } else { round.median });
@@ -325,7 +325,7 @@ impl Row {
         if all.is_empty() {
             return None;
         }
-        let pooled = summarize(&all, &mut scratch);
+        let pooled = estimate(&all, &mut scratch);
         let interval = Interval { lo: lo.min(pooled.interval.lo), hi: hi.max(pooled.interval.hi) };
         let time = Estimate { value: pooled.median, interval };
         Some(Self { at: points[0].at.clone(), time, n: all.len(), flags, points })

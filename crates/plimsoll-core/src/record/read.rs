@@ -9,8 +9,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::{FaultRecord, Finding, Record, RunHeader, SCHEMA};
-use crate::sample::MAX_SAMPLES;
 use crate::series::{Point, Series, SeriesSpec, Value};
+use crate::stats::MAX_SAMPLES;
 
 /// Sizes beyond which a file is not a record that plimsoll wrote.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +123,21 @@ pub fn read(mut lines: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
         }
     }
     Ok(builder.finish())
+}
+
+impl Run {
+    /// A run from records in memory, as a [`super::Sink`] collected them; `None` where the first is no run header. What
+    /// does not fit together is listed as damage, as when read from a file.
+    #[must_use]
+    pub fn from_records(records: impl IntoIterator<Item = Record>) -> Option<Self> {
+        let mut records = records.into_iter();
+        let Some(Record::Run(header)) = records.next() else { return None };
+        let mut builder = Builder::new(header, Limits::default());
+        for (record, line) in records.zip(2..) {
+            builder.take(line, record);
+        }
+        Some(builder.finish())
+    }
 }
 
 enum Line {

@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Check, Clock, Evidence, Figure, Policy, Workload};
 use crate::Fault;
-use crate::stats::{Scratch, StopRule, summarize};
+use crate::stats::{MAX_SAMPLES, Scratch, StopRule, estimate};
 
-/// Most samples of one point in one round; a point that needs more is flagged `BUDGET`.
-pub const MAX_SAMPLES: usize = 4096;
 /// Fewest samples that a point keeps when its time is up.
 const FEWEST: usize = 3;
 /// Longest time between two looks at the stop signal, the budget and the evidence, where one sample allows it.
@@ -191,15 +189,15 @@ impl<C: Clock> Sampler<C> {
             evidence.merge(&self.clock.observe());
             let n = self.ticks.len();
             if n == check_at {
-                let summary = summarize(&self.seconds, &mut self.scratch);
-                let resolution = self.clock.resolution() / f64::from(k);
-                if rule.check(&summary, resolution) && !self.policy.trace {
+                let estimate = estimate(&self.seconds, &mut self.scratch);
+                let resolution = self.clock.resolution() / (estimate.median * f64::from(k)).max(f64::MIN_POSITIVE);
+                if rule.check(&estimate, resolution) && !self.policy.trace {
                     return Ended::Converged;
                 }
                 if n == MAX_SAMPLES {
                     return Ended::Budget;
                 }
-                check_at = StopRule::next_check(n).min(MAX_SAMPLES);
+                check_at = rule.next_check(n).min(MAX_SAMPLES);
             }
             if now >= deadline && n >= FEWEST {
                 return Ended::Budget;

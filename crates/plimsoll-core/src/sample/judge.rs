@@ -3,7 +3,7 @@
 use super::{CachePolicy, Evidence, Work};
 use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
-use crate::stats::{drift, is_bimodal, lag1_is_significant, outlier_fraction};
+use crate::stats::{Scratch, summarize};
 
 /// Share of the wall time beyond which steal, quota or a co-tenant counts.
 const DISTURBED: f64 = 0.005;
@@ -29,15 +29,16 @@ pub fn judge(seconds: &[f64], k: u32, work: &Work, evidence: &Evidence, context:
 
 fn of_samples(seconds: &[f64], k: u32, work: &Work, context: &Context<'_>) -> Flags {
     let mut flags = Flags::NONE;
-    let mut sorted = seconds.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let Some(&median) = sorted.get(sorted.len() / 2) else { return flags };
-    let device = context.device;
+    if seconds.is_empty() {
+        return flags;
+    }
+    let summary = summarize(seconds, &mut Scratch::with_capacity(seconds.len()));
+    let (median, device) = (summary.median, context.device);
     flags.insert_if(Flag::LaunchBound, !work.in_kernel && median < 3.0 * device.calibration.empty_launch);
-    flags.insert_if(Flag::Drift, drift(seconds).is_some_and(|drift| drift.abs() > 0.005));
-    flags.insert_if(Flag::Bimodal, is_bimodal(&sorted));
-    flags.insert_if(Flag::Outliers, outlier_fraction(&sorted) > 0.01);
-    flags.insert_if(Flag::Correlated, lag1_is_significant(seconds));
+    flags.insert_if(Flag::Drift, summary.drift.significant && summary.drift.relative.abs() > 0.005);
+    flags.insert_if(Flag::Bimodal, summary.modes.is_some());
+    flags.insert_if(Flag::Outliers, summary.outliers.significant);
+    flags.insert_if(Flag::Correlated, summary.correlated);
     flags.insert_if(Flag::Quantized, context.resolution > 0.005 * median * f64::from(k));
     let too_small = work.window < device.cold_window();
     let rotates = matches!(context.cache, CachePolicy::ColdRotate | CachePolicy::Stream);

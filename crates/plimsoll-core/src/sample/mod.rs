@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Traffic};
 
-pub use engine::{Ended, MAX_SAMPLES, Measured, Sampler};
+pub use engine::{Ended, Measured, Sampler};
 pub use judge::{Context, judge};
 pub use policy::{CachePolicy, Effort, Figure, Policy};
 
