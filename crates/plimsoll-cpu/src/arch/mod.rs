@@ -12,6 +12,7 @@ pub mod cycle;
 pub mod instruction;
 pub mod intensity;
 pub mod stream;
+pub mod stride;
 pub mod tsc;
 
 #[cfg(target_arch = "aarch64")]

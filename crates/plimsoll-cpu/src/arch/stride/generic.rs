@@ -1,0 +1,51 @@
+//! The loops as volatile accesses. Those of 16 bytes are one instruction only where the target has such a one (a pair
+//! load on 64-bit Arm).
+
+use std::ptr;
+
+use super::{UNROLL, Walk};
+
+/// Reads and writes of one element type.
+macro_rules! strided {
+    ($read:ident, $write:ident, $element:ty, $fold:expr, $spread:expr) => {
+        /// Reads the elements, and returns the exclusive or of them and `value`.
+        ///
+        /// # Safety
+        /// The walk stays inside memory that is valid for reads and aligned for the element.
+        #[inline(never)]
+        pub(super) unsafe fn $read(walk: Walk, value: u64) -> u64 {
+            let mut sums: [$element; UNROLL] = [0; UNROLL];
+            for _ in 0..walk.passes {
+                for turn in 0..walk.turns {
+                    for (k, sum) in sums.iter_mut().enumerate() {
+                        let at = walk.base.wrapping_add((turn * UNROLL + k) * walk.stride_bytes);
+                        // SAFETY: the caller promises all of turns · UNROLL accesses.
+                        *sum ^= unsafe { ptr::read_volatile(at.cast::<$element>()) };
+                    }
+                }
+            }
+            value ^ $fold(sums.into_iter().fold(0, |all, sum| all ^ sum))
+        }
+
+        /// Writes `value` to the elements; returns 0.
+        ///
+        /// # Safety
+        /// The walk stays inside memory that is valid for writes and aligned for the element.
+        #[inline(never)]
+        pub(super) unsafe fn $write(walk: Walk, value: u64) -> u64 {
+            let value: $element = $spread(value);
+            for _ in 0..walk.passes {
+                for access in 0..walk.turns * UNROLL {
+                    let at = walk.base.wrapping_add(access * walk.stride_bytes);
+                    // SAFETY: the caller promises all of turns · UNROLL accesses.
+                    unsafe { ptr::write_volatile(at.cast::<$element>(), value) };
+                }
+            }
+            0
+        }
+    };
+}
+
+strided!(read4, write4, u32, u64::from, |value| value as u32);
+strided!(read8, write8, u64, |sum| sum, |value| value);
+strided!(read16, write16, u128, |sum| (sum ^ (sum >> 64)) as u64, |value| u128::from(value) << 64 | u128::from(value));

@@ -1,0 +1,124 @@
+//! The loops in assembly: eight accesses of four addresses each at two bases, four strides apart; four accumulators,
+//! as an exclusive or takes a cycle and three loads may start in one.
+
+use std::arch::asm;
+use std::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set1_epi64x, _mm_unpackhi_epi64, _mm_xor_si128};
+
+use super::Walk;
+
+/// One loop. `$lines` access `\at` with the four accumulators: rax, rcx, rdx, r10, or xmm0 to xmm3. All start with
+/// `value`; what they end with is returned folded.
+macro_rules! strided {
+    ($what:literal, $name:ident, $line0:literal, $line1:literal, $line2:literal, $line3:literal) => {
+        #[doc = $what]
+        ///
+        /// # Safety
+        /// The walk has turns and passes, and stays inside memory that is valid for the access and 16-byte aligned
+        /// at its base.
+        #[inline(never)]
+        pub(super) unsafe fn $name(walk: Walk, value: u64) -> u64 {
+            let (mut a, mut b, mut c, mut d) = (value, value, value, value);
+            // SAFETY: SSE2 belongs to every x86-64 machine.
+            let wide = unsafe { _mm_set1_epi64x(value as i64) };
+            let (mut e, mut f, mut g, mut h) = (wide, wide, wide, wide);
+            // SAFETY: the caller promises memory for turns · 8 accesses, a stride apart, from the base on, of which
+            // the loops make no more; both counters are at least 1. All registers written are declared; no stack.
+            unsafe {
+                asm!(
+                    "2:",
+                    "mov rsi, {base}",
+                    "mov {left}, {turns}",
+                    ".p2align 5",
+                    "3:",
+                    "lea rdi, [rsi + 4*r8]",
+                    ".irp at,[rsi],[rdi]", $line0, ".endr",
+                    ".irp at,[rsi + r8],[rdi + r8]", $line1, ".endr",
+                    ".irp at,[rsi + 2*r8],[rdi + 2*r8]", $line2, ".endr",
+                    ".irp at,[rsi + r9],[rdi + r9]", $line3, ".endr",
+                    "lea rsi, [rsi + 8*r8]",
+                    "dec {left}",
+                    "jnz 3b",
+                    "dec {passes}",
+                    "jnz 2b",
+                    base = in(reg) walk.base,
+                    turns = in(reg) walk.turns,
+                    left = out(reg) _,
+                    passes = inout(reg) walk.passes => _,
+                    in("r8") walk.stride_bytes,
+                    in("r9") 3 * walk.stride_bytes,
+                    out("rsi") _,
+                    out("rdi") _,
+                    inout("rax") a,
+                    inout("rcx") b,
+                    inout("rdx") c,
+                    inout("r10") d,
+                    inout("xmm0") e,
+                    inout("xmm1") f,
+                    inout("xmm2") g,
+                    inout("xmm3") h,
+                    options(nostack),
+                );
+            }
+            a ^ b ^ c ^ d ^ folded([e, f, g, h])
+        }
+    };
+}
+
+/// The exclusive or of all halves.
+fn folded(registers: [__m128i; 4]) -> u64 {
+    let [a, b, c, d] = registers;
+    // SAFETY: SSE2 belongs to every x86-64 machine.
+    unsafe {
+        let all = _mm_xor_si128(_mm_xor_si128(a, b), _mm_xor_si128(c, d));
+        _mm_cvtsi128_si64(_mm_xor_si128(all, _mm_unpackhi_epi64(all, all))) as u64
+    }
+}
+
+strided!(
+    "Reads 4-byte elements.",
+    read4,
+    "xor eax, dword ptr \\at",
+    "xor ecx, dword ptr \\at",
+    "xor edx, dword ptr \\at",
+    "xor r10d, dword ptr \\at"
+);
+strided!(
+    "Reads 8-byte elements.",
+    read8,
+    "xor rax, qword ptr \\at",
+    "xor rcx, qword ptr \\at",
+    "xor rdx, qword ptr \\at",
+    "xor r10, qword ptr \\at"
+);
+strided!(
+    "Reads 16-byte elements.",
+    read16,
+    "pxor xmm0, xmmword ptr \\at",
+    "pxor xmm1, xmmword ptr \\at",
+    "pxor xmm2, xmmword ptr \\at",
+    "pxor xmm3, xmmword ptr \\at"
+);
+strided!(
+    "Writes 4-byte elements.",
+    write4,
+    "mov dword ptr \\at, eax",
+    "mov dword ptr \\at, ecx",
+    "mov dword ptr \\at, edx",
+    "mov dword ptr \\at, r10d"
+);
+strided!(
+    "Writes 8-byte elements.",
+    write8,
+    "mov qword ptr \\at, rax",
+    "mov qword ptr \\at, rcx",
+    "mov qword ptr \\at, rdx",
+    "mov qword ptr \\at, r10"
+);
+strided!(
+    "Writes 16-byte elements.",
+    write16,
+    "movdqa xmmword ptr \\at, xmm0",
+    "movdqa xmmword ptr \\at, xmm1",
+    "movdqa xmmword ptr \\at, xmm2",
+    "movdqa xmmword ptr \\at, xmm3"
+);
