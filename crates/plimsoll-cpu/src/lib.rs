@@ -3,10 +3,16 @@
 
 #[allow(unsafe_code)]
 pub mod arch;
+mod clock;
+mod device;
 #[allow(unsafe_code)]
 pub mod memory;
+pub mod probes;
 pub mod steal;
 #[allow(unsafe_code)]
 pub mod threads;
 pub mod timer;
 pub mod topology;
+
+pub use clock::CpuClock;
+pub use device::{Cpu, CpuDevice, open};

@@ -1,0 +1,217 @@
+//! The CPU as a device: which processors take part, what the machine says of itself, and the ground figures of its
+//! timer, measured once when it is opened.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::Fault;
+use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
+use plimsoll_core::probe::{Backend, Bench};
+
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::machines::cpus::{Microarchitecture, Number, microarchitecture};
+
+use crate::arch::Isa;
+use crate::clock::CpuClock;
+use crate::probes::PROBES;
+use crate::threads::{Task, Team};
+use crate::timer::{Timer, core_hz};
+use crate::topology::{Topology, Transparent};
+
+/// How long calibration keeps a core busy before its clock is believed.
+const WARM_UP: Duration = Duration::from_millis(30);
+
+/// The CPU backend.
+#[derive(Debug)]
+pub struct Cpu;
+
+impl Backend for Cpu {
+    type Device = CpuDevice;
+    type Clock = CpuClock;
+    const NAME: &'static str = "cpu";
+}
+
+/// The processors that measurements run on.
+#[derive(Debug)]
+pub struct CpuDevice {
+    /// What the system says of the machine.
+    pub topology: Topology,
+    /// One logical processor per core that this process may use, in rank order.
+    pub cpus: Vec<usize>,
+    /// The clock of all samples.
+    pub timer: Timer,
+}
+
+impl CpuDevice {
+    /// A team on the first `threads` cores.
+    ///
+    /// # Errors
+    /// Those of [`Team::new`].
+    pub fn team(&self, threads: usize) -> Result<Team, Fault> {
+        Team::new(&self.cpus[..threads.clamp(1, self.cpus.len())], self.timer)
+    }
+
+    /// Capacity in bytes of the last-level caches that the measuring cores use together; 0 where unknown.
+    #[must_use]
+    pub fn last_level_bytes(&self) -> u64 {
+        self.topology.last_level_bytes(&self.cpus)
+    }
+}
+
+/// The CPU with its probes, ready to be measured. Takes some 0.3 s: the timer is measured first.
+///
+/// # Errors
+/// [`Fault::Unavailable`] where the threads that measure can't be started.
+pub fn open() -> Result<Bench<Cpu>, Fault> {
+    let topology = Topology::read();
+    let cpus = topology.one_cpu_per_core();
+    let timer = Timer::best();
+    let smt_shared = topology.smt_shared(&cpus);
+    let device = CpuDevice { topology, cpus, timer };
+    let info = info(&device)?;
+    let clock = CpuClock::new(timer, &device.cpus, smt_shared);
+    Ok(Bench::new(device, info, clock, PROBES))
+}
+
+fn info(device: &CpuDevice) -> Result<DeviceInfo, Fault> {
+    let topology = &device.topology;
+    let model = &topology.model;
+    let core = microarchitecture(&model.vendor, model.family, model.model);
+    let calibration = calibrate(device)?;
+    let memory = &topology.memory;
+    Ok(DeviceInfo {
+        selector: Cpu::NAME.to_owned(),
+        id: topology.device_id.clone(),
+        name: if model.brand.is_empty() { "CPU".to_owned() } else { model.brand.clone() },
+        backend: Cpu::NAME.to_owned(),
+        architecture: core.map(|core| core.name.to_owned()),
+        driver: None,
+        multiprocessors: u32::try_from(device.cpus.len()).unwrap_or(u32::MAX),
+        memory_total: memory.limit.into_iter().chain(memory.total).min().unwrap_or(0),
+        memory_free: memory.free().unwrap_or(0),
+        caches: caches(device),
+        peaks: core.map_or_else(Vec::new, |core| peaks(core, device.cpus.len(), calibration.clock_hz)),
+        capabilities: capabilities(device),
+        calibration,
+        notes: notes(device),
+    })
+}
+
+/// One entry per level: a single instance as the first core sees it, except the last level, which counts all instances
+/// that the measuring cores use.
+fn caches(device: &CpuDevice) -> Vec<CacheInfo> {
+    let topology = &device.topology;
+    let last = topology.last_level_cache().map(|cache| cache.level);
+    let level = |level: u32| {
+        let cache = topology.data_cache(level)?;
+        let whole = Some(level) == last && cache.shared_by.len() > 1;
+        Some(CacheInfo {
+            level: format!("L{level}"),
+            bytes: if whole { device.last_level_bytes() } else { cache.bytes },
+            line: u32::try_from(cache.line).unwrap_or(64),
+            shared_by: u32::try_from(cache.shared_by.len()).unwrap_or(u32::MAX),
+        })
+    };
+    (1..=4).filter_map(level).collect()
+}
+
+fn peaks(core: &Microarchitecture, cores: usize, clock_hz: Option<f64>) -> Vec<Peak> {
+    let peak = |metric: &str, number: Number| {
+        let per_cycle = core.flop_per_cycle(number)?;
+        let hz = clock_hz?;
+        Some(Peak {
+            metric: metric.to_owned(),
+            value: f64::from(per_cycle) * hz * cores as f64,
+            unit: Unit::FlopPerSecond,
+            source: format!(
+                "{per_cycle} FLOP per cycle and core ({}; {}) × {} measured × {cores} cores",
+                core.name,
+                core.source,
+                Unit::Hertz.format(hz)
+            ),
+        })
+    };
+    [peak("f64", Number::F64), peak("f32", Number::F32)].into_iter().flatten().collect()
+}
+
+/// The timer's figures, the core's clock, and an empty task per launch within a batch.
+fn calibrate(device: &CpuDevice) -> Result<Calibration, Fault> {
+    const LAUNCHES: u64 = 1_000;
+    let timer = device.timer;
+    let mut team = device.team(device.cpus.len())?;
+    let empty = Task::new(|_| {});
+    let mut launch = f64::INFINITY;
+    for _ in 0..30 {
+        launch = launch.min(timer.seconds(team.timed(LAUNCHES, &empty)?) / LAUNCHES as f64);
+    }
+    // A core that was idle needs some milliseconds of work to reach its clock.
+    let warm = Instant::now();
+    let mut clock_hz = core_hz(&timer).ok();
+    while clock_hz.is_some() && warm.elapsed() < WARM_UP {
+        clock_hz = core_hz(&timer).ok().filter(|&hz| Some(hz) > clock_hz).or(clock_hz);
+    }
+    Ok(Calibration {
+        tick: timer.tick_seconds(),
+        resolution: timer.resolution() as f64 * timer.tick_seconds(),
+        overhead: timer.overhead_seconds(),
+        empty_launch: launch,
+        clock_hz,
+    })
+}
+
+fn capabilities(device: &CpuDevice) -> Vec<Capability> {
+    let yes = |name: &str| Capability { name: name.to_owned(), why_not: String::new(), mend: String::new() };
+    let no =
+        |name: &str, why: String, mend: &str| Capability { name: name.to_owned(), why_not: why, mend: mend.to_owned() };
+    let mut list = vec![match Timer::tsc() {
+        Ok(_) => yes("invariant time-stamp counter"),
+        Err(why) => no("invariant time-stamp counter", why.to_string(), "the operating system's clock is used instead"),
+    }];
+    list.push(match device.topology.huge_pages.transparent {
+        Transparent::Never => no(
+            "transparent huge pages",
+            "/sys/kernel/mm/transparent_hugepage/enabled says never".to_owned(),
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
+        ),
+        _ => yes("transparent huge pages"),
+    });
+    list.push(match device.team(1).map(|team| team.placements()[0].pinned) {
+        Ok(Ok(())) => yes("thread pinning"),
+        Ok(Err(refused)) => no("thread pinning", format!("{refused:?}"), "allow sched_setaffinity in the sandbox"),
+        Err(fault) => no("thread pinning", fault.to_string(), "allow threads in the sandbox"),
+    });
+    for isa in [Isa::Avx512, Isa::Avx2, Isa::Neon] {
+        if isa.is_available() {
+            list.push(yes(isa.name()));
+        } else if (isa == Isa::Neon) == cfg!(target_arch = "aarch64") {
+            list.push(no(isa.name(), "the processor or the operating system lacks it".to_owned(), ""));
+        }
+    }
+    list.push(no(
+        "theoretical memory bandwidth",
+        "memory type, channels and clock are not visible to programs here".to_owned(),
+        "plimsoll peak --memory DDR5 --bus-width 512 --clock 2.4GHz computes it from the data sheet",
+    ));
+    list.push(no("hardware counters", "this version reads none on a CPU".to_owned(), ""));
+    list
+}
+
+fn notes(device: &CpuDevice) -> BTreeMap<String, String> {
+    let topology = &device.topology;
+    let mut notes = BTreeMap::new();
+    let mut note = |name: &str, value: String| notes.insert(name.to_owned(), value);
+    note("logical processors", format!("{} online, {} allowed", topology.cpus.len(), topology.allowed.len()));
+    note("measured on", format!("processors {:?}", device.cpus));
+    note("timer", format!("{:?}", device.timer));
+    note("page size", format!("{} B", topology.page_size));
+    if let Some(quota) = topology.quota {
+        note("CPU quota", format!("{quota} processors"));
+    }
+    if let Some(microcode) = &topology.model.microcode {
+        note("microcode", microcode.clone());
+    }
+    if topology.model.hypervisor {
+        note("hypervisor", "yes: caches and memory may be shared with machines that are not visible".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,76 @@
+//! The CPU's probes, one file each, and the workload that most of them share: a task on a team of pinned threads.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Probe, Session};
+use plimsoll_core::sample::{Batch, Check, Work, Workload};
+
+use crate::Cpu;
+use crate::threads::{Task, Team};
+
+/// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
+pub static PROBES: &[&dyn Probe<Cpu>] = &[];
+
+/// A team on the first `threads` cores, whose interruptions the session's clock counts from now on.
+///
+/// # Errors
+/// Those of [`Team::new`].
+pub fn team(session: &mut Session<'_, Cpu>, threads: usize) -> Result<Rc<RefCell<Team>>, Fault> {
+    let team = session.device.team(threads)?;
+    let ids: Vec<u32> = team.placements().iter().filter_map(|placement| placement.thread_id).collect();
+    session.clock().watch(&ids);
+    Ok(Rc::new(RefCell::new(team)))
+}
+
+/// Whose time is the sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lap {
+    /// From the common start to the last finish.
+    Team,
+    /// Rank 0's own: the others only make load.
+    First,
+}
+
+/// A task on a team: one launch is one run of the task by every member.
+pub struct TeamLoad {
+    /// Shared, because one team serves all points of a sweep.
+    pub team: Rc<RefCell<Team>>,
+    /// What the members run.
+    pub task: Task,
+    /// What one launch does.
+    pub work: Work,
+    /// Whose time counts.
+    pub lap: Lap,
+    /// How launches may be batched.
+    pub batch: Batch,
+    /// Asked once after the last sample.
+    pub check: Box<dyn FnMut() -> Check>,
+}
+
+impl Workload for TeamLoad {
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn batch(&self) -> Batch {
+        self.batch
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        let mut team = self.team.borrow_mut();
+        for sample in out {
+            let ticks = team.timed(u64::from(k), &self.task)?;
+            *sample = match self.lap {
+                Lap::Team => ticks,
+                Lap::First => team.lap_of(0),
+            };
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        Ok((self.check)())
+    }
+}
