@@ -37,6 +37,7 @@ pub struct Session<'s, B: Backend> {
     budget: f64,
     promised: f64,
     measured: usize,
+    idle_since: f64,
     series: Vec<Series>,
 }
 
@@ -51,8 +52,20 @@ impl<'s, B: Backend> Session<'s, B> {
     ) -> Self {
         let started = parts.sampler.clock().now();
         let budget = spec.budget(request.effort);
-        let (promised, measured, series) = (0.0, 0, Vec::new());
-        Self { device, request, info, device_index, spec, parts, started, budget, promised, measured, series }
+        Self {
+            device,
+            request,
+            info,
+            device_index,
+            spec,
+            parts,
+            started,
+            budget,
+            promised: 0.0,
+            measured: 0,
+            idle_since: started,
+            series: Vec::new(),
+        }
     }
 
     /// What the device says of itself.
@@ -112,14 +125,21 @@ impl<'s, B: Backend> Session<'s, B> {
         let mut left = sweep.points.len() * rounds as usize;
         let mut points = Vec::with_capacity(left);
         let mut outcome = Ok(());
+        let mut too_large = vec![false; sweep.points.len()];
         'rounds: for round in 0..rounds {
-            for point in sweep.points {
+            for (point, too_large) in sweep.points.iter().zip(&mut too_large) {
                 let now = self.parts.sampler.clock().now();
                 let seconds = ((end - now) / left as f64).max(0.0);
                 left -= 1;
+                if *too_large {
+                    continue;
+                }
                 match self.visit(&sweep, round, at(point), seconds, |device| setup(device, point), &mut points) {
                     Ok(()) => {}
-                    Err(fault @ Fault::OutOfMemory { .. }) => self.fault(&fault, at(point))?,
+                    Err(fault @ Fault::OutOfMemory { .. }) => {
+                        *too_large = true;
+                        self.fault(&fault, at(point))?;
+                    }
                     Err(fault) => {
                         outcome = Err(fault);
                         break 'rounds;
@@ -146,6 +166,9 @@ impl<'s, B: Backend> Session<'s, B> {
         }
         let mut workload = setup(self.device)?;
         let figure = sweep.series.figure;
+        let clock = self.parts.sampler.clock();
+        let idle = clock.now() - self.idle_since;
+        clock.resume(idle)?;
         let measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
         let work = workload.work();
         let context =
@@ -180,6 +203,7 @@ impl<'s, B: Backend> Session<'s, B> {
         }
         points.push(point);
         self.measured += 1;
+        self.idle_since = self.parts.sampler.clock().now();
         self.report_progress();
         written?;
         match ended {

@@ -97,4 +97,9 @@ impl Clock for CpuClock {
         }
         Ok(())
     }
+
+    /// Preparing a point keeps the cores at work, so there is nothing to wake.
+    fn resume(&mut self, _idle: f64) -> Result<(), Fault> {
+        Ok(())
+    }
 }

@@ -42,6 +42,15 @@ pub trait Clock: Send {
     fn settle(&mut self) -> Result<(), Fault> {
         Ok(())
     }
+
+    /// Called before a point, `idle` seconds after the last one's end: a device that idled for more than 100 ms has
+    /// lowered its clock and must settle again. A device that prepares points by its own work overrides this.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn resume(&mut self, idle: f64) -> Result<(), Fault> {
+        if idle > 0.1 { self.settle() } else { Ok(()) }
+    }
 }
 
 /// Something that can be launched and timed.
