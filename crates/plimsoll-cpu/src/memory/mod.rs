@@ -24,7 +24,7 @@ use crate::topology::text;
 use mapping::{ALIGNMENT, Mapping};
 
 pub use pages::{PageReport, Pages, SmallPages};
-pub use split::{Split, partition};
+pub use split::{Held, Split, partition};
 
 mod sealed {
     pub trait Sealed {}
@@ -112,10 +112,7 @@ impl<T: Plain> Buffer<T> {
     /// see [`partition`].
     #[must_use]
     pub fn split(self, parts: usize, align: usize) -> Split<T> {
-        let ranges = partition(self.len(), parts, align / size_of::<T>());
-        let counted = self.part.counted;
-        let parts = ranges.into_iter().map(|range| Part::of(Arc::clone(&counted), range)).collect();
-        Split::new(parts, self.pages)
+        Split::new(self.part, self.pages, parts, align)
     }
 }
 
@@ -147,7 +144,7 @@ impl Drop for Counted {
 
 /// The exclusive owner of some elements of a mapping. Dereferences to their slice.
 #[derive(Debug)]
-pub struct Part<T: Plain> {
+struct Part<T: Plain> {
     counted: Arc<Counted>,
     range: Range<usize>,
     elements: PhantomData<T>,
@@ -159,12 +156,6 @@ impl<T: Plain> Part<T> {
     fn of(counted: Arc<Counted>, range: Range<usize>) -> Self {
         debug_assert!(range.start <= range.end && range.end * size_of::<T>() <= counted.0.bytes());
         Self { counted, range, elements: PhantomData }
-    }
-
-    /// Which elements of the buffer these are.
-    #[must_use]
-    pub fn range(&self) -> Range<usize> {
-        self.range.clone()
     }
 }
 

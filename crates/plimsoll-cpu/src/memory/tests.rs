@@ -81,7 +81,7 @@ fn parts_of_a_split_are_disjoint_and_join_to_the_buffer_that_was_split() {
         }
     });
     let ends: Vec<_> = (0..3).map(|i| split.part(i).range().end).collect();
-    let joined = split.join().unwrap();
+    let joined = split.join();
     assert_eq!(joined.len(), 10_001);
     for (i, &x) in joined.iter().enumerate() {
         let part = ends.iter().position(|&end| i < end).unwrap() as u32;

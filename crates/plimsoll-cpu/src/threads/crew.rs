@@ -96,12 +96,15 @@ impl Crew {
         self.crowded.store(true, Ordering::Relaxed);
     }
 
-    /// Runs `order` on all members, the caller as rank 0. False if a worker did not finish by `deadline`.
+    /// Runs `order` on all members, the caller as rank 0. False if a worker did not finish within `allowance`, or within
+    /// twice the time that rank 0 took where that is longer.
     ///
     /// # Safety
     /// (1) The task stays alive until all members have finished: for ever, if this returns false. (2) The last launch
     /// returned true. (3) No other launch runs at the same time.
-    pub(super) unsafe fn launch(&self, order: Order, deadline: Instant) -> bool {
+    pub(super) unsafe fn launch(&self, order: Order, allowance: Duration) -> bool {
+        let began = Instant::now();
+        let deadline = began + allowance;
         let number = self.ordered.0.load(Ordering::Relaxed) + 1;
         self.stop.0.store(false, Ordering::Relaxed);
         self.arrived.0.store(0, Ordering::Relaxed);
@@ -124,6 +127,8 @@ impl Crew {
         self.released.0.store(number, Ordering::Release);
         self.perform(0, order);
         self.stop.0.store(true, Ordering::Relaxed);
+        // Long work is no hang: a worker may take as long again as rank 0 did for its own share.
+        let deadline = deadline.max(Instant::now() + began.elapsed());
         let all_finished = || workers.iter().all(|w| w.finished.load(Ordering::Acquire) == number);
         self.wait(deadline, all_finished)
     }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::Fault;
 
@@ -195,12 +195,11 @@ impl Team {
         if let Some(stay) = &self.stay {
             self.placements[0].pinned = stay.renew();
         }
-        let deadline = Instant::now() + self.deadline;
         // SAFETY: the crew asks three things of an order. (1) The task outlives every member's use of it: we hold a
         // reference until all have finished, and if one has not by the deadline, the task is leaked below. (2) No
         // member is at work on an earlier order: every launch ends with all finished, or the team is lost and launches
         // nothing more. (3) One order at a time: `&mut self`, and nobody else has the crew's ordering side.
-        let finished = unsafe { self.crew.launch(Order::new(&*task.0, repeats), deadline) };
+        let finished = unsafe { self.crew.launch(Order::new(&*task.0, repeats), self.deadline) };
         if !finished {
             self.lost = true;
             std::mem::forget(task.clone());

@@ -163,7 +163,7 @@ fn members_write_disjoint_parts_of_one_buffer() {
     });
     team.run(&task).unwrap();
     drop(task);
-    let whole = Arc::into_inner(split).unwrap().join().unwrap();
+    let whole = Arc::into_inner(split).unwrap().join();
     assert_eq!(whole.iter().filter(|&&x| x == 1).count() + whole.iter().filter(|&&x| x == 2).count(), 100_000);
     assert_eq!(cpus.lock().unwrap().len(), 2);
 }
