@@ -36,6 +36,7 @@ macro_rules! scalar {
             element: Element::$element,
             width: Width::Scalar,
             mnemonic: "compiled",
+            operands: Operands::of(Operation::$operation, Element::$element),
             is_available: || true,
             loops: alone(turns),
         }

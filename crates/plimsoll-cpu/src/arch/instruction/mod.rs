@@ -195,6 +195,8 @@ pub struct Instruction {
     pub width: Width,
     /// As the assembler names it, with its registers' kind: `vfmadd213pd zmm`.
     pub mnemonic: &'static str,
+    /// What its chains are made of.
+    operands: Operands,
     /// Whether this machine has it.
     is_available: fn() -> bool,
     /// Its loops, in the order of [`ILP`].
@@ -268,13 +270,12 @@ impl Kernel {
 
     /// Runs `iterations` turns of the loop.
     pub fn run(&self, iterations: u64) -> Links {
-        let operands = Operands::of(self.instruction.operation, self.instruction.element);
         let mut last = [0; MAX_ILP];
         let mut left = iterations;
         while left > 0 {
             let turns = left.min(TURNS_PER_SEED);
             // SAFETY: an `Instruction` is only handed out where the machine has it, and turns ≥ 1.
-            last = unsafe { (self.turns)(turns, &operands) };
+            last = unsafe { (self.turns)(turns, &self.instruction.operands) };
             left -= turns;
         }
         last

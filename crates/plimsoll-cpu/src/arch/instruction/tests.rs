@@ -4,8 +4,7 @@ use super::*;
 
 /// `links` links from the seed, by plain Rust: one lane, low bits of a [`Links`] entry.
 fn oracle(instruction: &Instruction, turns: u64, links: usize) -> u64 {
-    let operands = Operands::of(instruction.operation, instruction.element);
-    let Operands { seed, constant, addend } = operands;
+    let Operands { seed, constant, addend } = instruction.operands;
     let mut link = seed;
     for left in (1..=turns).rev() {
         for _ in 0..links {

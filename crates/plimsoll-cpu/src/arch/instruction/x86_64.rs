@@ -75,6 +75,7 @@ macro_rules! vector {
             element: Element::$element,
             width: Width::$width,
             mnemonic: concat!($mnemonic, " ", $register),
+            operands: Operands::of(Operation::$operation, Element::$element),
             is_available: $available,
             loops: vector_chains!($register, $link),
         }
@@ -198,7 +199,9 @@ const fn scalar(
     loops: [Option<super::Loop>; super::ILP.len()],
 ) -> Instruction {
     // In the same table as the vectors, hence under the same condition: all of it is native, or none is.
-    Instruction { operation, element: Element::I64, width: Width::Scalar, mnemonic, is_available: has_avx, loops }
+    let (element, width) = (Element::I64, Width::Scalar);
+    let operands = Operands::of(operation, element);
+    Instruction { operation, element, width, mnemonic, operands, is_available: has_avx, loops }
 }
 
 /// A function over the number of chains in twelve general registers, which all start at the seed. `\r` is the chain's
