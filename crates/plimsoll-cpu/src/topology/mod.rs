@@ -46,7 +46,7 @@ pub struct Topology {
     pub huge_pages: HugePages,
     /// The size of an ordinary page in bytes.
     pub page_size: usize,
-    /// A name for the machine that stays the same and gives nothing away: see [`device_id`].
+    /// A name for the machine that stays the same and gives nothing away: `cpu-` and 16 hexadecimal digits.
     pub device_id: String,
 }
 
@@ -158,10 +158,9 @@ impl Topology {
 /// A stable name for the machine: `cpu-` and the first 16 hexadecimal digits of a keyed BLAKE3 hash over its machine-id
 /// (machine-id(5) asks that it be published only so), the processor's brand and the number of packages. Machines without
 /// a machine-id (most containers) share the name with all others of the same model.
-#[must_use]
 fn device_id(root: &Path, brand: &str, packages: usize) -> String {
     let id = ["etc/machine-id", "var/lib/dbus/machine-id"].iter().find_map(|file| text::read(&root.join(file)));
-    let mut hasher = blake3::Hasher::new_derive_key("plimsoll 2025 name of a CPU device");
+    let mut hasher = blake3::Hasher::new_derive_key("plimsoll: the name of a CPU device");
     hasher.update(format!("{}\n{brand}\n{packages}", id.unwrap_or_default()).as_bytes());
     format!("cpu-{}", &hasher.finalize().to_hex()[..16])
 }
