@@ -7,6 +7,8 @@ use crate::stats::{Scratch, summarize};
 
 /// Share of the wall time beyond which steal, quota or a co-tenant counts.
 const DISTURBED: f64 = 0.005;
+/// Seconds over all processors below which it doesn't: systems count in ticks of 10 ms, and one tick may be chance.
+const TICKS: f64 = 0.015;
 
 /// What a judgement needs to know of the device and the series.
 #[derive(Clone, Debug)]
@@ -50,7 +52,8 @@ fn of_samples(seconds: &[f64], k: u32, work: &Work, context: &Context<'_>) -> Fl
 }
 
 fn of_evidence(flags: &mut Flags, samples: usize, evidence: &Evidence, context: &Context<'_>) {
-    let share = |seconds: f64| evidence.wall > 0.0 && seconds > DISTURBED * evidence.wall;
+    let processors = f64::from(context.device.multiprocessors.max(1));
+    let share = |seconds: f64| seconds * processors > TICKS && seconds > DISTURBED * evidence.wall;
     flags.insert_if(Flag::ThrottlePower, evidence.throttle.power);
     flags.insert_if(Flag::ThrottleThermal, evidence.throttle.thermal);
     flags.insert_if(Flag::ThrottleHw, evidence.throttle.hardware);
