@@ -54,6 +54,24 @@ impl Value {
     }
 }
 
+impl Value {
+    /// For a person, in the axis' unit: `32 KiB`, `triad`. Whole numbers are whole (`4 cycles`, not `4.00`).
+    #[must_use]
+    pub fn format(&self, unit: &Unit) -> String {
+        let number = match self {
+            Self::Text(text) => return text.clone(),
+            Self::Number(number) => *number,
+        };
+        let whole = number.fract() == 0.0 && number.abs() < 1e9 && unit.scale_for(number).0 == 1.0;
+        match unit.format(number).split_once(' ') {
+            Some(_) if whole && number == 1.0 => format!("1 {unit}"),
+            Some((_, label)) if whole => format!("{number} {label}"),
+            None if whole => number.to_string(),
+            _ => unit.format(number),
+        }
+    }
+}
+
 impl From<u64> for Value {
     /// Exact up to 2⁵³.
     fn from(number: u64) -> Self {

@@ -4,3 +4,5 @@ pub mod machines;
 pub mod probes;
 pub mod profile;
 pub mod references;
+pub mod standing;
+pub mod verdict;

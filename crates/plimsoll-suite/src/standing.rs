@@ -1,0 +1,244 @@
+//! Standings: each finding beside the numbers that say how good it is. The theoretical peak, the ceiling measured on the
+//! same device and the reference of the same model; where one is missing, the reason. How they look is the report's.
+
+use plimsoll_core::Flags;
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::record::{Finding, Run};
+use plimsoll_core::series::Estimate;
+use plimsoll_core::unit::Unit;
+
+use crate::references;
+
+/// The probe whose findings are the measured ceilings of memory.
+const CEILING_PROBE: &str = "stream";
+/// The metric that the ceiling is for.
+const CEILING_METRIC: &str = "bandwidth";
+
+/// A number to stand beside an achieved figure, in the figure's unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Yardstick {
+    /// In the finding's unit.
+    pub value: f64,
+    /// Where it comes from: a formula, a document, a kernel, a machine.
+    pub source: String,
+}
+
+/// A yardstick, or why there is none.
+pub type Beside = Result<Yardstick, &'static str>;
+
+/// An achieved figure with what stands beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Index into the run's devices.
+    pub device: u32,
+    /// The device's name, as recorded.
+    pub device_name: String,
+    /// The probe that found it.
+    pub probe: String,
+    /// The finding's name.
+    pub name: String,
+    /// What all the numbers are in.
+    pub unit: Unit,
+    /// What was measured.
+    pub achieved: Estimate,
+    /// The best of the stream family on this device.
+    pub ceiling: Beside,
+    /// The theoretical peak, as the device reports it.
+    pub peak: Beside,
+    /// The published or recorded figure of the same model.
+    pub reference: Beside,
+    /// Flags of the row it was read from.
+    pub flags: Flags,
+    /// The finding's own sentence; may be empty.
+    pub says: String,
+}
+
+/// Which yardstick a percentage is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// [`Standing::peak`].
+    Peak,
+    /// [`Standing::ceiling`].
+    Ceiling,
+    /// [`Standing::reference`].
+    Reference,
+}
+
+impl Of {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Peak => "peak",
+            Self::Ceiling => "ceiling",
+            Self::Reference => "reference",
+        }
+    }
+}
+
+impl Standing {
+    /// The achieved figure in hundredths of the strictest yardstick there is (peak, else ceiling, else reference), and
+    /// which that is: a percentage never stands alone.
+    #[must_use]
+    pub fn percent(&self) -> Option<(f64, Of)> {
+        [(Of::Peak, &self.peak), (Of::Ceiling, &self.ceiling), (Of::Reference, &self.reference)]
+            .into_iter()
+            .find_map(|(of, beside)| Some((self.percent_of(beside)?, of)))
+    }
+
+    /// The achieved figure in hundredths of one yardstick.
+    #[must_use]
+    pub fn percent_of(&self, beside: &Beside) -> Option<f64> {
+        let percent = 100.0 * self.achieved.value / beside.as_ref().ok()?.value;
+        percent.is_finite().then_some(percent)
+    }
+}
+
+/// Every finding of a run with its yardsticks. `reference` looks a figure of the same machine model up, in the finding's
+/// unit.
+#[must_use]
+pub fn standings(run: &Run, reference: &dyn Fn(&DeviceInfo, &Finding) -> Option<Yardstick>) -> Vec<Standing> {
+    let findings = run.findings.iter().filter(|finding| finding.value.is_finite());
+    findings
+        .filter_map(|finding| Some((run.header.devices.get(finding.device as usize)?, finding)))
+        .map(|(device, finding)| Standing {
+            device: finding.device,
+            device_name: device.name.clone(),
+            probe: finding.probe.clone(),
+            name: finding.name.clone(),
+            unit: finding.unit.clone(),
+            achieved: Estimate { value: finding.value, interval: finding.interval },
+            ceiling: ceiling(run, finding),
+            peak: peak(device, finding),
+            reference: reference(device, finding)
+                .filter(|found| found.value.is_finite())
+                .ok_or("no reference of this machine model"),
+            flags: finding.flags,
+            says: finding.says.clone(),
+        })
+        .collect()
+}
+
+/// The shipped figure for a finding of a machine that the catalogue knows: same probe, unit and name (the name alone, or
+/// after its metric as in `latency L2`); figures that belong to one place on a curve are left out.
+#[must_use]
+pub fn shipped_reference(device: &DeviceInfo, finding: &Finding) -> Option<Yardstick> {
+    let same = |figure: &&references::Reference| {
+        let named = finding.name == figure.case || finding.name == format!("{} {}", figure.metric, figure.case);
+        named && figure.probe == finding.probe && figure.unit == finding.unit && figure.x.is_none()
+    };
+    let figure = references::of_machine(&device.name).find(same)?;
+    Some(Yardstick { value: figure.value, source: format!("{}: {}", figure.machine, figure.source) })
+}
+
+fn peak(device: &DeviceInfo, finding: &Finding) -> Beside {
+    if finding.metric.is_empty() {
+        return Err("no theoretical peak applies to this figure");
+    }
+    let peak = device.peak(&finding.metric).ok_or("the device states no peak for it")?;
+    if peak.unit != finding.unit || !peak.value.is_finite() {
+        return Err("the device's peak is in another unit");
+    }
+    Ok(Yardstick { value: peak.value, source: peak.source.clone() })
+}
+
+fn ceiling(run: &Run, finding: &Finding) -> Beside {
+    if finding.metric != CEILING_METRIC || finding.probe == CEILING_PROBE {
+        return Err("a ceiling is measured for bandwidth only, by stream itself");
+    }
+    let measured = run.findings.iter().filter(|other| {
+        other.probe == CEILING_PROBE
+            && other.metric == CEILING_METRIC
+            && other.device == finding.device
+            && other.unit == finding.unit
+            && other.value.is_finite()
+            && !other.flags.contains(plimsoll_core::Flag::VerifyFail)
+    });
+    let best = measured.reduce(|best, next| if next.value > best.value { next } else { best });
+    let best = best.ok_or("stream was not measured in this run")?;
+    Ok(Yardstick { value: best.value, source: format!("stream: {}", best.name) })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::device::Peak;
+    use plimsoll_core::record::{Record, RunHeader};
+    use plimsoll_core::sample::Effort;
+    use plimsoll_core::stats::Interval;
+
+    use super::*;
+
+    fn run(findings: &[(&str, &str, f64, &str)]) -> Run {
+        let peak =
+            Peak { metric: "bandwidth".into(), value: 400.0, unit: Unit::BytePerSecond, source: "8 channels".into() };
+        let device = DeviceInfo { name: "Box".into(), peaks: vec![peak], ..DeviceInfo::default() };
+        let header = RunHeader {
+            schema: 1,
+            tool: "0.1.0".into(),
+            started: "2026-01-01T00:00:00Z".into(),
+            argv: vec![],
+            effort: Effort::Quick,
+            seed: 1,
+            host: Default::default(),
+            devices: vec![device],
+        };
+        let findings = findings.iter().map(|&(probe, name, value, metric)| {
+            Record::Finding(Finding {
+                device: 0,
+                probe: probe.into(),
+                name: name.into(),
+                value,
+                interval: Interval { lo: value, hi: value },
+                unit: Unit::BytePerSecond,
+                flags: Flags::NONE,
+                metric: metric.into(),
+                says: String::new(),
+            })
+        });
+        Run::from_records(std::iter::once(Record::Run(header)).chain(findings)).unwrap()
+    }
+
+    #[test]
+    fn the_ceiling_is_the_best_of_stream_and_never_stands_beside_stream_itself() {
+        let run = run(&[
+            ("stream", "copy", 300.0, "bandwidth"),
+            ("stream", "triad", 320.0, "bandwidth"),
+            ("footprint", "memory", 240.0, "bandwidth"),
+        ]);
+        let all = standings(&run, &|_, _| None);
+        assert!(all[0].ceiling.is_err() && all[1].ceiling.is_err());
+        let ceiling = all[2].ceiling.as_ref().unwrap();
+        assert_eq!((ceiling.value, ceiling.source.as_str()), (320.0, "stream: triad"));
+        assert_eq!(all[2].percent_of(&all[2].ceiling), Some(75.0));
+    }
+
+    #[test]
+    fn a_percentage_says_of_which_number_and_a_missing_one_says_why() {
+        let run = run(&[("stream", "copy", 300.0, "bandwidth"), ("footprint", "L1", 900.0, "")]);
+        let reference = |_: &DeviceInfo, finding: &Finding| {
+            (finding.name == "L1").then(|| Yardstick { value: 1000.0, source: "a Box elsewhere".into() })
+        };
+        let all = standings(&run, &reference);
+        assert_eq!(all[0].percent(), Some((75.0, Of::Peak)));
+        assert_eq!(all[0].reference, Err("no reference of this machine model"));
+        assert_eq!(all[1].percent(), Some((90.0, Of::Reference)));
+        assert_eq!(all[1].peak, Err("no theoretical peak applies to this figure"));
+    }
+
+    #[test]
+    fn a_shipped_figure_is_found_by_machine_probe_and_name() {
+        let run = run(&[("stream", "triad", 2e12, "bandwidth"), ("stream", "no such kernel", 2e12, "bandwidth")]);
+        let device = DeviceInfo { name: "NVIDIA H100 PCIe".into(), ..DeviceInfo::default() };
+        let found = shipped_reference(&device, &run.findings[0]).unwrap();
+        assert!(found.value > 1e12 && found.source.starts_with("H100 PCIe: "), "{found:?}");
+        assert_eq!(shipped_reference(&device, &run.findings[1]), None);
+        assert_eq!(shipped_reference(&run.header.devices[0], &run.findings[0]), None);
+    }
+
+    #[test]
+    fn a_peak_of_zero_gives_no_percentage() {
+        let mut run = run(&[("stream", "copy", 300.0, "bandwidth")]);
+        run.header.devices[0].peaks[0].value = 0.0;
+        assert_eq!(standings(&run, &|_, _| None)[0].percent(), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! Verdicts: whether one run is the same as, faster or slower than another, figure by figure, and what can't be compared.
+//!
+//! Two rows are the same figure where device model, probe, case, axes and coordinates agree. A row is called faster or
+//! slower only where its whole interval, with Holm's correction over all figures of the comparison, lies beyond ±1 %.
+//! How well each figure is known is [`spread`]'s; how a comparison looks is the report's.
+
+mod pairing;
+mod spread;
+#[cfg(test)]
+mod tests;
+
+use plimsoll_core::Flags;
+use plimsoll_core::record::Run;
+use plimsoll_core::series::Value;
+use plimsoll_core::stats::{Interval, holm};
+use plimsoll_core::unit::Unit;
+
+/// A difference within this share is no difference: what plimsoll promises to repeat on an idle machine.
+pub const MARGIN: f64 = 0.01;
+/// Chance of one false 'faster' or 'slower' in a whole comparison, and of a true ratio outside a row's interval.
+const ALPHA: f64 = 0.05;
+
+/// Differences that are the purpose of the comparison, not an obstacle to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Across {
+    /// The drivers may differ.
+    pub driver: bool,
+    /// The versions of plimsoll may differ.
+    pub version: bool,
+}
+
+/// What a comparison says of one figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole interval lies within ±1 %.
+    Same,
+    /// The new run is better by more than 1 %.
+    Faster,
+    /// The new run is worse by more than 1 %.
+    Slower,
+    /// The interval is too wide to say, or flags explain the difference.
+    Ambiguous,
+}
+
+impl Verdict {
+    /// All, worst first.
+    pub const ALL: [Verdict; 4] = [Verdict::Slower, Verdict::Ambiguous, Verdict::Faster, Verdict::Same];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Ambiguous => "ambiguous",
+        }
+    }
+}
+
+/// Which figure: what both runs have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    /// The device's name.
+    pub device: String,
+    /// The probe.
+    pub probe: String,
+    /// Which of its series.
+    pub case: String,
+    /// Axis names with their units and the coordinates on them.
+    pub at: Vec<(String, Unit, Value)>,
+}
+
+/// One figure, compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Which.
+    pub subject: Subject,
+    /// The metric's name.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// The base run's figure.
+    pub base: f64,
+    /// The new run's figure.
+    pub new: f64,
+    /// New over base.
+    pub ratio: f64,
+    /// 95 % interval of the ratio, for this row alone.
+    pub interval: Interval,
+    /// Chance of so large a difference where the truth is ±1 %, after Holm's correction.
+    pub p: f64,
+    /// What follows.
+    pub verdict: Verdict,
+    /// Flags of either side that something other than the device may be to blame for.
+    pub explained_by: Flags,
+}
+
+/// Something that both runs measured but that can't be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incomparable {
+    /// What, for a person.
+    pub what: String,
+    /// Why not, for a person.
+    pub why: String,
+}
+
+/// How often each verdict was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// [`Verdict::Same`].
+    pub same: usize,
+    /// [`Verdict::Faster`].
+    pub faster: usize,
+    /// [`Verdict::Slower`].
+    pub slower: usize,
+    /// [`Verdict::Ambiguous`].
+    pub ambiguous: usize,
+}
+
+/// Two runs, compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Figures that both have, in the base run's order.
+    pub rows: Vec<Compared>,
+    /// What both have but can't be compared.
+    pub incomparable: Vec<Incomparable>,
+    /// Figures that only one run has, for a person.
+    pub unmatched: Vec<String>,
+    /// How often each verdict was given.
+    pub counts: Counts,
+}
+
+impl Comparison {
+    /// 1 where any figure is slower; else 4 where any is ambiguous or incomparable, or nothing was compared; else 0.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if self.counts.slower > 0 {
+            1
+        } else if self.counts.ambiguous > 0 || !self.incomparable.is_empty() || self.rows.is_empty() {
+            4
+        } else {
+            0
+        }
+    }
+}
+
+/// Compares `new` with `base`: the first metric of every row that both have.
+#[must_use]
+pub fn compare(base: &Run, new: &Run, across: Across) -> Comparison {
+    let paired = pairing::pair(base, new, across);
+    let judged: Vec<Judged> = paired.pairs.iter().map(judge).collect();
+    let p: Vec<f64> = judged.iter().map(|judged| judged.p).collect();
+    let mut counts = Counts::default();
+    let rows = paired
+        .pairs
+        .into_iter()
+        .zip(judged.iter().zip(holm(&p)))
+        .map(|(pair, (judged, p))| {
+            let row = judged.row(pair, p);
+            match row.verdict {
+                Verdict::Same => counts.same += 1,
+                Verdict::Faster => counts.faster += 1,
+                Verdict::Slower => counts.slower += 1,
+                Verdict::Ambiguous => counts.ambiguous += 1,
+            }
+            row
+        })
+        .collect();
+    Comparison { rows, incomparable: paired.incomparable, unmatched: paired.unmatched, counts }
+}
+
+/// A figure of both runs, before the correction for many.
+struct Judged {
+    /// ln(new ÷ base).
+    log_ratio: f64,
+    /// Half of the 95 % interval of `log_ratio`.
+    half: f64,
+    /// Two-sided chance of a difference this far beyond the margin.
+    p: f64,
+    worse: bool,
+}
+
+fn judge(pair: &pairing::Pair) -> Judged {
+    let log_ratio = pair.new.log - pair.base.log;
+    let (error, freedom) = spread::of_difference(&pair.base, &pair.new);
+    let beyond = log_ratio.abs() - MARGIN.ln_1p();
+    let p = (2.0 * spread::upper_tail(beyond / error, freedom)).min(1.0);
+    let half = spread::t_quantile(1.0 - ALPHA / 2.0, freedom) * error;
+    Judged { log_ratio, half, p, worse: (log_ratio < 0.0) == pair.more_is_better }
+}
+
+impl Judged {
+    fn row(&self, pair: pairing::Pair, p: f64) -> Compared {
+        let within = self.log_ratio.abs() + self.half <= MARGIN.ln_1p();
+        let explained_by = pair.flags.impugning();
+        let verdict = if within {
+            Verdict::Same
+        } else if p > ALPHA || !explained_by.is_empty() {
+            Verdict::Ambiguous
+        } else if self.worse {
+            Verdict::Slower
+        } else {
+            Verdict::Faster
+        };
+        Compared {
+            subject: pair.subject,
+            metric: pair.metric.name,
+            unit: pair.metric.unit,
+            base: pair.base.log.exp(),
+            new: pair.new.log.exp(),
+            ratio: self.log_ratio.exp(),
+            interval: Interval { lo: (self.log_ratio - self.half).exp(), hi: (self.log_ratio + self.half).exp() },
+            p,
+            verdict,
+            explained_by: if verdict == Verdict::Ambiguous && p <= ALPHA { explained_by } else { Flags::NONE },
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How well a figure is known when the whole measurement would be done again: the spread between rounds, or where there
+//! is but one round, the spread within it and the one between runs that plimsoll's promise allows for.
+
+use plimsoll_core::series::{Metric, Quantity, Row};
+use plimsoll_core::stats::{Scratch, estimate, student_t_cdf};
+
+/// Half of the width of a normal 95 % interval, in standard deviations.
+const Z95: f64 = 1.96;
+/// Relative standard deviation between rounds that a single round is taken to have: a quarter of the 1 % that an
+/// unflagged figure repeats within. One round can't show its own.
+const BETWEEN_UNSEEN: f64 = 0.0025;
+
+/// A figure as a comparison sees it: the mean over rounds of ln(median), with its squared standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Known {
+    /// ln of the figure in its base unit.
+    pub log: f64,
+    /// Squared standard error of `log`.
+    pub variance: f64,
+    /// Degrees of freedom of `variance`.
+    pub freedom: f64,
+}
+
+/// The row's figure in `metric`; `None` where it has none that is positive.
+pub(super) fn of_row(row: &Row, metric: &Metric) -> Option<Known> {
+    let clock = row.clock_hz();
+    let mut scratch = Scratch::with_capacity(0);
+    let (mut medians, mut within) = (Vec::new(), Vec::new());
+    let mut samples = 0;
+    for point in &row.points {
+        if metric.of == Quantity::Extra {
+            medians.push(point.extra.get(&metric.name).copied()?.ln());
+            within.push(0.0);
+            continue;
+        }
+        let logs: Vec<f64> =
+            point.seconds().filter_map(|seconds| Some(metric.of.of(seconds, &point.work, clock)?.ln())).collect();
+        if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
+            return None;
+        }
+        let known = estimate(&logs, &mut scratch);
+        // A sample is known to one tick, whatever the spread of those that round alike.
+        let ticks = point.samples.iter().min().map_or(1.0, |&least| least.max(1) as f64);
+        let rounding = 1.0 / (12.0 * ticks * ticks);
+        medians.push(known.median);
+        within.push((known.interval.half_width() / Z95).powi(2) + rounding);
+        samples += logs.len();
+    }
+    let rounds = medians.len() as f64;
+    let log = medians.iter().sum::<f64>() / rounds;
+    if !log.is_finite() {
+        return None;
+    }
+    let within = within.iter().sum::<f64>() / rounds;
+    if medians.len() < 2 {
+        let freedom = (samples.max(3) - 1) as f64;
+        return Some(Known { log, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom });
+    }
+    // The medians' own spread holds the spread within rounds too; few rounds may by chance show less than that.
+    let between = medians.iter().map(|median| (median - log).powi(2)).sum::<f64>() / (rounds - 1.0);
+    Some(Known { log, variance: between.max(within) / rounds, freedom: rounds - 1.0 })
+}
+
+/// Standard error of the difference of two figures, and its degrees of freedom (Welch, Biometrika 34, 1947;
+/// Satterthwaite, Biometrics 2, 1946).
+pub(super) fn of_difference(a: &Known, b: &Known) -> (f64, f64) {
+    let variance = a.variance + b.variance;
+    let shares = a.variance.powi(2) / a.freedom + b.variance.powi(2) / b.freedom;
+    if variance <= 0.0 || shares <= 0.0 {
+        // Both are known exactly (a metric without samples that never moved).
+        return (f64::MIN_POSITIVE, a.freedom.min(b.freedom));
+    }
+    (variance.sqrt(), variance.powi(2) / shares)
+}
+
+/// Chance that Student's t exceeds `t`.
+pub(super) fn upper_tail(t: f64, freedom: f64) -> f64 {
+    if t == f64::INFINITY {
+        return 0.0;
+    }
+    student_t_cdf(-t, freedom)
+}
+
+/// The t that is exceeded with chance 1 − `p`, for 0.5 ≤ `p` < 1, by bisection.
+pub(super) fn t_quantile(p: f64, freedom: f64) -> f64 {
+    let (mut lo, mut hi) = (0.0, 1.0);
+    while upper_tail(hi, freedom) > 1.0 - p && hi < 1e9 {
+        hi *= 2.0;
+    }
+    for _ in 0..40 {
+        let middle = f64::midpoint(lo, hi);
+        if upper_tail(middle, freedom) > 1.0 - p {
+            lo = middle;
+        } else {
+            hi = middle;
+        }
+    }
+    hi
+}

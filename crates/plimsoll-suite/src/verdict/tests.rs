@@ -1,0 +1,204 @@
+//! Runs made of known noise, so that what a comparison ought to say is known.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::record::{Record, RunHeader};
+use plimsoll_core::sample::{CachePolicy, Effort, Evidence, Figure, Work};
+use plimsoll_core::series::{Draw, Point, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Rng;
+use plimsoll_core::{Flag, Flags};
+
+use super::*;
+
+/// A run of one series: `times` in seconds per row, noise within and between rounds as shares.
+struct Made {
+    rounds: u32,
+    within: f64,
+    between: f64,
+    flags: Flags,
+    clock_hz: f64,
+    cache: CachePolicy,
+    driver: &'static str,
+    device: &'static str,
+    tool: &'static str,
+}
+
+const PLAIN: Made = Made {
+    rounds: 3,
+    within: 0.003,
+    between: 0.001,
+    flags: Flags::NONE,
+    clock_hz: 3e9,
+    cache: CachePolicy::Hot,
+    driver: "1",
+    device: "Box",
+    tool: "0.1.0",
+};
+
+impl Made {
+    fn run(&self, times: &[f64], seed: u64) -> Run {
+        let mut rng = Rng::new(seed);
+        let device = DeviceInfo { name: self.device.into(), driver: Some(self.driver.into()), ..DeviceInfo::default() };
+        let header = RunHeader {
+            schema: 1,
+            tool: self.tool.into(),
+            started: String::new(),
+            argv: vec![],
+            effort: Effort::Standard,
+            seed,
+            host: Default::default(),
+            devices: vec![device],
+        };
+        let mut spec = SeriesSpec::new(
+            "case",
+            Figure::Throughput,
+            self.cache,
+            vec![axis("row", Unit::One)],
+            vec![metric("time", Unit::Second, plimsoll_core::series::Quantity::Time)],
+            Draw::Table,
+        );
+        spec.probe = "made".into();
+        let mut records = vec![Record::Run(header), Record::Series(spec)];
+        for round in 0..self.rounds {
+            for (row, time) in times.iter().enumerate() {
+                let level = time * (1.0 + self.between * rng.normal());
+                let tick = 1e-9;
+                let sample = |rng: &mut Rng| (level * (1.0 + self.within * rng.normal()) / tick) as u64;
+                records.push(Record::Point(Point {
+                    series: 0,
+                    round,
+                    at: vec![(row as u64).into()],
+                    k: 1,
+                    tick,
+                    work: Work::default(),
+                    samples: (0..24).map(|_| sample(&mut rng)).collect(),
+                    evidence: Evidence { clock_hz: Some(self.clock_hz), ..Evidence::default() },
+                    flags: self.flags,
+                    extra: Default::default(),
+                }));
+            }
+        }
+        Run::from_records(records).unwrap()
+    }
+}
+
+fn verdicts(base: &Run, new: &Run) -> Vec<Verdict> {
+    compare(base, new, Across::default()).rows.iter().map(|row| row.verdict).collect()
+}
+
+#[test]
+fn a_run_against_itself_measured_again_is_hardly_ever_faster_or_slower() {
+    // Noise between rounds of 0.8 %: without the margin and Holm's correction, half of all comparisons would fail.
+    for (rounds, between) in [(3, 0.008), (1, 0.002)] {
+        let made = Made { rounds, between, ..PLAIN };
+        let times = vec![1e-3; 50];
+        let wrong = (0..200)
+            .filter(|&seed| {
+                let all = verdicts(&made.run(&times, 2 * seed), &made.run(&times, 2 * seed + 1));
+                assert_eq!(all.len(), 50);
+                all.iter().any(|verdict| matches!(verdict, Verdict::Slower | Verdict::Faster))
+            })
+            .count();
+        assert!(wrong <= 10, "{wrong} of 200 comparisons with {rounds} rounds");
+    }
+}
+
+#[test]
+fn a_true_slowdown_is_slower_its_inverse_faster_and_none_the_same() {
+    let base = PLAIN.run(&[1e-3, 1e-3, 1e-3], 1);
+    let new = PLAIN.run(&[1.05e-3, 0.95e-3, 1e-3], 2);
+    let comparison = compare(&base, &new, Across::default());
+    let all: Vec<Verdict> = comparison.rows.iter().map(|row| row.verdict).collect();
+    assert_eq!(all, [Verdict::Slower, Verdict::Faster, Verdict::Same]);
+    assert_eq!(comparison.exit_code(), 1);
+    let slower = &comparison.rows[0];
+    assert!(slower.interval.contains(1.05) && slower.interval.lo > 1.01, "{slower:?}");
+    assert_eq!(compare(&base, &base, Across::default()).exit_code(), 0);
+}
+
+#[test]
+fn more_of_a_bandwidth_is_faster() {
+    let mut base = PLAIN.run(&[1e-3], 1);
+    let mut new = PLAIN.run(&[0.9e-3], 2);
+    for run in [&mut base, &mut new] {
+        run.series[0].spec.metrics =
+            vec![metric("bandwidth", Unit::BytePerSecond, plimsoll_core::series::Quantity::Bandwidth)];
+        for point in &mut run.series[0].rows[0].points {
+            point.work.traffic = plimsoll_core::Traffic::new(1 << 20, 1 << 20);
+        }
+    }
+    let comparison = compare(&base, &new, Across::default());
+    assert_eq!(comparison.rows[0].verdict, Verdict::Faster);
+    assert!(comparison.rows[0].ratio > 1.1);
+}
+
+#[test]
+fn a_flag_that_may_explain_the_difference_makes_it_ambiguous_and_others_do_not() {
+    let base = PLAIN.run(&[1e-3], 1);
+    let throttled = Made { flags: [Flag::ThrottlePower].into_iter().collect(), ..PLAIN };
+    let comparison = compare(&base, &throttled.run(&[1.05e-3], 2), Across::default());
+    assert_eq!(comparison.rows[0].verdict, Verdict::Ambiguous);
+    assert!(comparison.rows[0].explained_by.contains(Flag::ThrottlePower));
+    assert_eq!(comparison.exit_code(), 4);
+    let outliers = Made { flags: [Flag::Outliers].into_iter().collect(), ..PLAIN };
+    assert_eq!(verdicts(&base, &outliers.run(&[1.05e-3], 2)), [Verdict::Slower]);
+}
+
+#[test]
+fn holm_spares_a_chance_difference_among_many() {
+    // One difference that alone would count (p a little below 5 %) among two hundred that are none.
+    let borderline = |&seed: &u64| {
+        let made = Made { between: 0.004, ..PLAIN };
+        let (base, new) = (made.run(&[1e-3], 2 * seed), made.run(&[1.03e-3], 2 * seed + 1));
+        let row = compare(&base, &new, Across::default()).rows.remove(0);
+        row.verdict == Verdict::Slower && row.p > 0.002
+    };
+    let seed = (0..400).find(borderline).expect("a borderline case within 400 seeds");
+    let made = Made { between: 0.004, ..PLAIN };
+    let (mut base, mut new) = (made.run(&[1e-3], 2 * seed), made.run(&[1.03e-3], 2 * seed + 1));
+    let (others, again) = (PLAIN.run(&[1e-3; 200], 1), PLAIN.run(&[1e-3; 200], 2));
+    for (run, more) in [(&mut base, others), (&mut new, again)] {
+        let mut series = more.series[0].clone();
+        series.spec.case = "others".into();
+        run.series.push(series);
+    }
+    assert_eq!(verdicts(&base, &new)[0], Verdict::Ambiguous);
+}
+
+#[test]
+fn what_differs_in_kind_is_incomparable_with_the_reason() {
+    let base = PLAIN.run(&[1e-3], 1);
+    let cases = [
+        (Made { clock_hz: 3.1e9, ..PLAIN }, "clocks differ"),
+        (Made { cache: CachePolicy::ColdRotate, ..PLAIN }, "cache policies differ"),
+        (Made { driver: "2", ..PLAIN }, "--across driver"),
+        (Made { tool: "0.2.0", ..PLAIN }, "--across version"),
+        (Made { device: "Other", ..PLAIN }, "no such device model"),
+        (Made { flags: [Flag::VerifyFail].into_iter().collect(), ..PLAIN }, "VERIFY_FAIL"),
+    ];
+    for (made, why) in cases {
+        let comparison = compare(&base, &made.run(&[1e-3], 2), Across::default());
+        assert!(comparison.rows.is_empty());
+        assert!(comparison.incomparable[0].why.contains(why), "{why}: {:?}", comparison.incomparable);
+        assert_eq!(comparison.exit_code(), 4);
+    }
+    let across = Across { driver: true, version: true };
+    let other = Made { driver: "2", tool: "0.2.0", ..PLAIN }.run(&[1e-3], 2);
+    assert_eq!(compare(&base, &other, across).exit_code(), 0);
+}
+
+#[test]
+fn rows_of_one_side_alone_are_listed_and_nothing_in_common_is_inconclusive() {
+    let comparison = compare(&PLAIN.run(&[1e-3], 1), &PLAIN.run(&[1e-3, 2e-3], 2), Across::default());
+    assert_eq!(comparison.unmatched, ["made case, row 1 (new only)"]);
+    assert_eq!(comparison.exit_code(), 0);
+    let empty = PLAIN.run(&[], 1);
+    assert_eq!(compare(&empty, &empty, Across::default()).exit_code(), 4);
+}
+
+#[test]
+fn quantiles_of_student_are_those_of_the_tables() {
+    for (freedom, want) in [(2.0, 4.303), (4.0, 2.776), (30.0, 2.042), (1e6, 1.960)] {
+        let got = spread::t_quantile(0.975, freedom);
+        assert!((got - want).abs() < 2e-3, "{freedom}: {got}");
+    }
+}
