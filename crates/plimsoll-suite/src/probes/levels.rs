@@ -1,1 +1,275 @@
-//! Levels: where a curve over footprint has its plateaus and knees. Shared by `latency` and `footprint`.
+//! Levels: where a curve over footprint is flat, and where it leaves a flat part. Shared by `latency` and `footprint`; what
+//! a plateau is called (L1, memory) is theirs to say, since only they know what the machine reports.
+//!
+//! Curves are pairs of footprint and figure, both positive, in any order. Figures may rise (latency) or fall
+//! (bandwidth); they are compared by their logarithms, so that a level twice as slow weighs the same everywhere.
+
+use plimsoll_core::stats::{Interval, median_sorted};
+
+/// Narrowest plateau, in octaves of footprint.
+const LEAST_SPAN: f64 = 0.9;
+/// Fewest points of a plateau.
+const LEAST_POINTS: usize = 3;
+/// A curve has left a plateau when it has gone this share of the way to the next, by logarithms: what a cache a little
+/// too small adds, not the noise of one that is large enough.
+const SHARE_OF_STEP: f64 = 0.2;
+/// The same at the most, as a factor: a step to far slower memory doesn't hide the first misses.
+const FACTOR_AT_MOST: f64 = 1.35;
+
+/// A stretch of footprints that all cost about the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plateau {
+    /// The smallest footprint on it, bytes.
+    pub from: f64,
+    /// The largest footprint on it, bytes.
+    pub to: f64,
+    /// Median of the figures on it, in the curve's unit.
+    pub value: f64,
+    /// The middle half of these figures.
+    pub interval: Interval,
+}
+
+/// Where the curve leaves a plateau for the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knee {
+    /// Index of the plateau that ends here.
+    pub plateau: usize,
+    /// The last footprint that is still on it and the first that isn't, bytes: neighbours on the curve.
+    pub between: [f64; 2],
+    /// Figure of the next plateau over that of this one.
+    pub step: f64,
+}
+
+impl Knee {
+    /// The geometric mean of the two footprints, bytes.
+    #[must_use]
+    pub fn footprint(&self) -> f64 {
+        (self.between[0] * self.between[1]).sqrt()
+    }
+}
+
+/// What a curve shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Levels {
+    /// Plateaus by footprint.
+    pub plateaus: Vec<Plateau>,
+    /// Knees by footprint: one after each plateau but the last.
+    pub knees: Vec<Knee>,
+}
+
+/// The plateaus and knees of `curve`. Figures of one plateau lie within a factor of 1 + `tolerance` of its median (0.1 for
+/// a quiet machine); two plateaus nearer than that are one. Points that aren't positive and finite are left out, and
+/// single points that stand out from both neighbours don't count.
+#[must_use]
+pub fn levels(curve: &[(f64, f64)], tolerance: f64) -> Levels {
+    let curve = smooth(&by_footprint(curve));
+    let ranges = merge(&curve, flat_ranges(&curve, tolerance), tolerance);
+    let plateaus: Vec<Plateau> = ranges.iter().map(|range| plateau(&curve[range.clone()])).collect();
+    let knees = (1..plateaus.len()).map(|next| knee(&curve, &ranges, &plateaus, next, tolerance)).collect();
+    Levels { plateaus, knees }
+}
+
+/// Footprints to measure next, so that the two neighbours of every knee come within a factor of `resolution` of each
+/// other, in order; none where they do. `between` is how many to add at most at each knee.
+#[must_use]
+pub fn refinement(levels: &Levels, resolution: f64, between: usize) -> Vec<f64> {
+    let mut more = Vec::new();
+    for knee in &levels.knees {
+        let [lo, hi] = knee.between;
+        let wanted = ((hi / lo).ln() / resolution.ln()).ceil() - 1.0;
+        let wanted = wanted.clamp(0.0, between as f64) as i32;
+        more.extend((1..=wanted).map(|i| lo * (hi / lo).powf(f64::from(i) / f64::from(wanted + 1))));
+    }
+    more
+}
+
+type Range = std::ops::Range<usize>;
+
+/// Sorted by footprint, one point each (the median where there are several).
+fn by_footprint(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let usable = |&(x, y): &(f64, f64)| x > 0.0 && y > 0.0 && x.is_finite() && y.is_finite();
+    let mut sorted: Vec<(f64, f64)> = curve.iter().copied().filter(usable).collect();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    sorted.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, median(same))).collect()
+}
+
+/// Each figure replaced by the median of itself and its neighbours: steps stay where they are, spikes go.
+fn smooth(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let figure = |i: usize| match i.checked_sub(1).zip(curve.get(i + 1)) {
+        Some((before, _)) => median(&curve[before..i + 2]),
+        None => curve[i].1,
+    };
+    (0..curve.len()).map(|i| (curve[i].0, figure(i))).collect()
+}
+
+fn median(points: &[(f64, f64)]) -> f64 {
+    median_sorted(&figures(points))
+}
+
+fn figures(points: &[(f64, f64)]) -> Vec<f64> {
+    let mut figures: Vec<f64> = points.iter().map(|point| point.1).collect();
+    figures.sort_by(f64::total_cmp);
+    figures
+}
+
+/// Ranges of points that all lie near their median, from the left, each as long as it can be.
+fn flat_ranges(curve: &[(f64, f64)], tolerance: f64) -> Vec<Range> {
+    let (mut ranges, mut begin) = (Vec::new(), 0);
+    while begin < curve.len() {
+        let mut end = begin + 1;
+        while end < curve.len() && is_flat(&curve[begin..=end], tolerance) {
+            end += 1;
+        }
+        let octaves = (curve[end - 1].0 / curve[begin].0).log2();
+        if end - begin >= LEAST_POINTS && octaves >= LEAST_SPAN {
+            ranges.push(begin..end);
+            begin = end;
+        } else {
+            begin += 1;
+        }
+    }
+    ranges
+}
+
+fn is_flat(points: &[(f64, f64)], tolerance: f64) -> bool {
+    let sorted = figures(points);
+    let (median, near) = (median_sorted(&sorted), 1.0 + tolerance);
+    sorted[0] * near >= median && sorted[sorted.len() - 1] <= median * near
+}
+
+/// Joins neighbouring ranges whose medians are alike: a disturbance in between doesn't make two levels of one.
+fn merge(curve: &[(f64, f64)], ranges: Vec<Range>, tolerance: f64) -> Vec<Range> {
+    let mut merged: Vec<Range> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last)
+                if away(median(&curve[last.clone()]), median(&curve[range.clone()])) <= (1.0 + tolerance).ln() =>
+            {
+                last.end = range.end;
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// How far two figures are apart, as the logarithm of a factor.
+fn away(a: f64, b: f64) -> f64 {
+    (a / b).ln().abs()
+}
+
+fn plateau(points: &[(f64, f64)]) -> Plateau {
+    let sorted = figures(points);
+    let quarter = sorted.len() / 4;
+    let interval = Interval { lo: sorted[quarter], hi: sorted[sorted.len() - 1 - quarter] };
+    Plateau { from: points[0].0, to: points[points.len() - 1].0, value: median_sorted(&sorted), interval }
+}
+
+/// The knee between plateau `next` and the one before: after the last point that hasn't gone some way towards `next`.
+fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usize, tolerance: f64) -> Knee {
+    let (from, to) = (plateaus[next - 1].value, plateaus[next].value);
+    let step = (to / from).ln();
+    let enough = (SHARE_OF_STEP * step.abs()).clamp((1.0 + tolerance).ln(), FACTOR_AT_MOST.ln());
+    let left = |figure: f64| (figure / from).ln() * step.signum() > enough;
+    let (first, end) = (ranges[next - 1].start, ranges[next].start);
+    let last = (first..end).rev().find(|&i| !left(curve[i].1)).unwrap_or(first);
+    // The next plateau's first point lies beyond, so there is a neighbour.
+    Knee { plateau: next - 1, between: [curve[last].0, curve[last + 1].0], step: to / from }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::stats::Rng;
+
+    const KIB: f64 = 1024.0;
+
+    /// Footprints from 2 KiB to 1 GiB, so many per octave.
+    fn footprints(per_octave: u32) -> Vec<f64> {
+        (0..=19 * per_octave).map(|i| 2.0 * KIB * (f64::from(i) / f64::from(per_octave)).exp2()).collect()
+    }
+
+    /// A machine with caches of 48 KiB, 2 MiB and 32 MiB: hits as LRU-like caches of random lines have them.
+    fn latency(footprint: f64) -> f64 {
+        let levels = [(48.0 * KIB, 5.0), (2048.0 * KIB, 15.0), (32768.0 * KIB, 70.0), (f64::INFINITY, 400.0)];
+        let mut above = 0.0;
+        let mut sum = 0.0;
+        for (capacity, cycles) in levels {
+            let share = (capacity / footprint).min(1.0).powi(3);
+            sum += (share - above) * cycles;
+            above = share;
+        }
+        sum
+    }
+
+    fn noisy(seed: u64, sigma: f64, figure: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+        let mut rng = Rng::new(seed);
+        let point = |x: f64| (x, figure(x) * (sigma * rng.normal()).exp());
+        footprints(3).into_iter().map(point).collect()
+    }
+
+    #[test]
+    fn every_level_of_a_machine_is_found_through_noise() {
+        for seed in 0..50 {
+            let found = levels(&noisy(seed, 0.02, latency), 0.1);
+            let values: Vec<f64> = found.plateaus.iter().map(|plateau| plateau.value).collect();
+            assert_eq!(values.len(), 4, "seed {seed}: {found:?}");
+            for (value, expected) in values.iter().zip([5.0, 15.0, 70.0, 400.0]) {
+                assert!((value / expected - 1.0).abs() < 0.1, "seed {seed}: {values:?}");
+            }
+            for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 32768.0]) {
+                let [lo, hi] = knee.between;
+                assert!(lo < capacity * KIB * 1.3 && hi > capacity * KIB * 0.99, "seed {seed}: {knee:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn refining_brings_capacities_within_a_tenth() {
+        let mut curve = noisy(1, 0.005, latency);
+        for _ in 0..3 {
+            let more = refinement(&levels(&curve, 0.1), 1.05, 4);
+            curve.extend(more.into_iter().map(|x| (x, latency(x))));
+        }
+        let found = levels(&curve, 0.1);
+        for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 32768.0]) {
+            assert!((knee.footprint() / (capacity * KIB) - 1.0).abs() < 0.1, "{knee:?}");
+            assert!(knee.between[1] / knee.between[0] < 1.06, "{knee:?}");
+        }
+        assert!(refinement(&found, 1.06, 4).is_empty());
+    }
+
+    #[test]
+    fn falling_curves_have_the_same_levels_as_rising_ones() {
+        let rising = noisy(3, 0.01, latency);
+        let falling: Vec<(f64, f64)> = rising.iter().map(|&(x, y)| (x, 1.0 / y)).collect();
+        let (a, b) = (levels(&rising, 0.1), levels(&falling, 0.1));
+        assert_eq!(a.plateaus.len(), b.plateaus.len());
+        for (a, b) in a.knees.iter().zip(&b.knees) {
+            assert_eq!(a.between, b.between);
+        }
+    }
+
+    #[test]
+    fn a_single_spike_makes_no_level_and_ends_none() {
+        let mut curve = noisy(0, 0.0, |_| 5.0);
+        curve[20].1 = 50.0;
+        let found = levels(&curve, 0.1);
+        assert_eq!((found.plateaus.len(), found.knees.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_slope_has_no_plateau_and_nothing_has_no_levels() {
+        assert!(levels(&noisy(0, 0.0, f64::sqrt), 0.1).plateaus.is_empty());
+        assert_eq!(levels(&[], 0.1), Levels::default());
+        assert_eq!(levels(&[(1.0, f64::NAN), (0.0, 1.0), (2.0, 3.0)], 0.1), Levels::default());
+    }
+
+    #[test]
+    fn the_order_of_points_does_not_matter_and_repeated_ones_are_joined() {
+        let curve = noisy(7, 0.01, latency);
+        let mut shuffled: Vec<(f64, f64)> = curve.iter().chain(&curve).copied().collect();
+        Rng::new(5).shuffle(&mut shuffled);
+        assert_eq!(levels(&shuffled, 0.1), levels(&curve, 0.1));
+    }
+}

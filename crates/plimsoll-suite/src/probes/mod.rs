@@ -4,7 +4,7 @@
 pub mod footprint;
 pub mod incore;
 pub mod latency;
-mod levels;
+pub mod levels;
 pub mod loaded_latency;
 pub mod roofline;
 pub mod stream;
