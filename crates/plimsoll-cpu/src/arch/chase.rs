@@ -63,11 +63,11 @@ impl<'a> ChaseBuffer<'a> {
     /// [`BrokenChain`] where the lines don't fit the buffer or one leads to where no line begins.
     pub fn new(words: &'a [u64], line_bytes: usize) -> Result<Self, BrokenChain> {
         let bytes = size_of_val(words);
-        if words.is_empty() || line_bytes < WORD || !line_bytes.is_power_of_two() || bytes % line_bytes != 0 {
+        if words.is_empty() || line_bytes < WORD || !line_bytes.is_power_of_two() || !bytes.is_multiple_of(line_bytes) {
             return Err(BrokenChain::Shape { bytes, line_bytes });
         }
         for (line, &next) in words.iter().step_by(line_bytes / WORD).enumerate() {
-            if next >= bytes as u64 || next % line_bytes as u64 != 0 {
+            if next >= bytes as u64 || !next.is_multiple_of(line_bytes as u64) {
                 return Err(BrokenChain::Link { at: line * line_bytes, next });
             }
         }
@@ -81,7 +81,10 @@ impl<'a> ChaseBuffer<'a> {
     #[inline(never)]
     pub fn chase(&self, start: usize, hops: u64) -> usize {
         let bytes = size_of_val(self.words);
-        assert!(start < bytes && start % self.line_bytes == 0, "no line of this buffer begins at byte {start}");
+        assert!(
+            start < bytes && start.is_multiple_of(self.line_bytes),
+            "no line of this buffer begins at byte {start}"
+        );
         let mut at = start;
         for _ in 0..hops / UNROLL {
             for _ in 0..UNROLL {

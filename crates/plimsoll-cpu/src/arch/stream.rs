@@ -1,7 +1,7 @@
 //! The stream kernels on f64: what a memory system is measured with. One thread's share each; threads, first touch
 //! and timing are the probes' business.
 //!
-//! Every kernel is written once, as an [`Expression`] or a [`Term`]; [`Map`] and [`Fold`] walk it four or eight
+//! Every kernel is written once, as an `Expression` or a `Term`; `Map` and `Fold` walk it four or eight
 //! vectors at a time, so that the loop is bound by memory and not by the front end. The target's head, up to its first
 //! whole cache line, and its tail are done one element at a time, so the loop's stores never cross a line.
 

@@ -1,7 +1,7 @@
 //! In-core kernels: loops of one named instruction, as `ilp` independent dependency chains.
 //!
 //! On x86-64 with AVX and on 64-bit Arm the loops are assembly, because the very instruction is what is measured: a
-//! compiler would be free to vectorise, merge or hoist it. Elsewhere [`generic`] offers what Rust alone can promise.
+//! compiler would be free to vectorise, merge or hoist it. Elsewhere `generic` offers what Rust alone can promise.
 //! Turning time into cycles per instruction is the probe's business.
 
 #[cfg(target_arch = "aarch64")]
