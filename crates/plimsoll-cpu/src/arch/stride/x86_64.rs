@@ -6,8 +6,8 @@ use std::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set1_epi64x, _mm_unpackh
 
 use super::Walk;
 
-/// One loop. `$lines` access `\at` with the four accumulators: rax, rcx, rdx, r10, or xmm0 to xmm3. All start with
-/// `value`; what they end with is returned folded.
+/// One loop. Each line is one access, of the address that it names at either base (`\b`), by an accumulator of its own:
+/// rax, rcx, rdx, r10, or xmm0 to xmm3. All start with `value`; what they end with is returned folded.
 macro_rules! strided {
     ($what:literal, $name:ident, $line0:literal, $line1:literal, $line2:literal, $line3:literal) => {
         #[doc = $what]
@@ -31,10 +31,12 @@ macro_rules! strided {
                     ".p2align 5",
                     "3:",
                     "lea rdi, [rsi + 4*r8]",
-                    ".irp at,[rsi],[rdi]", $line0, ".endr",
-                    ".irp at,[rsi + r8],[rdi + r8]", $line1, ".endr",
-                    ".irp at,[rsi + 2*r8],[rdi + 2*r8]", $line2, ".endr",
-                    ".irp at,[rsi + r9],[rdi + r9]", $line3, ".endr",
+                    ".irp b,rsi,rdi",
+                    $line0,
+                    $line1,
+                    $line2,
+                    $line3,
+                    ".endr",
                     "lea rsi, [rsi + 8*r8]",
                     "dec {left}",
                     "jnz 3b",
@@ -77,48 +79,48 @@ fn folded(registers: [__m128i; 4]) -> u64 {
 strided!(
     "Reads 4-byte elements.",
     read4,
-    "xor eax, dword ptr \\at",
-    "xor ecx, dword ptr \\at",
-    "xor edx, dword ptr \\at",
-    "xor r10d, dword ptr \\at"
+    "xor eax, dword ptr [\\b]",
+    "xor ecx, dword ptr [\\b + r8]",
+    "xor edx, dword ptr [\\b + 2*r8]",
+    "xor r10d, dword ptr [\\b + r9]"
 );
 strided!(
     "Reads 8-byte elements.",
     read8,
-    "xor rax, qword ptr \\at",
-    "xor rcx, qword ptr \\at",
-    "xor rdx, qword ptr \\at",
-    "xor r10, qword ptr \\at"
+    "xor rax, qword ptr [\\b]",
+    "xor rcx, qword ptr [\\b + r8]",
+    "xor rdx, qword ptr [\\b + 2*r8]",
+    "xor r10, qword ptr [\\b + r9]"
 );
 strided!(
     "Reads 16-byte elements.",
     read16,
-    "pxor xmm0, xmmword ptr \\at",
-    "pxor xmm1, xmmword ptr \\at",
-    "pxor xmm2, xmmword ptr \\at",
-    "pxor xmm3, xmmword ptr \\at"
+    "pxor xmm0, xmmword ptr [\\b]",
+    "pxor xmm1, xmmword ptr [\\b + r8]",
+    "pxor xmm2, xmmword ptr [\\b + 2*r8]",
+    "pxor xmm3, xmmword ptr [\\b + r9]"
 );
 strided!(
     "Writes 4-byte elements.",
     write4,
-    "mov dword ptr \\at, eax",
-    "mov dword ptr \\at, ecx",
-    "mov dword ptr \\at, edx",
-    "mov dword ptr \\at, r10d"
+    "mov dword ptr [\\b], eax",
+    "mov dword ptr [\\b + r8], ecx",
+    "mov dword ptr [\\b + 2*r8], edx",
+    "mov dword ptr [\\b + r9], r10d"
 );
 strided!(
     "Writes 8-byte elements.",
     write8,
-    "mov qword ptr \\at, rax",
-    "mov qword ptr \\at, rcx",
-    "mov qword ptr \\at, rdx",
-    "mov qword ptr \\at, r10"
+    "mov qword ptr [\\b], rax",
+    "mov qword ptr [\\b + r8], rcx",
+    "mov qword ptr [\\b + 2*r8], rdx",
+    "mov qword ptr [\\b + r9], r10"
 );
 strided!(
     "Writes 16-byte elements.",
     write16,
-    "movdqa xmmword ptr \\at, xmm0",
-    "movdqa xmmword ptr \\at, xmm1",
-    "movdqa xmmword ptr \\at, xmm2",
-    "movdqa xmmword ptr \\at, xmm3"
+    "movdqa xmmword ptr [\\b], xmm0",
+    "movdqa xmmword ptr [\\b + r8], xmm1",
+    "movdqa xmmword ptr [\\b + 2*r8], xmm2",
+    "movdqa xmmword ptr [\\b + r9], xmm3"
 );
