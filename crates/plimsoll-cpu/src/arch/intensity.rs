@@ -74,7 +74,7 @@ impl IntensityKernel {
         (isa.is_available() && FMA_PER_ELEMENT.contains(&fma_per_element)).then_some(Self { isa, fma_per_element })
     }
 
-    /// The instruction set. Where it has no fused multiply-add (SSE2, generic), each counts as its two instructions.
+    /// The instruction set. Where it has no fused multiply-add (SSE2, generic), each is two instructions.
     pub fn isa(&self) -> Isa {
         self.isa
     }

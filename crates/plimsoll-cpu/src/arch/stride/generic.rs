@@ -3,17 +3,20 @@
 
 use std::ptr;
 
+// A volatile read is made whether or not it is consumed, and one place to consume it costs no more.
+pub(super) use {read4 as load4, read8 as load8, read16 as load16};
+
 use super::{UNROLL, Walk};
 
 /// Reads and writes of one element type.
 macro_rules! strided {
     ($read:ident, $write:ident, $element:ty, $fold:expr, $spread:expr) => {
-        /// Reads the elements, and returns the exclusive or of them and `value`.
+        /// Reads the elements, and returns their exclusive or.
         ///
         /// # Safety
         /// The walk stays inside memory that is valid for reads and aligned for the element.
         #[inline(never)]
-        pub(super) unsafe fn $read(walk: Walk, value: u64) -> u64 {
+        pub(super) unsafe fn $read(walk: Walk, _value: u64) -> u64 {
             let mut sums: [$element; UNROLL] = [0; UNROLL];
             for _ in 0..walk.passes {
                 for turn in 0..walk.turns {
@@ -24,7 +27,7 @@ macro_rules! strided {
                     }
                 }
             }
-            value ^ $fold(sums.into_iter().fold(0, |all, sum| all ^ sum))
+            $fold(sums.into_iter().fold(0, |all, sum| all ^ sum))
         }
 
         /// Writes `value` to the elements; returns 0.

@@ -7,7 +7,8 @@ use std::arch::x86_64::{__m128i, _mm_cvtsi128_si64, _mm_set1_epi64x, _mm_unpackh
 use super::Walk;
 
 /// One loop. Each line is one access, of the address that it names at either base (`\b`), by an accumulator of its own:
-/// rax, rcx, rdx, r10, or xmm0 to xmm3. All start with `value`; what they end with is returned folded.
+/// rax, rcx, rdx, r10, or xmm0 to xmm3. All start with `value`; the exclusive or of what they end with is returned (four
+/// equal values cancel out).
 macro_rules! strided {
     ($what:literal, $name:ident, $line0:literal, $line1:literal, $line2:literal, $line3:literal) => {
         #[doc = $what]
@@ -77,7 +78,7 @@ fn folded(registers: [__m128i; 4]) -> u64 {
 }
 
 strided!(
-    "Reads 4-byte elements.",
+    "Reads 4-byte elements, and returns their exclusive or.",
     read4,
     "xor eax, dword ptr [\\b]",
     "xor ecx, dword ptr [\\b + r8]",
@@ -85,7 +86,7 @@ strided!(
     "xor r10d, dword ptr [\\b + r9]"
 );
 strided!(
-    "Reads 8-byte elements.",
+    "Reads 8-byte elements, and returns their exclusive or.",
     read8,
     "xor rax, qword ptr [\\b]",
     "xor rcx, qword ptr [\\b + r8]",
@@ -93,12 +94,36 @@ strided!(
     "xor r10, qword ptr [\\b + r9]"
 );
 strided!(
-    "Reads 16-byte elements.",
+    "Reads 16-byte elements, and returns their exclusive or.",
     read16,
     "pxor xmm0, xmmword ptr [\\b]",
     "pxor xmm1, xmmword ptr [\\b + r8]",
     "pxor xmm2, xmmword ptr [\\b + 2*r8]",
     "pxor xmm3, xmmword ptr [\\b + r9]"
+);
+strided!(
+    "Loads 4-byte elements; what is returned means nothing.",
+    load4,
+    "mov eax, dword ptr [\\b]",
+    "mov ecx, dword ptr [\\b + r8]",
+    "mov edx, dword ptr [\\b + 2*r8]",
+    "mov r10d, dword ptr [\\b + r9]"
+);
+strided!(
+    "Loads 8-byte elements; what is returned means nothing.",
+    load8,
+    "mov rax, qword ptr [\\b]",
+    "mov rcx, qword ptr [\\b + r8]",
+    "mov rdx, qword ptr [\\b + 2*r8]",
+    "mov r10, qword ptr [\\b + r9]"
+);
+strided!(
+    "Loads 16-byte elements; what is returned means nothing.",
+    load16,
+    "movdqa xmm0, xmmword ptr [\\b]",
+    "movdqa xmm1, xmmword ptr [\\b + r8]",
+    "movdqa xmm2, xmmword ptr [\\b + 2*r8]",
+    "movdqa xmm3, xmmword ptr [\\b + r9]"
 );
 strided!(
     "Writes 4-byte elements.",
