@@ -1,0 +1,252 @@
+//! From series to charts: which rows make a line, a group of bars or a heat map, and what each point says of itself.
+
+use std::cmp::Ordering;
+
+use plimsoll_core::sample::Figure;
+use plimsoll_core::series::{Draw, Row, Series, Value};
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::references;
+
+use super::{Category, Cell, Chart, Mark, Plot, Scale, Trace};
+use crate::content::{Case, Section, Source, coordinate, figure, is_finite};
+use crate::text::clean;
+
+/// The pictures of one series: none where it is best shown as a table or has nothing to show.
+#[must_use]
+pub fn charts(section: &Section<'_>, case: &Case<'_>) -> Vec<Chart> {
+    let spec = &case.sources[0].series.spec;
+    let title = clean(&format!("{} {}", section.probe, case.name));
+    let kind = match spec.figure {
+        Figure::Throughput => "back to back",
+        Figure::Latency => "one at a time",
+        Figure::Unknown => "unknown kind of figure",
+    };
+    let note = format!("{kind}, {}", spec.cache.name());
+    let chart = |title: String, plot: Plot| Chart { title, note: note.clone(), plot };
+    match &spec.draw {
+        Draw::Lines { x, y, log_x, log_y, .. } => {
+            lines(case, x, y, (*log_x, *log_y)).map(|plot| chart(title, plot)).into_iter().collect()
+        }
+        Draw::Bars { x, y, .. } => bars(case, x, y).map(|plot| chart(title, plot)).into_iter().collect(),
+        Draw::Heat { x, y, value } => heats(case, x, y, value)
+            .into_iter()
+            .map(|(of, plot)| chart(if of.is_empty() { title.clone() } else { format!("{title}: {of}") }, plot))
+            .collect(),
+        Draw::Table | Draw::Unknown => Vec::new(),
+    }
+}
+
+/// What tells a row from others in the same picture: its source, and its place on each axis in `axes`.
+fn label(source: &Source<'_>, row: &Row, axes: &[usize]) -> String {
+    let spec = &source.series.spec;
+    let mut parts: Vec<String> = axes
+        .iter()
+        .filter_map(|&place| {
+            let (axis, value) = (spec.axes.get(place)?, row.at.get(place)?);
+            let text = coordinate(&axis.unit, value);
+            // A bare number doesn't say what it counts.
+            let bare = value.number().is_some() && axis.unit == Unit::One;
+            Some(if bare { format!("{} {text}", clean(&axis.name)) } else { text })
+        })
+        .collect();
+    if !source.label.is_empty() {
+        parts.push(source.label.clone());
+    }
+    parts.join(", ")
+}
+
+/// Axes beside `taken` on which the rows differ.
+fn varying(case: &Case<'_>, taken: &[&str], texts_only: bool) -> Vec<usize> {
+    let rows = || case.sources.iter().flat_map(|source| &source.series.rows);
+    let spec = &case.sources[0].series.spec;
+    let differs = |place: usize| {
+        let first = rows().next().and_then(|row| row.at.get(place));
+        rows().any(|row| row.at.get(place) != first)
+    };
+    let text = |place: usize| rows().any(|row| matches!(row.at.get(place), Some(Value::Text(_))));
+    (0..spec.axes.len())
+        .filter(|&place| !taken.contains(&spec.axes[place].name.as_str()))
+        .filter(|&place| differs(place) && (!texts_only || text(place)))
+        .collect()
+}
+
+/// A point; `None` where its figure can't be derived.
+fn mark(source: &Source<'_>, row: &Row, x: f64, metric: &str) -> Option<Mark> {
+    let series = source.series;
+    let known = series.estimate(row, metric).filter(is_finite)?;
+    let places = series.spec.axes.iter().zip(&row.at);
+    let mut place: Vec<String> =
+        places.map(|(axis, value)| format!("{} {}", clean(&axis.name), coordinate(&axis.unit, value))).collect();
+    if !source.label.is_empty() {
+        place.push(source.label.clone());
+    }
+    let flags = if row.flags.is_empty() { String::new() } else { format!(", {}", row.flags) };
+    Some(Mark {
+        x,
+        y: known.value,
+        interval: known.interval,
+        doubtful: !row.flags.impugning().is_empty(),
+        place: place.join(", "),
+        figure: format!("{} {}, n = {}{flags}", clean(metric), figure(series, row, metric), row.n),
+    })
+}
+
+fn lines(case: &Case<'_>, x: &str, y: &str, log: (bool, bool)) -> Option<Plot> {
+    let first = case.sources[0].series;
+    let on_axis = first.axis(x).is_some();
+    // Where x is itself measured, numeric axes are what moves along the line; only names tell lines apart.
+    let apart = varying(case, &[x], !on_axis);
+    let mut traces = Vec::new();
+    for source in &case.sources {
+        let mut own: Vec<Trace> = Vec::new();
+        for row in &source.series.rows {
+            let Some(at) = x_of(source.series, row, x) else { continue };
+            let Some(mark) = mark(source, row, at, y) else { continue };
+            let label = label(source, row, &apart);
+            match own.iter_mut().find(|trace| trace.label == label) {
+                Some(trace) => trace.marks.push(mark),
+                None => own.push(Trace { label, reference: false, run: source.run, marks: vec![mark] }),
+            }
+        }
+        traces.append(&mut own);
+    }
+    if on_axis {
+        traces.iter_mut().for_each(|trace| trace.marks.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    }
+    if traces.is_empty() {
+        return None;
+    }
+    let x_unit = match first.axis(x) {
+        Some(place) => first.spec.axes[place].unit.clone(),
+        None => first.metric(x)?.unit.clone(),
+    };
+    let y_unit = &first.metric(y)?.unit;
+    let mut all = reference_traces(case, &x_unit, y, y_unit);
+    all.append(&mut traces);
+    let marks = || all.iter().flat_map(|trace| &trace.marks);
+    let x = Scale::new(x, &x_unit, log.0, marks().map(|mark| mark.x));
+    let heights = marks().flat_map(|mark| [mark.y, mark.interval.lo, mark.interval.hi]);
+    // An interval may reach zero where no figure does: it must not cost the logarithmic scale.
+    let y = Scale::new(y, y_unit, log.1, heights.filter(|&height| !log.1 || height > 0.0));
+    Some(Plot::Lines { x, y, traces: all })
+}
+
+fn x_of(series: &Series, row: &Row, x: &str) -> Option<f64> {
+    let number = match series.axis(x) {
+        Some(_) => series.number(row, x),
+        None => series.estimate(row, x).map(|known| known.value),
+    };
+    number.filter(|number| number.is_finite())
+}
+
+/// Shipped curves of the same machine models with the same axes.
+fn reference_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -> Vec<Trace> {
+    let mut traces: Vec<Trace> = Vec::new();
+    let mut machines: Vec<&str> = case.sources.iter().map(|source| source.device.name.as_str()).collect();
+    machines.dedup();
+    for figure in machines.into_iter().flat_map(references::of_machine) {
+        let (Some(x), Some(in_unit)) = (figure.x, &figure.x_unit) else { continue };
+        let same = figure.probe == case.sources[0].series.spec.probe
+            && figure.metric == metric
+            && figure.unit == *unit
+            && in_unit == x_unit;
+        if !same {
+            continue;
+        }
+        let label = clean(&format!("{}: {} (reference)", figure.machine, figure.case));
+        let [lo, hi] = figure.interval.unwrap_or([figure.value; 2]);
+        let mark = Mark {
+            x,
+            y: figure.value,
+            interval: [lo, hi].into(),
+            doubtful: false,
+            place: format!("{label}, {}", clean(&x_unit.format(x))),
+            figure: clean(&format!("{metric} {}, {}", unit.format(figure.value), figure.source)),
+        };
+        match traces.iter_mut().find(|trace| trace.label == label) {
+            Some(trace) => trace.marks.push(mark),
+            None => traces.push(Trace { label, reference: true, run: 0, marks: vec![mark] }),
+        }
+    }
+    traces
+}
+
+fn bars(case: &Case<'_>, x: &str, y: &str) -> Option<Plot> {
+    let apart = varying(case, &[x], false);
+    let (mut categories, mut labels): (Vec<Category>, Vec<String>) = Default::default();
+    for source in &case.sources {
+        for row in &source.series.rows {
+            let (Some(place), Some(mark)) = (source.series.axis(x), mark(source, row, 0.0, y)) else { continue };
+            let name = coordinate(&source.series.spec.axes[place].unit, &row.at[place]);
+            let label = label(source, row, &apart);
+            let of = labels.iter().position(|known| *known == label).unwrap_or_else(|| {
+                labels.push(label);
+                labels.len() - 1
+            });
+            match categories.iter_mut().find(|category| category.name == name) {
+                Some(category) => category.bars.push((of, mark)),
+                None => categories.push(Category { name, bars: vec![(of, mark)] }),
+            }
+        }
+    }
+    categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.0));
+    let unit = case.sources[0].series.metric(y)?.unit.clone();
+    let marks = categories.iter().flat_map(|category| &category.bars).map(|bar| &bar.1);
+    let y = Scale::new(y, &unit, false, marks.flat_map(|mark| [mark.y, mark.interval.hi]));
+    (!categories.is_empty()).then_some(Plot::Bars { y, categories, labels })
+}
+
+/// One heat map per source and per value of any further axis.
+fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> {
+    let apart = varying(case, &[x, y], false);
+    let mut groups: Vec<(String, Vec<(&Value, &Value, Mark)>)> = Vec::new();
+    for source in &case.sources {
+        for row in &source.series.rows {
+            let (Some(a), Some(b)) = (source.series.at(row, x), source.series.at(row, y)) else { continue };
+            let Some(mark) = mark(source, row, 0.0, value) else { continue };
+            let label = label(source, row, &apart);
+            match groups.iter_mut().find(|group| group.0 == label) {
+                Some(group) => group.1.push((a, b, mark)),
+                None => groups.push((label, vec![(a, b, mark)])),
+            }
+        }
+    }
+    let first = case.sources[0].series;
+    let unit_of = |name: &str| first.axis(name).map_or(Unit::One, |place| first.spec.axes[place].unit.clone());
+    let Some(unit) = first.metric(value).map(|metric| metric.unit.clone()) else { return Vec::new() };
+    // All maps of a series share one scale of shades, or they could not be compared.
+    let scale = Scale::new(value, &unit, false, groups.iter().flat_map(|group| &group.1).map(|cell| cell.2.y));
+    let heat = |cells: Vec<(&Value, &Value, Mark)>| {
+        let columns = ordered(cells.iter().map(|cell| cell.0));
+        let rows = ordered(cells.iter().map(|cell| cell.1));
+        let place = |all: &[&Value], value: &Value| all.iter().position(|other| *other == value).unwrap_or(0);
+        let named = |name: &str, all: &[&Value]| all.iter().map(|value| coordinate(&unit_of(name), value)).collect();
+        Plot::Heat {
+            x: clean(x),
+            y: clean(y),
+            columns: named(x, &columns),
+            rows: named(y, &rows),
+            value: scale.clone(),
+            cells: cells
+                .into_iter()
+                .map(|(a, b, mark)| Cell { column: place(&columns, a), row: place(&rows, b), mark })
+                .collect(),
+        }
+    };
+    groups.into_iter().map(|(label, cells)| (label, heat(cells))).collect()
+}
+
+/// Different values in order: numbers by size, names as they come.
+fn ordered<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<&'v Value> {
+    let mut all: Vec<&Value> = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all.sort_by(|a, b| match (a.number(), b.number()) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => Ordering::Equal,
+    });
+    all
+}

@@ -1,0 +1,109 @@
+//! Pictures before they are drawn: which points lie where, on which scale, under which label. A terminal and an SVG show
+//! the same chart; neither looks at a series itself.
+
+mod build;
+mod scale;
+
+pub use build::charts;
+pub use scale::{Scale, Tick};
+
+use plimsoll_core::stats::Interval;
+
+/// A picture of one series, from all its sources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// Probe and case.
+    pub title: String,
+    /// What kind of figure, and where the data were.
+    pub note: String,
+    /// What is drawn.
+    pub plot: Plot,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plot {
+    /// y over x.
+    Lines {
+        /// Along the bottom.
+        x: Scale,
+        /// Along the left.
+        y: Scale,
+        /// Lines; those of references first, so that they lie behind.
+        traces: Vec<Trace>,
+    },
+    /// Bars from zero.
+    Bars {
+        /// Their length.
+        y: Scale,
+        /// Categories in order, each with its bars.
+        categories: Vec<Category>,
+        /// What the colours mean; one empty label where there is nothing to tell apart.
+        labels: Vec<String>,
+    },
+    /// Shades over two axes.
+    Heat {
+        /// Name of the axis along the bottom.
+        x: String,
+        /// Name of the axis along the left.
+        y: String,
+        /// Columns from the left.
+        columns: Vec<String>,
+        /// Rows from the bottom.
+        rows: Vec<String>,
+        /// The shade.
+        value: Scale,
+        /// What was measured; cells may be missing.
+        cells: Vec<Cell>,
+    },
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// What tells it from the others; empty where there is only one.
+    pub label: String,
+    /// A reference, drawn faint behind.
+    pub reference: bool,
+    /// Place of its run: dashes tell runs apart beside colours.
+    pub run: usize,
+    /// In drawing order.
+    pub marks: Vec<Mark>,
+}
+
+/// A point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// On the x scale; unused for bars and cells.
+    pub x: f64,
+    /// On the y scale (or the shade's).
+    pub y: f64,
+    /// 95 % interval of `y`.
+    pub interval: Interval,
+    /// Carries a flag that throws doubt on it.
+    pub doubtful: bool,
+    /// Where it is: label and coordinates.
+    pub place: String,
+    /// Its figure with interval, number of samples and flags.
+    pub figure: String,
+}
+
+/// A category of bars.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Category {
+    /// Its name.
+    pub name: String,
+    /// Its bars with the place of their label.
+    pub bars: Vec<(usize, Mark)>,
+}
+
+/// A cell of a heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// From the left.
+    pub column: usize,
+    /// From the bottom.
+    pub row: usize,
+    /// Its figure.
+    pub mark: Mark,
+}

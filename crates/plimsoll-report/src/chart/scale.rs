@@ -1,0 +1,233 @@
+//! Scales: where a value lies between the ends of an axis, and where its ticks are. Linear scales begin at zero, because
+//! lengths are compared; logarithmic ones fall back to linear where a value isn't positive.
+
+use plimsoll_core::unit::Unit;
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scale {
+    /// What varies along it.
+    pub name: String,
+    /// What it is in.
+    pub unit: Unit,
+    /// Logarithmic.
+    pub log: bool,
+    lo: f64,
+    hi: f64,
+}
+
+/// A labelled place on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// In the scale's unit.
+    pub value: f64,
+    /// Safe to show.
+    pub label: String,
+}
+
+impl Scale {
+    /// A scale that holds all finite `values`. Without any it runs from 0 to 1.
+    #[must_use]
+    pub fn new(name: &str, unit: &Unit, log: bool, values: impl IntoIterator<Item = f64>) -> Self {
+        let mut all: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        let (lo, hi) = match (all.first(), all.last()) {
+            (Some(&lo), Some(&hi)) => (lo, hi),
+            _ => (0.0, 0.0),
+        };
+        let log = log && lo >= f64::MIN_POSITIVE;
+        let mut scale = Self { name: name.to_owned(), unit: unit.clone(), log, lo, hi };
+        if log {
+            scale.widen_log();
+        } else {
+            scale.widen_linear();
+        }
+        scale
+    }
+
+    /// Room of 3 % at each end, and at least a factor of two in all.
+    fn widen_log(&mut self) {
+        let missing = (2.0 * self.lo / self.hi).max(1.0).sqrt();
+        let room = missing * (self.hi.ln() - self.lo.ln()).mul_add(0.03, 0.0).exp();
+        self.lo = (self.lo / room).max(f64::MIN_POSITIVE);
+        self.hi = (self.hi * room).min(f64::MAX);
+    }
+
+    /// From zero to the next tick.
+    fn widen_linear(&mut self) {
+        self.lo = self.lo.min(0.0);
+        self.hi = self.hi.max(0.0);
+        if self.lo == self.hi {
+            self.hi = 1.0;
+        }
+        let step = self.linear_step(5);
+        let (lo, hi) = ((self.lo / step).floor() * step, (self.hi / step).ceil() * step);
+        if lo.is_finite() && hi.is_finite() && lo < hi {
+            (self.lo, self.hi) = (lo, hi);
+        }
+    }
+
+    /// The lower end.
+    #[must_use]
+    pub fn lo(&self) -> f64 {
+        self.lo
+    }
+
+    /// The upper end.
+    #[must_use]
+    pub fn hi(&self) -> f64 {
+        self.hi
+    }
+
+    /// Where `value` lies, 0 at the lower end and 1 at the upper; values beyond are put at the end.
+    #[must_use]
+    pub fn position(&self, value: f64) -> f64 {
+        let share = if self.log {
+            let value = value.max(f64::MIN_POSITIVE);
+            (value.ln() - self.lo.ln()) / (self.hi.ln() - self.lo.ln())
+        } else {
+            // Halved, because the span of the largest numbers overflows.
+            (value / 2.0 - self.lo / 2.0) / (self.hi / 2.0 - self.lo / 2.0)
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The axis' title: its name, and its unit where all ticks share one.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let name = crate::text::clean(&self.name);
+        match self.shared_unit() {
+            Some((_, label)) if label.is_empty() => name,
+            Some((_, label)) => format!("{name} ({})", crate::text::clean(&label)),
+            None => name,
+        }
+    }
+
+    /// Factor and label, where one serves both ends.
+    fn shared_unit(&self) -> Option<(f64, String)> {
+        let top = self.unit.scale_for(self.hi.abs().max(self.lo.abs()));
+        (!self.log || self.unit.scale_for(self.lo) == top).then_some(top)
+    }
+
+    /// Ticks from the lowest, at most about `most`.
+    #[must_use]
+    pub fn ticks(&self, most: usize) -> Vec<Tick> {
+        let most = most.max(2);
+        let values = if self.log { self.log_values(most) } else { self.linear_values(most) };
+        let step = values.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+        values.into_iter().map(|value| Tick { value, label: self.label(value, step) }).collect()
+    }
+
+    fn label(&self, value: f64, step: f64) -> String {
+        let Some((factor, _)) = self.shared_unit() else { return crate::text::clean(&self.unit.format(value)) };
+        let (value, step) = (value / factor, step / factor);
+        if self.log || !(1e-6..1e9).contains(&step) || value.abs() >= 1e9 {
+            return Unit::One.format(value);
+        }
+        let decimals = (0..6).find(|&places| (step * 10f64.powi(places)).fract().abs() < 1e-6).unwrap_or(6);
+        format!("{:.*}", decimals as usize, value + 0.0)
+    }
+
+    /// The round step that gives at most `most` ticks: 1, 2, 2.5 or 5 times a power of ten, or powers of two for bytes.
+    fn linear_step(&self, most: usize) -> f64 {
+        let rough = (self.hi / most as f64 - self.lo / most as f64).max(f64::MIN_POSITIVE);
+        if self.unit == Unit::Byte {
+            return rough.log2().ceil().exp2();
+        }
+        let (factor, _) = self.unit.scale_for(self.hi.abs().max(self.lo.abs()));
+        let rough = rough / factor;
+        let power = 10f64.powf(rough.log10().floor());
+        let round =
+            [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|&step| step >= rough * 0.999);
+        round.unwrap_or(10.0 * power).max(f64::MIN_POSITIVE) * factor
+    }
+
+    fn linear_values(&self, most: usize) -> Vec<f64> {
+        let step = self.linear_step(most);
+        let first = (self.lo / step).ceil();
+        let values = (0..=most + 1).map(|i| (first + i as f64) * step);
+        values.filter(|&value| value.is_finite() && value <= self.hi * (1.0 + 1e-9)).collect()
+    }
+
+    fn log_values(&self, most: usize) -> Vec<f64> {
+        if self.unit == Unit::Byte {
+            return self.powers(2.0, &[1, 2, 3, 5, 10, 20, 40, 80, 160], most);
+        }
+        let decades = self.powers(10.0, &[1, 2, 3, 5, 10, 20, 50, 100], most);
+        if decades.len() >= 3 {
+            return decades;
+        }
+        for digits in [&[1.0, 2.0, 5.0][..], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]] {
+            let values = self.within_decades(digits);
+            if (3..=most.max(3)).contains(&values.len()) {
+                return values;
+            }
+        }
+        if decades.len() >= 2 {
+            decades
+        } else {
+            vec![self.lo, (self.lo.ln() / 2.0 + self.hi.ln() / 2.0).exp(), self.hi]
+        }
+    }
+
+    /// Powers of `base` in the finest of `strides` that gives at most `most`.
+    fn powers(&self, base: f64, strides: &[i32], most: usize) -> Vec<f64> {
+        let first = (self.lo.ln() / base.ln() - 1e-9).ceil() as i32;
+        let last = (self.hi.ln() / base.ln() + 1e-9).floor() as i32;
+        let of = |stride: i32| (first..=last).filter(move |power| power.rem_euclid(stride) == 0);
+        let stride = strides.iter().copied().find(|&stride| of(stride).count() <= most);
+        stride.map_or_else(Vec::new, |stride| of(stride).map(|power| base.powi(power)).collect())
+    }
+
+    fn within_decades(&self, digits: &[f64]) -> Vec<f64> {
+        let (first, last) = (self.lo.log10().floor() as i32, self.hi.log10().ceil() as i32);
+        let values = (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
+        values.filter(|value| (self.lo..=self.hi).contains(value)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn labels(scale: &Scale, most: usize) -> Vec<String> {
+        scale.ticks(most).into_iter().map(|tick| tick.label).collect()
+    }
+
+    #[test]
+    fn sizes_are_ticked_in_powers_of_two_and_rates_in_round_decimals() {
+        let sizes = Scale::new("footprint", &Unit::Byte, true, [4096.0, (1u64 << 30) as f64]);
+        assert_eq!(labels(&sizes, 5), ["32 KiB", "1 MiB", "32 MiB", "1 GiB"]);
+        assert_eq!(sizes.title(), "footprint");
+        let rate = Scale::new("bandwidth", &Unit::BytePerSecond, false, [187e9, 203e9]);
+        assert_eq!(labels(&rate, 6), ["0", "50", "100", "150", "200", "250"]);
+        assert_eq!(rate.title(), "bandwidth (GB/s)");
+    }
+
+    #[test]
+    fn a_linear_scale_begins_at_zero_and_a_log_scale_needs_positive_values() {
+        let linear = Scale::new("y", &Unit::Second, false, [3.0, 4.0]);
+        assert_eq!((linear.lo(), linear.position(0.0)), (0.0, 0.0));
+        assert!(!Scale::new("y", &Unit::Second, true, [0.0, 4.0]).log);
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_give_a_scale_with_ordered_finite_ticks(
+            values in prop::collection::vec(any::<f64>(), 0..5), log: bool, bytes: bool, most in 0usize..12,
+        ) {
+            let unit = if bytes { Unit::Byte } else { Unit::Second };
+            let scale = Scale::new("v", &unit, log, values.iter().copied());
+            prop_assert!(scale.lo() < scale.hi());
+            for value in values {
+                prop_assert!((0.0..=1.0).contains(&scale.position(value)));
+            }
+            let ticks = scale.ticks(most);
+            prop_assert!(ticks.len() <= most.max(3) + 2, "{} ticks", ticks.len());
+            prop_assert!(ticks.windows(2).all(|pair| pair[0].value < pair[1].value));
+            prop_assert!(ticks.iter().all(|tick| tick.value.is_finite() && !tick.label.contains("NaN")));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What every format shows: runs with their standings, and their series gathered by probe and case, so that several runs
+//! stand side by side. Order and labels are decided here once; looks are each format's.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::record::{Finding, Run};
+use plimsoll_core::series::{Row, Series, Value};
+use plimsoll_core::unit::Unit;
+use plimsoll_core::{Flag, Flags};
+use plimsoll_suite::probes;
+use plimsoll_suite::standing::{Standing, shipped_reference, standings};
+
+use crate::text::clean;
+
+/// One or more runs, arranged for showing.
+#[derive(Debug)]
+pub struct Report<'r> {
+    /// The runs in the order given.
+    pub entries: Vec<Entry<'r>>,
+    /// One section per probe, in the order first measured.
+    pub sections: Vec<Section<'r>>,
+}
+
+/// A run with what is derived from the whole of it.
+#[derive(Debug)]
+pub struct Entry<'r> {
+    /// The run.
+    pub run: &'r Run,
+    /// Its findings with what stands beside them.
+    pub standings: Vec<Standing>,
+    /// What each of its devices is called in this report: safe to show, and unique where two runs have the same device.
+    pub labels: Vec<String>,
+}
+
+/// All of one probe.
+#[derive(Debug)]
+pub struct Section<'r> {
+    /// The probe's name.
+    pub probe: String,
+    /// What a person learns from it; empty where this version doesn't know the probe.
+    pub sentence: &'static str,
+    /// Its series.
+    pub cases: Vec<Case<'r>>,
+    /// Its findings with the place of their run and the label of their device.
+    pub findings: Vec<(usize, String, &'r Finding)>,
+}
+
+/// One series of a probe, from every run and device that has it.
+#[derive(Debug)]
+pub struct Case<'r> {
+    /// Its name within the probe.
+    pub name: String,
+    /// Who measured it; never empty.
+    pub sources: Vec<Source<'r>>,
+}
+
+/// A series and whose it is.
+#[derive(Debug)]
+pub struct Source<'r> {
+    /// Place of the run in the report.
+    pub run: usize,
+    /// The device.
+    pub device: &'r DeviceInfo,
+    /// The device's label; empty where the report shows but one device.
+    pub label: String,
+    /// What was measured.
+    pub series: &'r Series,
+}
+
+impl<'r> Report<'r> {
+    /// Arranges runs; figures of known machines that plimsoll ships stand beside them.
+    #[must_use]
+    pub fn new(runs: &'r [Run]) -> Self {
+        let entries: Vec<Entry<'r>> = runs
+            .iter()
+            .enumerate()
+            .map(|(place, run)| Entry {
+                run,
+                standings: standings(run, &shipped_reference),
+                labels: run.header.devices.iter().map(|device| label(runs, place, device)).collect(),
+            })
+            .collect();
+        let sections = sections(&entries);
+        Self { entries, sections }
+    }
+
+    /// Every flag that any figure carries.
+    #[must_use]
+    pub fn flags(&self) -> Flags {
+        let of_rows = self.entries.iter().flat_map(|entry| &entry.run.series).flat_map(|series| &series.rows);
+        let of_findings = self.entries.iter().flat_map(|entry| &entry.run.findings).map(|finding| finding.flags);
+        of_rows.map(|row| row.flags).chain(of_findings).fold(Flags::NONE, Flags::union)
+    }
+
+    /// True where a simulated device is among them: its figures say nothing of any machine.
+    #[must_use]
+    pub fn simulated(&self) -> bool {
+        self.entries.iter().flat_map(|entry| &entry.run.header.devices).any(|device| device.backend == "sim")
+    }
+
+    /// How many of all points carry a flag that throws doubt on them, and how many there are.
+    #[must_use]
+    pub fn doubtful(&self) -> (usize, usize) {
+        let rows = || self.entries.iter().flat_map(|entry| &entry.run.series).flat_map(|series| &series.rows);
+        (rows().filter(|row| !row.flags.impugning().is_empty()).count(), rows().count())
+    }
+
+    /// What could not be measured, one sentence each: faults, damaged lines, a run cut off.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        self.entries.iter().enumerate().flat_map(|(place, entry)| entry.troubles(self.run_word(place))).collect()
+    }
+
+    /// 'run 2: ' where there are several, else nothing.
+    fn run_word(&self, place: usize) -> String {
+        if self.entries.len() > 1 { format!("run {}: ", place + 1) } else { String::new() }
+    }
+}
+
+impl Entry<'_> {
+    fn troubles(&self, of: String) -> Vec<String> {
+        let run = self.run;
+        let mut troubles: Vec<String> = run
+            .faults
+            .iter()
+            .map(|fault| {
+                let at: Vec<String> = fault.at.iter().map(|value| clean(&value.to_string())).collect();
+                let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+                format!("{of}{}{at}: {} ({})", clean(&fault.probe), clean(&fault.what), clean(&fault.class))
+            })
+            .collect();
+        if run.damaged_lines > 0 {
+            let first = run.damage.first().map(|damage| format!(" (line {}: {})", damage.line, clean(&damage.what)));
+            let count = run.damaged_lines;
+            let lines = if count == 1 { "1 line".into() } else { format!("{count} lines") };
+            troubles.push(format!("{of}{lines} of the record could not be read{}", first.unwrap_or_default()));
+        }
+        match run.end {
+            None => troubles.push(format!("{of}the record has no end: the run was cut off")),
+            Some(false) => troubles.push(format!("{of}the run was stopped before all was measured")),
+            Some(true) => {}
+        }
+        troubles
+    }
+}
+
+/// The device's name, with its place where the run has several of the model, and the run where several have it.
+fn label(runs: &[Run], place: usize, device: &DeviceInfo) -> String {
+    let name = clean(&device.name);
+    let name = if name.trim().is_empty() { clean(&device.selector) } else { name };
+    let twins = |run: &Run| run.header.devices.iter().filter(|other| other.name == device.name).count();
+    let selector = if twins(&runs[place]) > 1 { format!(" {}", clean(&device.selector)) } else { String::new() };
+    let run = if runs.iter().filter(|run| twins(run) > 0).count() > 1 {
+        format!(", run {}", place + 1)
+    } else {
+        String::new()
+    };
+    format!("{name}{selector}{run}")
+}
+
+fn sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
+    let single = entries.iter().map(|entry| entry.labels.len()).sum::<usize>() <= 1;
+    let mut sections: Vec<Section<'r>> = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        for series in &entry.run.series {
+            let Some(device) = entry.run.header.devices.get(series.spec.device as usize) else { continue };
+            let label = if single { String::new() } else { entry.labels[series.spec.device as usize].clone() };
+            let source = Source { run: place, device, label, series };
+            let cases = &mut section(&mut sections, &series.spec.probe).cases;
+            match cases.iter_mut().find(|case| case.holds(series)) {
+                Some(case) => case.sources.push(source),
+                None => cases.push(Case { name: series.spec.case.clone(), sources: vec![source] }),
+            }
+        }
+        for finding in &entry.run.findings {
+            let label = entry.labels.get(finding.device as usize).cloned().unwrap_or_default();
+            section(&mut sections, &finding.probe).findings.push((place, label, finding));
+        }
+    }
+    sections
+}
+
+fn section<'s, 'r>(sections: &'s mut Vec<Section<'r>>, probe: &str) -> &'s mut Section<'r> {
+    let place = sections.iter().position(|section| section.probe == probe).unwrap_or_else(|| {
+        let sentence = probes::find(probe).map_or("", |spec| spec.sentence);
+        sections.push(Section { probe: probe.to_owned(), sentence, cases: vec![], findings: vec![] });
+        sections.len() - 1
+    });
+    &mut sections[place]
+}
+
+impl Case<'_> {
+    /// Series go into one picture only where they show the same.
+    fn holds(&self, series: &Series) -> bool {
+        let (ours, theirs) = (&self.sources[0].series.spec, &series.spec);
+        self.name == theirs.case
+            && ours.axes == theirs.axes
+            && ours.metrics == theirs.metrics
+            && ours.draw == theirs.draw
+            && ours.figure == theirs.figure
+            && ours.cache == theirs.cache
+    }
+}
+
+/// A coordinate for a person.
+pub(crate) fn coordinate(unit: &Unit, value: &Value) -> String {
+    clean(&value.format(unit))
+}
+
+/// A row's figure with its interval for a person; `—` where it can't be derived.
+pub(crate) fn figure(series: &Series, row: &Row, metric: &str) -> String {
+    let Some(metric) = series.metric(metric) else { return "—".into() };
+    match series.estimate(row, &metric.name).filter(is_finite) {
+        Some(known) => clean(&metric.unit.format_with_interval(known.value, known.interval.into())),
+        None => "—".into(),
+    }
+}
+
+/// True where all of a figure can be shown.
+pub(crate) fn is_finite(known: &plimsoll_core::series::Estimate) -> bool {
+    known.value.is_finite() && known.interval.lo.is_finite() && known.interval.hi.is_finite()
+}
+
+/// Each flag's name and meaning.
+pub(crate) fn glossary(flags: Flags) -> impl Iterator<Item = (&'static str, &'static str)> {
+    flags.iter().map(|flag: Flag| (flag.name(), flag.meaning()))
+}

@@ -1,0 +1,106 @@
+//! Bars that lie down, with their figures, and heat maps in shades.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::{Style, fit};
+use crate::chart::{Category, Cell, Scale};
+
+/// Bars from zero, one line each, the figure behind.
+pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style: &Style) -> String {
+    let several = labels.len() > 1;
+    let name_width = widest(categories.iter().map(|category| category.name.as_str())).min(style.columns() / 4);
+    let label_width = if several { widest(labels.iter().map(String::as_str)).min(style.columns() / 4) } else { 0 };
+    let figures: Vec<Vec<String>> =
+        categories.iter().map(|category| category.bars.iter().map(|(_, mark)| figure(y, mark)).collect()).collect();
+    let figure_width = widest(figures.iter().flatten().map(String::as_str));
+    let gap = if several { label_width + 1 } else { 0 };
+    let room = style.columns().saturating_sub(name_width + 1 + gap + figure_width + 1).max(4);
+    let mut out = format!("{}\n", fit(&y.title(), style.columns()));
+    for (category, figures) in categories.iter().zip(&figures) {
+        for (place, ((hue, mark), figure)) in category.bars.iter().zip(figures).enumerate() {
+            let name = if place == 0 { fit(&category.name, name_width) } else { String::new() };
+            let label = if several {
+                format!("{} ", pad(&fit(&labels[*hue], label_width), label_width))
+            } else {
+                String::new()
+            };
+            let bar = bar(y.position(mark.y), room, style.unicode);
+            let line = format!("{} {label}{} {figure}", pad(&name, name_width), style.hue(&bar, *hue));
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+    if categories.iter().flat_map(|category| &category.bars).any(|bar| bar.1.doubtful) {
+        out.push_str("! carries a flag that throws doubt on it\n");
+    }
+    out
+}
+
+fn figure(y: &Scale, mark: &crate::chart::Mark) -> String {
+    let doubt = if mark.doubtful { " !" } else { "" };
+    format!("{}{doubt}", crate::text::clean(&y.unit.format(mark.y)))
+}
+
+fn widest<'t>(texts: impl Iterator<Item = &'t str>) -> usize {
+    texts.map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// A bar of eighths of characters.
+fn bar(share: f64, room: usize, unicode: bool) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    if !unicode {
+        return "#".repeat((share * room as f64).round() as usize);
+    }
+    let eighths = (share * 8.0 * room as f64).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
+/// A heat map to be drawn.
+pub(super) struct Heat<'c> {
+    pub x: &'c str,
+    pub y: &'c str,
+    pub columns: &'c [String],
+    pub rows: &'c [String],
+    pub value: &'c Scale,
+    pub cells: &'c [Cell],
+}
+
+const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
+const ASCII_SHADES: [char; 5] = ['.', ':', '+', '*', '#'];
+
+/// Shaded blocks, the first column's name and the last's below, and what the shades mean.
+pub(super) fn heat(heat: &Heat<'_>, style: &Style) -> String {
+    let shades = if style.unicode { SHADES } else { ASCII_SHADES };
+    let gutter = widest(heat.rows.iter().map(String::as_str)).min(style.columns() / 3);
+    let room = style.columns() - gutter - 1;
+    let shown = heat.columns.len().min(room);
+    let cell_width = (room / shown.max(1)).clamp(1, 4);
+    let mut out = format!("{}\n", fit(&format!("{} over {}", heat.y, heat.x), style.columns()));
+    for row in (0..heat.rows.len()).rev() {
+        let mut line = vec![' '; shown];
+        for cell in heat.cells.iter().filter(|cell| cell.row == row && cell.column < shown) {
+            let shade = heat.value.position(cell.mark.y) * (shades.len() - 1) as f64;
+            line[cell.column] = shades[shade.round() as usize];
+        }
+        let blocks: String = line.into_iter().flat_map(|shade| std::iter::repeat_n(shade, cell_width)).collect();
+        out.push_str(&format!("{} {}\n", pad(&fit(&heat.rows[row], gutter), gutter), style.hue(blocks.trim_end(), 0)));
+    }
+    if let (Some(first), Some(last)) = (heat.columns.first(), heat.columns.get(shown.wrapping_sub(1))) {
+        let ends = shown * cell_width;
+        let gap = ends.saturating_sub(first.width() + last.width()).max(1);
+        let ends = if shown > 1 { format!("{first}{}{last}", " ".repeat(gap)) } else { first.clone() };
+        out.push_str(&format!("{} {}\n", " ".repeat(gutter), fit(&ends, room)));
+    }
+    let (lo, hi) = (heat.value.unit.format(heat.value.lo()), heat.value.unit.format(heat.value.hi()));
+    let key: String = shades.iter().collect();
+    out.push_str(&crate::text::clean(&format!("{}: {lo} {key} {hi}", heat.value.name)));
+    out.push('\n');
+    if shown < heat.columns.len() {
+        out.push_str(&format!("{} columns do not fit; the HTML report shows them\n", heat.columns.len() - shown));
+    }
+    out
+}

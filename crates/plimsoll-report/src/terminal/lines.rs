@@ -1,0 +1,91 @@
+//! Line plots: labelled axes, a symbol per measured point, a legend.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::canvas::Canvas;
+use super::{Style, fit};
+use crate::chart::{Scale, Trace};
+
+const SYMBOLS: [char; 8] = ['●', '▲', '■', '◆', '○', '△', '□', '◇'];
+const ASCII_SYMBOLS: [char; 8] = ['o', 'x', '+', '*', '#', '@', '%', '&'];
+
+/// `height` rows of canvas with axes around it and the legend below.
+pub(super) fn draw(x: &Scale, y: &Scale, traces: &[Trace], height: usize, style: &Style) -> String {
+    let ticks = y.ticks(height / 3);
+    let gutter = ticks.iter().map(|tick| tick.label.width()).max().unwrap_or(0).min(16);
+    let width = style.columns() - gutter - 2;
+    let mut canvas = Canvas::new(width, height, style.unicode);
+    draw_traces(&mut canvas, x, y, traces, style);
+    let (bar, tee, corner) = if style.unicode { ("│", "┤", "└") } else { ("|", "+", "+") };
+    let mut out = format!("{}\n", fit(&y.title(), style.columns()));
+    for row in (0..height).rev() {
+        let tick = ticks.iter().find(|tick| (y.position(tick.value) * (height - 1) as f64).round() as usize == row);
+        let label = tick.map_or("", |tick| tick.label.as_str());
+        let edge = if tick.is_some() { tee } else { bar };
+        let line =
+            format!("{}{} {edge}{}", " ".repeat(gutter.saturating_sub(label.width())), label, canvas.row(row, style));
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    let (rule, labels) = bottom(x, width, style);
+    out.push_str(&format!("{} {corner}{rule}\n{}{labels}\n", " ".repeat(gutter), " ".repeat(gutter + 2)));
+    let title = fit(&x.title(), style.columns());
+    out.push_str(&format!("{}{title}\n", " ".repeat(style.columns().saturating_sub(title.width()))));
+    out.push_str(&legend(traces, style));
+    out
+}
+
+fn hue_of(traces: &[Trace], place: usize) -> Option<usize> {
+    (!traces[place].reference).then(|| traces[..place].iter().filter(|trace| !trace.reference).count())
+}
+
+fn symbol(hue: Option<usize>, style: &Style) -> char {
+    let symbols = if style.unicode { SYMBOLS } else { ASCII_SYMBOLS };
+    hue.map_or('.', |hue| symbols[hue % symbols.len()])
+}
+
+fn draw_traces(canvas: &mut Canvas, x: &Scale, y: &Scale, traces: &[Trace], style: &Style) {
+    let at = |mark: &crate::chart::Mark| (x.position(mark.x), y.position(mark.y));
+    for (place, trace) in traces.iter().enumerate() {
+        let hue = hue_of(traces, place);
+        for pair in trace.marks.windows(2) {
+            canvas.line(at(&pair[0]), at(&pair[1]), hue);
+        }
+        for mark in trace.marks.iter().filter(|_| !trace.reference) {
+            canvas.symbol(at(mark), if mark.doubtful { '!' } else { symbol(hue, style) }, hue);
+        }
+    }
+}
+
+/// The axis' line with its ticks, and their labels where they don't touch.
+fn bottom(x: &Scale, width: usize, style: &Style) -> (String, String) {
+    let (dash, tee) = if style.unicode { ('─', '┬') } else { ('-', '+') };
+    let mut rule = vec![dash; width];
+    let mut labels = String::new();
+    for tick in x.ticks((width / 11).max(2)) {
+        let column = (x.position(tick.value) * (width - 1) as f64).round() as usize;
+        rule[column] = tee;
+        let length = tick.label.width();
+        let start = column.saturating_sub(length / 2).min(width.saturating_sub(length));
+        let used = labels.width();
+        if start > used || (used == 0 && length <= width) {
+            labels.push_str(&" ".repeat(start - used));
+            labels.push_str(&tick.label);
+        }
+    }
+    (rule.into_iter().collect(), labels)
+}
+
+fn legend(traces: &[Trace], style: &Style) -> String {
+    let mut out = String::new();
+    for (place, trace) in traces.iter().enumerate().filter(|(_, trace)| !trace.label.is_empty()) {
+        let hue = hue_of(traces, place);
+        let symbol = symbol(hue, style).to_string();
+        let symbol = hue.map_or_else(|| style.faint(&symbol), |hue| style.hue(&symbol, hue));
+        out.push_str(&format!("  {symbol} {}\n", fit(&trace.label, style.columns() - 4)));
+    }
+    if traces.iter().flat_map(|trace| &trace.marks).any(|mark| mark.doubtful) {
+        out.push_str("  ! carries a flag that throws doubt on it\n");
+    }
+    out
+}

@@ -1,0 +1,151 @@
+//! Tables: columns as wide as their contents, dropped in a stated order where the terminal is narrow. Numbers never
+//! wrap; text does, at spaces, where nothing is left to drop.
+
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width, presets,
+};
+use unicode_width::UnicodeWidthStr;
+
+use super::Style;
+use crate::text::clean;
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    title: String,
+    right: bool,
+    keep: u8,
+}
+
+impl Column {
+    /// A column of text that is always shown.
+    #[must_use]
+    pub fn text(title: &str) -> Self {
+        Self { title: title.to_owned(), right: false, keep: u8::MAX }
+    }
+
+    /// A column of numbers that is always shown; its cells never wrap.
+    #[must_use]
+    pub fn number(title: &str) -> Self {
+        Self { right: true, ..Self::text(title) }
+    }
+
+    /// Lets the column go where the table is too wide: those with the lowest `keep` go first.
+    #[must_use]
+    pub fn keep(self, keep: u8) -> Self {
+        Self { keep, ..self }
+    }
+}
+
+/// Rows of text under columns. All text is made safe to show.
+#[derive(Clone, Debug)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Columns between two columns.
+const GAP: usize = 2;
+/// Least width of a column of text that must wrap.
+const NARROWEST: usize = 10;
+
+impl Table {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(columns: Vec<Column>) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row; missing cells are empty, further ones are left out.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut cells: Vec<String> = cells.into_iter().map(|cell| clean(&cell)).collect();
+        cells.resize(self.columns.len(), String::new());
+        self.rows.push(cells);
+    }
+
+    /// True where it has no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table within `style.width`.
+    #[must_use]
+    pub fn render(&self, style: &Style) -> String {
+        let room = style.columns();
+        let widths: Vec<usize> = (0..self.columns.len()).map(|place| self.width(place)).collect();
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&place| self.has_content(place)).collect();
+        let total = |shown: &[usize]| {
+            shown.iter().map(|&place| widths[place]).sum::<usize>() + GAP * shown.len().saturating_sub(1)
+        };
+        while total(&shown) > room {
+            let least = shown.iter().copied().filter(|&place| self.columns[place].keep < u8::MAX);
+            let Some(least) = least.min_by_key(|&place| self.columns[place].keep) else { break };
+            shown.retain(|&place| place != least);
+        }
+        let excess = total(&shown).saturating_sub(room);
+        self.draw(&shown, &self.narrowed(&shown, widths, excess), style)
+    }
+
+    /// Takes `excess` from the widest columns of text.
+    fn narrowed(&self, shown: &[usize], mut widths: Vec<usize>, mut excess: usize) -> Vec<usize> {
+        while excess > 0 {
+            let texts = shown.iter().copied().filter(|&place| !self.columns[place].right && widths[place] > NARROWEST);
+            let Some(widest) = texts.max_by_key(|&place| widths[place]) else { break };
+            widths[widest] -= 1;
+            excess -= 1;
+        }
+        widths
+    }
+
+    fn draw(&self, shown: &[usize], widths: &[usize], style: &Style) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(if style.unicode { rule('─') } else { rule('-') });
+        table.set_content_arrangement(ContentArrangement::Dynamic).force_no_tty();
+        if style.colour {
+            table.enforce_styling();
+        }
+        table.set_header(shown.iter().map(|&place| {
+            Cell::new(&self.columns[place].title).add_attribute(Attribute::Bold).set_alignment(self.alignment(place))
+        }));
+        for row in &self.rows {
+            let cells = shown.iter().map(|&place| Cell::new(&row[place]).set_alignment(self.alignment(place)));
+            table.add_row(cells);
+        }
+        let last = shown.last().copied();
+        let mut total = 0;
+        for (column, &place) in table.column_iter_mut().zip(shown) {
+            let gap = if Some(place) == last { 0 } else { GAP };
+            column.set_padding((0, gap as u16));
+            // Terminals are narrower than 65,536 columns.
+            let width = u16::try_from(widths[place] + gap).unwrap_or(u16::MAX);
+            total += usize::from(width);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+        table.set_width(u16::try_from(total).unwrap_or(u16::MAX));
+        table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    fn alignment(&self, place: usize) -> CellAlignment {
+        if self.columns[place].right { CellAlignment::Right } else { CellAlignment::Left }
+    }
+
+    fn cells(&self, place: usize) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(move |row| row[place].as_str())
+    }
+
+    fn width(&self, place: usize) -> usize {
+        let widest = self.cells(place).map(UnicodeWidthStr::width).max().unwrap_or(0);
+        widest.max(self.columns[place].title.width())
+    }
+
+    /// A column without a single entry tells nothing; an empty table still shows what it would hold.
+    fn has_content(&self, place: usize) -> bool {
+        self.rows.is_empty() || self.cells(place).any(|cell| !cell.is_empty())
+    }
+}
+
+/// No borders, one rule below the titles.
+fn rule(fill: char) -> TableStyle {
+    presets::NOTHING.header_separator(LineStyle::none().fill(fill))
+}

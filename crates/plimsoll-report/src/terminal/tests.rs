@@ -1,0 +1,110 @@
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use plimsoll_suite::verdict::{Across, compare};
+
+use super::*;
+use crate::made;
+
+fn shown(width: usize, colour: bool, unicode: bool) -> String {
+    let runs = [made::run("Box 9000", "2026-01-02T03:04:05Z", 1.0)];
+    render(&Report::new(&runs), &Style { width, colour, unicode })
+}
+
+fn assert_fits(text: &str, width: usize) {
+    for line in text.lines() {
+        assert!(line.width() <= width, "{} columns in {width}: {line:?}", line.width());
+    }
+}
+
+#[test]
+fn a_run_at_80_columns() {
+    let text = shown(80, false, true);
+    assert_fits(&text, 80);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_run_at_48_columns() {
+    let text = shown(48, false, true);
+    assert_fits(&text, 48);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn ascii_draws_no_character_of_unicode_of_its_own() {
+    let text = shown(100, false, false);
+    // Signs that units and numbers have of their own.
+    let foreign: String = text.chars().filter(|c| !c.is_ascii() && !"±µ°—×".contains(*c)).collect();
+    assert_eq!(foreign, "");
+}
+
+#[test]
+fn without_colour_there_is_no_escape_and_with_it_the_text_is_the_same() {
+    let plain = shown(100, false, true);
+    assert!(!plain.contains('\x1b'));
+    let coloured = shown(100, true, true);
+    assert!(coloured.contains('\x1b'));
+    let mut stripped = String::new();
+    let mut inside = false;
+    for c in coloured.chars() {
+        match (inside, c) {
+            (false, '\x1b') => inside = true,
+            (true, 'm') => inside = false,
+            (true, _) => {}
+            (false, c) => stripped.push(c),
+        }
+    }
+    let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&stripped), trimmed(&plain));
+}
+
+#[test]
+fn names_cannot_send_escapes_or_turn_the_text_around() {
+    let runs = [made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0)];
+    let text = render(&Report::new(&runs), &Style { width: 80, colour: false, unicode: true });
+    assert!(!text.contains('\x1b') && !text.contains('\u{202e}'));
+}
+
+#[test]
+fn an_empty_and_a_cut_off_run_are_shown_for_what_they_are() {
+    let runs = [made::Maker::new("Box", "2026-01-02T03:04:05Z").cut_off()];
+    let text = render(&Report::new(&runs), &Style::PLAIN);
+    assert!(text.contains("no findings") && text.contains("cut off"), "{text}");
+    assert_eq!(render(&Report::new(&[]), &Style::PLAIN), "");
+}
+
+#[test]
+fn a_comparison_lists_what_differs_and_counts_the_rest() {
+    let (base, new) = (made::run("Box", "2026-01-02T03:04:05Z", 1.0), made::run("Box", "2026-01-03T03:04:05Z", 1.08));
+    let compared = compare(&base, &new, Across::default());
+    for width in [40, 80, 120] {
+        assert_fits(&comparison(&compared, true, &Style { width, ..Style::PLAIN }), width);
+    }
+    let text = comparison(&compared, false, &Style::PLAIN);
+    assert!(text.contains("slower") && text.contains("within 1 %"), "{text}");
+}
+
+#[test]
+fn columns_go_in_the_stated_order_and_numbers_stay_whole() {
+    let columns = || vec![Column::text("what"), Column::number("a").keep(1), Column::number("b").keep(2)];
+    let mut table = Table::new(columns());
+    table.row(["a long name of something that was measured".to_owned(), "123.456 GB/s".into(), "7".into()]);
+    let wide = table.render(&Style { width: 80, ..Style::PLAIN });
+    assert!(wide.contains("123.456 GB/s"));
+    let narrow = table.render(&Style { width: 50, ..Style::PLAIN });
+    assert!(!narrow.contains("123.456") && narrow.contains('7'), "{narrow}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_curve_fits_any_width_without_nan(
+        points in prop::collection::vec((1.0..1e18f64, 1e-12..1e6f64), 0..6), width in 0usize..160, unicode: bool,
+    ) {
+        let runs = [made::curve(&points)];
+        let text = render(&Report::new(&runs), &Style { width, colour: false, unicode });
+        assert_fits(&text, width.max(40));
+        prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
+    }
+}
