@@ -1,1 +1,46 @@
-//! A simulated device with seeded noise and faults, for tests and for trying the tool.
+//! A simulated device: simulated time, seeded noise and faults at will, so that the same scenario gives the same record
+//! byte for byte. For tests of the engine and of everything that reads records, and for trying the tool.
+//!
+//! It has every probe of `plimsoll-suite` on a made-up machine with plausible figures ([`machine`]). It measures nothing
+//! real, and says so in its name, its driver and its notes.
+//!
+//! ```
+//! use plimsoll_core::probe::Instrument;
+//!
+//! let scenario: plimsoll_sim::Scenario = "seed=7,noise=0.01,lost-after=40".parse()?;
+//! let device = plimsoll_sim::open(&scenario);
+//! assert_eq!(device.info().id, "sim-7");
+//! # Ok::<(), plimsoll_sim::ScenarioError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod device;
+pub mod machine;
+mod probes;
+mod scenario;
+mod world;
+
+pub use device::SimDevice;
+pub use probes::PROBES;
+pub use scenario::{Brake, Scenario, ScenarioError};
+pub use world::SimClock;
+
+use plimsoll_core::probe::{Backend, Bench};
+
+/// The simulated backend.
+#[derive(Debug)]
+pub struct Sim;
+
+impl Backend for Sim {
+    type Device = SimDevice;
+    type Clock = SimClock;
+    const NAME: &'static str = "sim";
+}
+
+/// The simulated device of a scenario, ready to be measured.
+#[must_use]
+pub fn open(scenario: &Scenario) -> Bench<Sim> {
+    let (device, clock) = SimDevice::new(scenario.clone());
+    let info = device.info();
+    Bench::new(device, info, clock, PROBES)
+}

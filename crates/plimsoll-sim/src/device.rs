@@ -1,0 +1,99 @@
+//! The simulated device: memory that can run out, and loads whose time passes as the model says.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::Fault;
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::sample::{Batch, Check, Work, Workload};
+
+use crate::machine::{self, Machine};
+use crate::scenario::Scenario;
+use crate::world::{Shared, SimClock};
+
+/// An opened simulated device.
+#[derive(Debug)]
+pub struct SimDevice {
+    shared: Shared,
+    /// The model of the machine.
+    pub(crate) machine: Machine,
+}
+
+impl SimDevice {
+    pub(crate) fn new(scenario: Scenario) -> (Self, SimClock) {
+        let machine = Machine::new(&scenario);
+        let shared = Shared::new(scenario);
+        (Self { shared: shared.clone(), machine }, SimClock(shared))
+    }
+
+    /// What it says of itself.
+    pub(crate) fn info(&self) -> DeviceInfo {
+        machine::info(self.scenario(), self.free())
+    }
+
+    pub(crate) fn scenario(&self) -> &Scenario {
+        &self.shared.scenario
+    }
+
+    /// Memory that seems free, bytes.
+    pub(crate) fn free(&self) -> u64 {
+        self.scenario().memory / 16 * 15
+    }
+
+    /// Takes the memory of a job and makes it ready to run. `wrong` makes its results so.
+    pub(crate) fn load(&self, job: &Job, wrong: bool) -> Result<SimLoad, Fault> {
+        let free = self.scenario().oom_above.map_or(self.free(), |most| most.min(self.free()));
+        if job.allocate > free {
+            return Err(Fault::OutOfMemory { asked: job.allocate, free });
+        }
+        let seconds = job.seconds + if job.work.in_kernel { 0.0 } else { self.machine.launch };
+        Ok(SimLoad { shared: self.shared.clone(), seconds, work: job.work, extra: job.extra, wrong, taken: 0 })
+    }
+}
+
+/// What is to be simulated at one point.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Job {
+    /// Memory that it needs, bytes.
+    pub allocate: u64,
+    /// One launch at the full clock without the launching, seconds.
+    pub seconds: f64,
+    /// What one launch does.
+    pub work: Work,
+    /// A figure beside the time: a metric's name and its value.
+    pub extra: Option<(&'static str, f64)>,
+}
+
+/// A job on the device.
+#[derive(Debug)]
+pub(crate) struct SimLoad {
+    shared: Shared,
+    seconds: f64,
+    work: Work,
+    extra: Option<(&'static str, f64)>,
+    wrong: bool,
+    taken: u64,
+}
+
+impl Workload for SimLoad {
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::default()
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.shared.sample(self.seconds * f64::from(k), self.taken, out)?;
+        self.taken += out.len() as u64;
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        Ok(if self.wrong { Check::Failed("the scenario says so (wrong)".into()) } else { Check::Passed })
+    }
+
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
+        out.extend(self.extra.map(|(name, value)| (name.to_owned(), value)));
+    }
+}

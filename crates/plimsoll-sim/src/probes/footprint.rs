@@ -1,0 +1,38 @@
+//! footprint, simulated: bandwidth through all levels.
+
+use plimsoll_core::Traffic;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::sample::Work;
+use plimsoll_suite::probes::footprint::{self, SPEC};
+
+use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
+use crate::device::Job;
+use crate::machine::CORES;
+
+pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["read", "copy", "triad"], sweeps: &[curve] };
+
+/// Each kernel with the operands that it reads and writes; they share the footprint.
+const KERNELS: [(&str, u64, u64); 3] = [("read", 1, 0), ("copy", 1, 1), ("triad", 2, 1)];
+/// Smallest footprint: 4 KiB per core.
+const LEAST: u64 = 4096 * CORES as u64;
+
+fn curve(ask: &Ask<'_>) -> Planned {
+    let footprints = ask.footprints(LEAST, ask.by_effort([1 << 30, 4 << 30, 8 << 30]), ask.by_effort([3, 4, 6]));
+    let mut points = Vec::new();
+    for (kernel, reads, writes) in KERNELS {
+        for &bytes in &footprints {
+            points.push((vec![kernel.into(), bytes.into()], job(ask, bytes, reads, writes)));
+        }
+    }
+    Planned { series: footprint::curve(), share: 1.0, flags: Flags::NONE, points }
+}
+
+fn job(ask: &Ask<'_>, bytes: u64, reads: u64, writes: u64) -> Job {
+    let part = bytes / (reads + writes);
+    let once = Traffic::new(part.saturating_mul(reads), part.saturating_mul(writes));
+    let seconds = once.total() as f64 / ask.machine.bandwidth(bytes, once);
+    // Small footprints are gone over many times in one launch.
+    let passes = (LAUNCH_SECONDS / seconds).ceil().max(1.0);
+    let traffic = once.checked_mul(passes as u64).unwrap_or(once);
+    Job { allocate: bytes, seconds: seconds * passes, work: Work { traffic, ..Work::default() }, extra: None }
+}

@@ -1,0 +1,35 @@
+//! roofline, simulated: the lower of what memory feeds and what the cores compute.
+
+use plimsoll_core::Traffic;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::sample::Work;
+use plimsoll_suite::probes::roofline::{self, SPEC};
+
+use super::{Ask, Planned, Simulated};
+use crate::device::Job;
+
+pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["FMA chain"], sweeps: &[sweep] };
+
+/// Bytes of a whole rotation, unless the user asks otherwise.
+const WINDOW: u64 = 512 << 20;
+/// Bytes of one launch.
+const CHUNK: u64 = 32 << 20;
+/// Each type with its lanes relative to f64.
+const TYPES: [(&str, f64); 2] = [("f64", 1.0), ("f32", 2.0)];
+
+fn sweep(ask: &Ask<'_>) -> Planned {
+    let per_octave = ask.by_effort([1.0, 2.0, 2.0]);
+    let window = ask.request.bytes.unwrap_or(WINDOW).max(64);
+    let traffic = Traffic::new(window.min(CHUNK), 0);
+    let mut points = Vec::new();
+    for (element, lanes) in TYPES {
+        for step in 0..=(11.0 * per_octave) as u32 {
+            let intensity = (f64::from(step) / per_octave - 3.0).exp2();
+            let operations = intensity * traffic.read as f64;
+            let seconds = operations / ask.machine.roofline(intensity, lanes, traffic);
+            let work = Work { traffic, operations, window, ..Work::default() };
+            points.push((vec![element.into(), intensity.into()], Job { allocate: window, seconds, work, extra: None }));
+        }
+    }
+    Planned { series: roofline::sweep(), share: 1.0, flags: Flags::NONE, points }
+}

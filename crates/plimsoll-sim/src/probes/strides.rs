@@ -1,0 +1,43 @@
+//! strides, simulated: strides that share a factor with the banks of the first cache wait for each other.
+
+use plimsoll_core::Traffic;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::sample::Work;
+use plimsoll_suite::probes::strides::{self, SPEC};
+
+use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
+use crate::device::Job;
+use crate::machine::CLOCK_HZ;
+
+pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["strided read"], sweeps: &[tableau] };
+
+/// Bytes of a bank, and banks.
+const BANK: u64 = 4;
+const BANKS: u64 = 16;
+/// Cycles of an access without conflicts, and what each further access to the same bank adds.
+const ACCESS: f64 = 0.5;
+const CONFLICT: f64 = 0.09;
+
+fn tableau(ask: &Ask<'_>) -> Planned {
+    let quick =
+        |stride: &u64| *stride <= 16 || stride % 16 == 0 || [20, 24, 28, 36, 40, 56, 72].contains(stride);
+    let all = ask.by_effort([false, true, true]);
+    let mut points = Vec::new();
+    for element in [4_u64, 8, 16] {
+        for stride in (1..=128_u64).filter(|stride| all || quick(stride)) {
+            let step = (element / BANK * stride) % BANKS;
+            let conflicts = if step == 0 { BANKS } else { 1 << step.trailing_zeros() };
+            let base = if element == 16 { 2.0 * ACCESS } else { ACCESS };
+            let cycles = base + CONFLICT * (conflicts - 1) as f64;
+            points.push((vec![element.into(), stride.into()], job(cycles, element)));
+        }
+    }
+    Planned { series: strides::tableau(), share: 1.0, flags: Flags::NONE, points }
+}
+
+fn job(cycles: f64, element: u64) -> Job {
+    let accesses = (LAUNCH_SECONDS * CLOCK_HZ / cycles).round();
+    let traffic = Traffic::new(accesses as u64 * element, 0);
+    let work = Work { traffic, operations: accesses, in_kernel: true, ..Work::default() };
+    Job { allocate: 32 << 10, seconds: accesses * cycles / CLOCK_HZ, work, extra: None }
+}

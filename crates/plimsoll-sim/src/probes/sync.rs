@@ -1,0 +1,37 @@
+//! sync, simulated: waiting for more threads takes longer, by the steps of a tree or by each thread in turn.
+
+use plimsoll_core::flag::Flags;
+use plimsoll_core::sample::Work;
+use plimsoll_core::series::Value;
+use plimsoll_suite::probes::sync::{self, SPEC};
+
+use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
+use crate::device::Job;
+
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, kernels: &["spin barrier", "std barrier"], sweeps: &[primitives] };
+
+/// Each primitive with its time for two threads and what each doubling and each thread adds, seconds.
+const PRIMITIVES: [(&str, f64, f64, f64); 5] = [
+    ("spin barrier", 110e-9, 90e-9, 4e-9),
+    ("std barrier", 5.2e-6, 1.8e-6, 0.9e-6),
+    ("park and unpark", 4.6e-6, 0.3e-6, 0.05e-6),
+    ("line hand-over", 62e-9, 3e-9, 0.5e-9),
+    ("atomic add", 24e-9, 6e-9, 18e-9),
+];
+
+fn primitives(ask: &Ask<'_>) -> Planned {
+    let counts: &[u32] = ask.by_effort([&[2, 4, 8, 16], &[2, 4, 6, 8, 12, 16], &[2, 3, 4, 6, 8, 10, 12, 14, 16]]);
+    let mut points = Vec::new();
+    for (primitive, two, doubling, each) in PRIMITIVES {
+        for &threads in counts {
+            let more = f64::from(threads);
+            let seconds = two + doubling * (more / 2.0).log2() + each * (more - 2.0);
+            let operations = (LAUNCH_SECONDS / seconds).ceil();
+            let work = Work { operations, in_kernel: true, ..Work::default() };
+            let job = Job { allocate: 0, seconds: seconds * operations, work, extra: None };
+            points.push((vec![primitive.into(), Value::Number(more)], job));
+        }
+    }
+    Planned { series: sync::primitives(), share: 1.0, flags: Flags::NONE, points }
+}
