@@ -5,6 +5,10 @@
 
 pub mod chart;
 mod content;
+pub mod csv;
+pub mod json;
+pub mod markdown;
+pub mod svg;
 pub mod terminal;
 pub mod text;
 

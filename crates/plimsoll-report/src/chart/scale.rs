@@ -118,6 +118,15 @@ impl Scale {
         values.into_iter().map(|value| Tick { value, label: self.label(value, step) }).collect()
     }
 
+    /// A value without its unit where all ticks share one (see [`Scale::title`]), else with it.
+    #[must_use]
+    pub fn number(&self, value: f64) -> String {
+        match self.shared_unit() {
+            Some((factor, _)) => Unit::One.format(value / factor),
+            None => crate::text::clean(&self.unit.format(value)),
+        }
+    }
+
     fn label(&self, value: f64, step: f64) -> String {
         let Some((factor, _)) = self.shared_unit() else { return crate::text::clean(&self.unit.format(value)) };
         let (value, step) = (value / factor, step / factor);

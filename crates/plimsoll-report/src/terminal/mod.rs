@@ -15,6 +15,7 @@ use crate::Report;
 use crate::chart::{Plot, charts};
 
 pub use comparison::comparison;
+pub(crate) use summary::beside;
 pub use summary::{notes, summary};
 pub use table::{Column, Table};
 

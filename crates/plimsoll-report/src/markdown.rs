@@ -1,0 +1,121 @@
+//! Markdown for issues and notebooks: the summary, a table per series, flags and faults in words.
+
+use crate::Report;
+use crate::content::{Case, coordinate, figure, glossary};
+use crate::terminal::beside;
+use crate::text::clean;
+
+/// The whole report as GitHub-flavoured Markdown.
+#[must_use]
+pub fn render(report: &Report<'_>) -> String {
+    let mut out = String::new();
+    if report.simulated() {
+        out.push_str("**SIMULATED: these figures say nothing of any machine.**\n\n");
+    }
+    for entry in &report.entries {
+        for (device, label) in entry.labels.iter().enumerate() {
+            let header = &entry.run.header;
+            let line = format!("{}, {} effort, plimsoll {}", header.started, header.effort.name(), header.tool);
+            out.push_str(&format!("## {}\n\n{}\n\n", escape(label), escape(&line)));
+            let of_device = entry.standings.iter().filter(|standing| standing.device as usize == device);
+            let rows = of_device.map(|standing| {
+                let interval = standing.achieved.interval;
+                vec![
+                    standing.probe.clone(),
+                    standing.name.clone(),
+                    standing.unit.format_with_interval(standing.achieved.value, interval.into()),
+                    beside(standing, &standing.ceiling),
+                    beside(standing, &standing.peak),
+                    beside(standing, &standing.reference),
+                    standing.percent().map_or("—".into(), |(percent, of)| format!("{percent:.1} % of {}", of.name())),
+                    standing.flags.to_string(),
+                ]
+            });
+            let head = ["probe", "what", "achieved", "ceiling", "peak", "reference", "that is", "flags"];
+            out.push_str(&table(&head, rows));
+        }
+    }
+    for section in &report.sections {
+        for case in &section.cases {
+            let cache = case.sources[0].series.spec.cache.name();
+            out.push_str(&format!("### {} {} ({cache})\n\n", escape(&section.probe), escape(&case.name)));
+            out.push_str(&data(case));
+        }
+    }
+    let flags: Vec<String> =
+        glossary(report.flags()).map(|(name, meaning)| format!("- `{name}`: {meaning}\n")).collect();
+    let troubles: Vec<String> = report.troubles().iter().map(|trouble| format!("- {}\n", escape(trouble))).collect();
+    for (title, lines) in [("Flags", flags), ("Not measured", troubles)] {
+        if !lines.is_empty() {
+            out.push_str(&format!("### {title}\n\n{}\n", lines.concat()));
+        }
+    }
+    out
+}
+
+fn data(case: &Case<'_>) -> String {
+    let spec = &case.sources[0].series.spec;
+    let several = case.sources.len() > 1;
+    let mut head: Vec<&str> = if several { vec!["device"] } else { vec![] };
+    head.extend(spec.axes.iter().map(|axis| axis.name.as_str()));
+    head.extend(spec.metrics.iter().map(|metric| metric.name.as_str()));
+    head.extend(["n", "flags"]);
+    let rows = case.sources.iter().flat_map(|source| {
+        source.series.rows.iter().map(move |row| {
+            let mut cells: Vec<String> = if several { vec![source.label.clone()] } else { vec![] };
+            cells.extend(spec.axes.iter().zip(&row.at).map(|(axis, value)| coordinate(&axis.unit, value)));
+            cells.extend(spec.metrics.iter().map(|metric| figure(source.series, row, &metric.name)));
+            cells.extend([row.n.to_string(), row.flags.to_string()]);
+            cells
+        })
+    });
+    table(&head, rows)
+}
+
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut out = line(head.iter().map(|cell| escape(cell)).collect());
+    out.push_str(&line(vec!["---".to_owned(); head.len()]));
+    for row in rows {
+        out.push_str(&line(row.iter().map(|cell| escape(cell)).collect()));
+    }
+    out.push('\n');
+    out
+}
+
+/// Text that stays text: nothing ends a cell, begins markup or becomes a link.
+fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            // An underscore inside a word and a bracket inside an interval are no markup, and plain text reads better.
+            '|' | '\\' | '`' | '*' | '#' | '~' => out.extend(['\\', c]),
+            '[' if !text.contains("](") => out.push('['),
+            '[' => out.push_str("\\["),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made;
+
+    #[test]
+    fn a_run() {
+        let runs = [made::run("Box 9000", "2026-01-02T03:04:05Z", 1.0)];
+        insta::assert_snapshot!(render(&Report::new(&runs)));
+    }
+
+    #[test]
+    fn names_cannot_end_a_cell_or_begin_markup() {
+        assert_eq!(escape("a|b `c` <b> *d*"), "a\\|b \\`c\\` &lt;b&gt; \\*d\\*");
+        assert_eq!(escape("[x](http://y)"), "\\[x](http://y)");
+        assert_eq!(escape("2 µs [1, 3]"), "2 µs [1, 3]");
+    }
+}

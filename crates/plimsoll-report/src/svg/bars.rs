@@ -1,0 +1,55 @@
+//! Bars from zero, lying down so that their names can be read, the figure behind each.
+
+use super::markup::{Markup, fit, hue, width};
+use super::{RIGHT, TOP, WIDTH};
+use crate::chart::{Category, Scale};
+
+const BAR: f64 = 16.0;
+const STEP: f64 = 19.0;
+const GAP: f64 = 9.0;
+/// Most room for names, pixels.
+const NAMES: f64 = 190.0;
+/// Room for a figure behind the longest bar, pixels.
+const FIGURE: f64 = 92.0;
+
+/// Returns the picture's height.
+pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels: &[String]) -> f64 {
+    let left = categories.iter().map(|category| width(&category.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
+    let length = WIDTH - RIGHT - FIGURE - left;
+    let bars: usize = categories.iter().map(|category| category.bars.len()).sum();
+    let bottom = TOP + bars as f64 * STEP + categories.len() as f64 * GAP;
+    for tick in y.ticks(5) {
+        let x = left + y.position(tick.value) * length;
+        out.line("grid", (x, TOP - 4.0), (x, bottom));
+        out.text("tick", (x, bottom + 16.0), "middle", &tick.label);
+    }
+    let mut top = TOP;
+    for category in categories {
+        let middle = top + category.bars.len() as f64 * STEP / 2.0 + 3.0;
+        out.text("", (left - 8.0, middle), "end", &fit(&category.name, NAMES));
+        for (label, mark) in &category.bars {
+            let end = left + y.position(mark.y) * length;
+            out.point(&hue(*label), mark, |out| {
+                out.rect("bar", (left, top), (end - left, BAR), "");
+                let ends = [mark.interval.lo, mark.interval.hi].map(|value| left + y.position(value) * length);
+                if ends[1] - ends[0] > 3.0 {
+                    out.line("iv over", (ends[0], top + BAR / 2.0), (ends[1], top + BAR / 2.0));
+                }
+                out.rect("hit", (left, top), (WIDTH - RIGHT - left, STEP), "");
+            });
+            let behind = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
+            out.text("fig", (behind, top + BAR - 4.0), "start", &y.unit.format(mark.y));
+            top += STEP;
+        }
+        top += GAP;
+    }
+    out.line("axis", (left, TOP - 4.0), (left, bottom));
+    out.text("soft", (WIDTH - RIGHT, bottom + 34.0), "end", &y.title());
+    let labels = labels.iter().map(String::as_str).enumerate();
+    let below = out.legend(bottom + 54.0, labels, |out, place, (x, y)| {
+        out.raw(&format!("<g class=\"{}\">", hue(place)));
+        out.rect("bar", (x + 6.0, y - 6.0), (20.0, 12.0), "");
+        out.raw("</g>");
+    });
+    below.max(bottom + 44.0)
+}

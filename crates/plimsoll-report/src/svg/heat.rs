@@ -1,0 +1,92 @@
+//! Heat maps: shades of one hue over two axes, the figures in the cells where there is room, and a key below.
+
+use super::markup::{Markup, fit, width};
+use super::{RIGHT, TOP, WIDTH};
+use crate::chart::{Cell, Scale};
+
+/// A heat map to be drawn.
+pub(super) struct Heat<'c> {
+    pub x: &'c str,
+    pub y: &'c str,
+    pub columns: &'c [String],
+    pub rows: &'c [String],
+    pub value: &'c Scale,
+    pub cells: &'c [Cell],
+}
+
+/// Most room for the rows' names, pixels.
+const NAMES: f64 = 150.0;
+/// Shade of the least and what the most adds; a share of the hue's full strength.
+const FAINTEST: f64 = 0.06;
+/// Shade from which text must be light on dark (or dark on light).
+const DARK: f64 = 0.55;
+
+/// Returns the picture's height.
+pub(super) fn draw(out: &mut Markup, heat: &Heat<'_>) -> f64 {
+    let left = heat.rows.iter().map(|row| width(row)).fold(20.0, f64::max).min(NAMES) + 12.0;
+    let size = (
+        (WIDTH - RIGHT - left) / heat.columns.len().max(1) as f64,
+        (300.0 / heat.rows.len().max(1) as f64).clamp(10.0, 34.0),
+    );
+    let bottom = TOP + size.1 * heat.rows.len() as f64;
+    out.text("soft", (4.0, TOP - 10.0), "start", heat.y);
+    out.rect("none", (left, TOP), (WIDTH - RIGHT - left, bottom - TOP), "");
+    let every = (14.0 / size.1).ceil() as usize;
+    for (place, row) in heat.rows.iter().enumerate().step_by(every.max(1)) {
+        let y = bottom - (place as f64 + 0.5) * size.1 + 4.0;
+        out.text("tick", (left - 6.0, y), "end", &fit(row, NAMES));
+    }
+    let mut free = 0.0;
+    for (place, column) in heat.columns.iter().enumerate() {
+        let middle = left + (place as f64 + 0.5) * size.0;
+        let half = width(column) / 2.0;
+        if middle - half >= free && middle + half <= WIDTH {
+            out.text("tick", (middle, bottom + 17.0), "middle", column);
+            free = middle + half + 6.0;
+        }
+    }
+    out.text("soft", (WIDTH - RIGHT, bottom + 36.0), "end", heat.x);
+    for cell in heat.cells {
+        draw_cell(
+            out,
+            heat.value,
+            cell,
+            (left + cell.column as f64 * size.0, bottom - (cell.row + 1) as f64 * size.1),
+            size,
+        );
+    }
+    key(out, heat.value, bottom + 58.0);
+    bottom + 72.0
+}
+
+fn shade(value: &Scale, of: f64) -> f64 {
+    FAINTEST + (1.0 - FAINTEST) * value.position(of)
+}
+
+fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size: (f64, f64)) {
+    let shade = shade(value, cell.mark.y);
+    out.point("", &cell.mark, |out| {
+        let opacity = format!(" fill-opacity=\"{shade:.2}\"");
+        out.rect("cell", (at.0 + 0.5, at.1 + 0.5), (size.0 - 1.0, size.1 - 1.0), &opacity);
+        let figure = value.number(cell.mark.y);
+        if size.1 >= 16.0 && width(&figure) + 6.0 <= size.0 {
+            let class = if shade > DARK { "fig on" } else { "fig" };
+            out.text(class, (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
+        }
+    });
+}
+
+fn key(out: &mut Markup, value: &Scale, y: f64) {
+    let title = format!("{}:", value.title());
+    let (lo, hi) = (value.number(value.lo()), value.number(value.hi()));
+    out.text("soft", (8.0, y), "start", &title);
+    let mut x = 8.0 + width(&title) + 10.0;
+    out.text("tick", (x, y), "start", &lo);
+    x += width(&lo) + 4.0;
+    for step in 0..=5 {
+        let opacity = format!(" fill-opacity=\"{:.2}\"", FAINTEST + (1.0 - FAINTEST) * f64::from(step) / 5.0);
+        out.rect("cell", (x, y - 11.0), (22.0, 14.0), &opacity);
+        x += 22.0;
+    }
+    out.text("tick", (x + 6.0, y), "start", &hi);
+}

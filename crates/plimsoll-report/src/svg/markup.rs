@@ -1,0 +1,115 @@
+//! Elements as text: escaping, the parts that all pictures share, and how wide a text is about.
+
+use super::{HUES, WIDTH};
+use crate::chart::Mark;
+use crate::text::clean;
+
+/// Average width of a character at 13 px, a little generous: pictures can't ask the font.
+const CHARACTER: f64 = 7.2;
+
+/// Text for element contents and quoted attributes.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// About how wide `text` is, pixels.
+pub(super) fn width(text: &str) -> f64 {
+    CHARACTER * unicode_width::UnicodeWidthStr::width(text) as f64
+}
+
+/// As much of `text` as about `room` pixels hold.
+pub(super) fn fit(text: &str, room: f64) -> String {
+    crate::terminal::fit(text, (room / CHARACTER) as usize)
+}
+
+/// A picture's elements.
+pub(super) struct Markup {
+    out: String,
+}
+
+impl Markup {
+    pub fn new() -> Self {
+        Self { out: String::new() }
+    }
+
+    pub fn into_string(self) -> String {
+        self.out
+    }
+
+    pub fn raw(&mut self, markup: &str) {
+        self.out.push_str(markup);
+    }
+
+    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.raw(&format!("<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"));
+    }
+
+    pub fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), more: &str) {
+        let ((x, y), (width, height)) = (at, size);
+        self.raw(&format!(
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"{more}/>"
+        ));
+    }
+
+    /// `anchor` is `start`, `middle` or `end`.
+    pub fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
+        let (x, y) = at;
+        let text = escape(text);
+        self.raw(&format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));
+    }
+
+    /// A point that can be pointed at and focused: it says what it is, and shows it below the picture's title.
+    pub fn point(&mut self, class: &str, mark: &Mark, draw: impl FnOnce(&mut Self)) {
+        let doubt = if mark.doubtful { " doubt" } else { "" };
+        let says = escape(&format!("{}: {}", mark.place, mark.figure));
+        self.raw(&format!(
+            "<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\" aria-label=\"{says}\"><title>{says}</title>"
+        ));
+        draw(self);
+        let (place, figure) = (escape(&fit(&mark.place, WIDTH - 8.0)), escape(&fit(&mark.figure, WIDTH - 8.0)));
+        self.raw(&format!(
+            "<text class=\"tip\" aria-hidden=\"true\"><tspan x=\"4\" y=\"38\">{place}</tspan>\
+             <tspan x=\"4\" y=\"55\">{figure}</tspan></text></g>"
+        ));
+    }
+
+    /// Labels with their signs in as many rows as they need from `top`; returns the row below. The sign is drawn by
+    /// `sign` at the place given.
+    pub fn legend<'l>(
+        &mut self,
+        top: f64,
+        labels: impl Iterator<Item = (usize, &'l str)>,
+        sign: impl Fn(&mut Self, usize, (f64, f64)),
+    ) -> f64 {
+        let (mut x, mut y, mut any) = (8.0, top, false);
+        for (place, label) in labels.filter(|(_, label)| !label.is_empty()) {
+            let label = fit(label, WIDTH - 60.0);
+            let needed = 34.0 + width(&label) + 14.0;
+            if any && x + needed > WIDTH {
+                (x, y) = (8.0, y + 20.0);
+            }
+            sign(self, place, (x, y - 4.0));
+            self.text("", (x + 32.0, y), "start", &label);
+            x += needed;
+            any = true;
+        }
+        if any { y + 20.0 } else { top }
+    }
+}
+
+/// The class of a hue.
+pub(super) fn hue(place: usize) -> String {
+    format!("h{}", place % HUES)
+}

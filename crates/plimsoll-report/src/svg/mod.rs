@@ -1,0 +1,87 @@
+//! SVG pictures of charts. Colours are classes and CSS variables, so one picture serves light and dark; every point can be
+//! reached by pointer and keyboard, says its figure aloud, and shows it in the line below the title. No script.
+
+mod bars;
+mod heat;
+mod lines;
+mod markup;
+
+#[cfg(test)]
+mod tests;
+
+use crate::Report;
+use crate::chart::{Chart, Plot, charts};
+use markup::Markup;
+
+/// Colours as CSS variables, light and dark.
+pub(crate) const PALETTE: &str = include_str!("palette.css");
+/// What the classes of a picture look like.
+pub(crate) const STYLE: &str = include_str!("chart.css");
+
+/// Width of every picture in its own units, which are pixels at its natural size.
+pub(crate) const WIDTH: f64 = 640.0;
+/// First row that a plot may use, below title and readout.
+const TOP: f64 = 84.0;
+/// Free space at the right.
+const RIGHT: f64 = 14.0;
+/// Hues before they repeat.
+const HUES: usize = 8;
+
+/// A picture with the name of a file for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Letters, digits and hyphens, with `.svg`; unique within the report.
+    pub file: String,
+    /// The picture: a whole file that needs no other.
+    pub svg: String,
+}
+
+/// Every picture of a report, each a file of its own.
+#[must_use]
+pub fn render(report: &Report<'_>) -> Vec<Picture> {
+    let mut pictures: Vec<Picture> = Vec::new();
+    for section in &report.sections {
+        for chart in section.cases.iter().flat_map(|case| charts(section, case)) {
+            let words = chart.title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+            let mut stem = words.collect::<Vec<_>>().join("-").to_lowercase();
+            stem.truncate(80);
+            let twins = pictures.iter().filter(|picture| picture.file.starts_with(&stem)).count();
+            let file = if twins == 0 { format!("{stem}.svg") } else { format!("{stem}-{}.svg", twins + 1) };
+            pictures.push(Picture { file, svg: alone(&chart) });
+        }
+    }
+    pictures
+}
+
+/// A picture as a whole file.
+#[must_use]
+pub fn alone(chart: &Chart) -> String {
+    let style = format!("<style>{PALETTE}{STYLE}</style>");
+    draw(chart, " xmlns=\"http://www.w3.org/2000/svg\"", &style)
+}
+
+/// A picture for an HTML page that has [`PALETTE`] and [`STYLE`] itself.
+pub(crate) fn inline(chart: &Chart) -> String {
+    draw(chart, "", "")
+}
+
+fn draw(chart: &Chart, attributes: &str, style: &str) -> String {
+    let mut body = Markup::new();
+    let height = match &chart.plot {
+        Plot::Lines { x, y, traces } => lines::draw(&mut body, x, y, traces),
+        Plot::Bars { y, categories, labels } => bars::draw(&mut body, y, categories, labels),
+        Plot::Heat { x, y, columns, rows, value, cells } => {
+            heat::draw(&mut body, &heat::Heat { x, y, columns, rows, value, cells })
+        }
+    };
+    let (title, note) = (markup::escape(&markup::fit(&chart.title, 440.0)), markup::escape(&chart.note));
+    let label = markup::escape(&format!("{}, {}", chart.title, chart.note));
+    format!(
+        "<svg class=\"chart\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">{style}\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height:.0}\"/>\
+         <text class=\"title\" x=\"4\" y=\"18\">{title}</text>\
+         <text class=\"soft\" x=\"{:.0}\" y=\"18\" text-anchor=\"end\">{note}</text>{}</svg>\n",
+        WIDTH - 4.0,
+        body.into_string()
+    )
+}
