@@ -1,1 +1,46 @@
-//! The library facade.
+//! The library facade: find devices and run probes on them, exactly as the command does. It joins the backends and
+//! owns the order of a run; what is measured is `plimsoll-suite`'s, how it is timed is `plimsoll-core`'s, and tables,
+//! pictures and files belong to the caller.
+//!
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use plimsoll::prelude::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut devices = plimsoll::open(&"sim".parse()?)?;
+//! let plan = Plan { probes: vec!["latency".into()], ..Plan::default() };
+//! let mut records: Vec<Record> = Vec::new();
+//! let summary = plimsoll::measure(&mut devices, &plan, &mut records, &AtomicBool::new(false))?;
+//! assert!(summary.complete);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod cuda;
+mod host;
+mod open;
+mod run;
+mod select;
+
+pub use cuda::cuda_unavailable;
+pub use open::{OpenError, open};
+pub use plimsoll_core as core;
+pub use plimsoll_suite as suite;
+pub use run::{Plan, ProbeEnd, Summary, measure};
+pub use select::{DeviceSelector, ParseSelectorError};
+
+/// Version of plimsoll, as records name it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a program that measures needs.
+pub mod prelude {
+    pub use plimsoll_core::device::DeviceInfo;
+    pub use plimsoll_core::probe::{Case, Depth, Instrument, Listing, Outcome, Request};
+    pub use plimsoll_core::record::{Record, Sink, Writer};
+    pub use plimsoll_core::sample::Effort;
+    pub use plimsoll_core::{Fault, Flag, Flags};
+
+    pub use crate::{DeviceSelector, OpenError, Plan, Summary};
+}

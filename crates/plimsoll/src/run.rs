@@ -1,0 +1,233 @@
+//! A run: its header, then every probe on every device, then its end. Each device takes its probes in order; devices
+//! follow each other, or each has a thread of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, Run};
+use plimsoll_core::record::{FaultRecord, Progress, Record, RunHeader, SCHEMA, Sink};
+
+use crate::host;
+
+/// What is to be run.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Names of probes, run in the order in which each device lists them; empty for all.
+    pub probes: Vec<String>,
+    /// What every probe is asked.
+    pub request: Request,
+    /// All devices at once instead of one after the other.
+    pub concurrent: bool,
+    /// Hardware counters beside the times. No backend reads any yet: the reason is recorded and the times are measured
+    /// all the same.
+    pub counters: bool,
+    /// The command line, for the record.
+    pub argv: Vec<String>,
+}
+
+/// How a probe ended on a device.
+#[derive(Debug)]
+pub struct ProbeEnd {
+    /// Place of the device in the run's header.
+    pub device: u32,
+    /// The probe.
+    pub probe: String,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Summary {
+    /// Every probe that was begun, device by device.
+    pub ends: Vec<ProbeEnd>,
+    /// True where everything asked for was tried.
+    pub complete: bool,
+}
+
+/// Room for the series of one device: numbers are unique within a run, even where devices run at once.
+const SERIES_PER_DEVICE: u32 = 1 << 16;
+
+/// Measures: writes the header, then series, points, findings and faults as they are known, and the end.
+///
+/// `stop` ends the run at the next slice; what was measured by then is kept, and findings are derived from it.
+///
+/// # Errors
+/// [`Fault::Invalid`] before anything is measured where no device has a probe that was asked for. [`Fault::Sink`] where
+/// `sink` refuses a record: it is offered the end of the run all the same, and nothing after that.
+pub fn measure(
+    instruments: &mut [Box<dyn Instrument>],
+    plan: &Plan,
+    sink: &mut (dyn Sink + Send),
+    stop: &AtomicBool,
+) -> Result<Summary, Fault> {
+    let chosen = choose(instruments, plan)?;
+    sink.write(&Record::Run(header(instruments, plan)))?;
+    if plan.counters {
+        no_counters(instruments, sink)?;
+    }
+    let ended = if plan.concurrent {
+        at_once(instruments, &chosen, plan, sink, stop)
+    } else {
+        in_turn(instruments, &chosen, plan, sink, stop)
+    };
+    let end = |sink: &mut (dyn Sink + Send), complete| sink.write(&Record::End { complete });
+    match ended {
+        Ok(devices) => {
+            let complete = devices.iter().all(|device| device.complete);
+            end(sink, complete)?;
+            Ok(Summary { ends: devices.into_iter().flat_map(|device| device.ends).collect(), complete })
+        }
+        Err(fault) => {
+            // The first refusal is what the caller must hear of; a second one adds nothing.
+            let _ = end(sink, false);
+            Err(fault)
+        }
+    }
+}
+
+/// The probes to run on each device, in the device's order.
+fn choose(instruments: &[Box<dyn Instrument>], plan: &Plan) -> Result<Vec<Vec<String>>, Fault> {
+    let listed: Vec<Vec<Listing>> = instruments.iter().map(|instrument| instrument.probes(&plan.request)).collect();
+    let has = |name: &str| listed.iter().flatten().any(|listing| listing.spec.name == name);
+    if let Some(unknown) = plan.probes.iter().find(|name| !has(name)) {
+        return Err(Fault::Invalid(format!("no device has a probe '{unknown}'")));
+    }
+    let wanted = |name: &str| plan.probes.is_empty() || plan.probes.iter().any(|probe| probe == name);
+    let of_device = |listings: &Vec<Listing>| {
+        listings.iter().map(|listing| listing.spec.name).filter(|name| wanted(name)).map(str::to_owned).collect()
+    };
+    Ok(listed.iter().map(of_device).collect())
+}
+
+fn header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
+    RunHeader {
+        schema: SCHEMA,
+        tool: crate::VERSION.to_owned(),
+        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        argv: plan.argv.clone(),
+        effort: plan.request.effort,
+        seed: plan.request.seed,
+        host: host::facts(),
+        devices: instruments.iter().map(|instrument| instrument.info().clone()).collect(),
+    }
+}
+
+/// Records why no device gives counters.
+fn no_counters(instruments: &[Box<dyn Instrument>], sink: &mut (dyn Sink + Send)) -> Result<(), Fault> {
+    for (device, instrument) in (0..).zip(instruments) {
+        let why = format!("this version of plimsoll reads none on {}", instrument.info().selector);
+        let mend = "The times are measured without them".to_owned();
+        let fault = Fault::Unavailable { what: "hardware counters", why, mend };
+        let (class, what) = (fault.class().to_owned(), fault.to_string());
+        sink.write(&Record::Fault(FaultRecord { device, probe: "counters".to_owned(), at: vec![], class, what }))?;
+    }
+    Ok(())
+}
+
+struct DeviceEnd {
+    ends: Vec<ProbeEnd>,
+    complete: bool,
+}
+
+fn in_turn(
+    instruments: &mut [Box<dyn Instrument>],
+    chosen: &[Vec<String>],
+    plan: &Plan,
+    sink: &mut (dyn Sink + Send),
+    stop: &AtomicBool,
+) -> Result<Vec<DeviceEnd>, Fault> {
+    let mut devices = Vec::with_capacity(instruments.len());
+    for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(chosen)) {
+        let run = Run { request: &plan.request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
+        devices.push(one_device(&mut **instrument, probes, run)?);
+    }
+    Ok(devices)
+}
+
+fn at_once(
+    instruments: &mut [Box<dyn Instrument>],
+    chosen: &[Vec<String>],
+    plan: &Plan,
+    sink: &mut (dyn Sink + Send),
+    stop: &AtomicBool,
+) -> Result<Vec<DeviceEnd>, Fault> {
+    let sink = Mutex::new(sink);
+    // A refused record ends every device, not only the one that offered it.
+    let refused = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(instruments.iter_mut().zip(chosen))
+            .map(|(device, (instrument, probes))| {
+                let (sink, refused) = (&sink, &refused);
+                scope.spawn(move || {
+                    let mut shared = Shared { sink, refused, told: false };
+                    let next_series = device * SERIES_PER_DEVICE;
+                    let run = Run { request: &plan.request, sink: &mut shared, stop, device, next_series };
+                    one_device(&mut **instrument, probes, run)
+                })
+            })
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<DeviceEnd, Fault>>| {
+            thread.join().unwrap_or_else(|_| Err(Fault::Panicked("a device's thread ended in a panic".into())))
+        };
+        // Join all before the first error is returned: the scope would wait for them anyway.
+        let ended: Vec<_> = threads.into_iter().map(join).collect();
+        ended.into_iter().collect()
+    })
+}
+
+/// One sink for several devices.
+struct Shared<'s, 'w> {
+    sink: &'s Mutex<&'w mut (dyn Sink + Send)>,
+    refused: &'s AtomicBool,
+    /// This device has heard of the refusal; what it still says (its findings) is offered like the rest.
+    told: bool,
+}
+
+impl Sink for Shared<'_, '_> {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        let refused_before = self.refused.load(Ordering::Relaxed);
+        let mut written = self.sink.lock().unwrap_or_else(PoisonError::into_inner).write(record);
+        if refused_before && !self.told && written.is_ok() {
+            written = Err(std::io::Error::other("a record of another device could not be written").into());
+        }
+        if written.is_err() {
+            self.refused.store(true, Ordering::Relaxed);
+            self.told = true;
+        }
+        written
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner).progress(progress);
+    }
+}
+
+/// Runs the probes of one device until all are done, the user stops, or the device is lost.
+fn one_device(instrument: &mut dyn Instrument, probes: &[String], mut run: Run<'_>) -> Result<DeviceEnd, Fault> {
+    let mut ends: Vec<ProbeEnd> = Vec::with_capacity(probes.len());
+    let mut lost_to: Option<(String, &'static str)> = None;
+    for probe in probes {
+        if run.stop.load(Ordering::Relaxed) {
+            return Ok(DeviceEnd { ends, complete: false });
+        }
+        if let Some((culprit, class)) = &lost_to {
+            let what = format!("not tried: the device was lost in {culprit}");
+            let (class, probe) = ((*class).to_owned(), probe.clone());
+            run.sink.write(&Record::Fault(FaultRecord { device: run.device, probe, at: vec![], class, what }))?;
+            continue;
+        }
+        let outcome = instrument.measure(probe, &mut run)?;
+        if let Outcome::Faulted(fault) = &outcome
+            && fault.ends_the_device()
+        {
+            lost_to = Some((probe.clone(), fault.class()));
+        }
+        ends.push(ProbeEnd { device: run.device, probe: probe.clone(), outcome });
+    }
+    let stopped = |end: &ProbeEnd| matches!(end.outcome, Outcome::Faulted(Fault::Stopped));
+    let complete = lost_to.is_none() && !ends.iter().any(stopped);
+    Ok(DeviceEnd { ends, complete })
+}

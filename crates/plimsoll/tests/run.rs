@@ -1,0 +1,182 @@
+//! The order of a run, on devices that do as they are told: what is written, and what ends what.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+
+use plimsoll::core::probe::Run;
+use plimsoll::core::record::FaultRecord;
+use plimsoll::core::sample::{CachePolicy, Figure};
+use plimsoll::core::series::{Draw, SeriesSpec};
+use plimsoll::prelude::*;
+use plimsoll::suite::probes;
+
+/// Writes one series per probe, or fails as told.
+struct Fake {
+    info: DeviceInfo,
+    loses_in: Option<&'static str>,
+    meet: Option<Arc<Barrier>>,
+}
+
+fn fake(selector: &str) -> Fake {
+    let info = DeviceInfo { selector: selector.to_owned(), ..DeviceInfo::default() };
+    Fake { info, loses_in: None, meet: None }
+}
+
+impl Instrument for Fake {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn probes(&self, _: &Request) -> Vec<Listing> {
+        probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), points: 1 }).collect()
+    }
+
+    fn measure(&mut self, probe: &str, run: &mut Run<'_>) -> Result<Outcome, Fault> {
+        if let Some(meet) = self.meet.take() {
+            meet.wait();
+        }
+        let mut series = SeriesSpec::new("case", Figure::Throughput, CachePolicy::Hot, vec![], vec![], Draw::Table);
+        (series.id, series.device, series.probe) = (run.next_series, run.device, probe.to_owned());
+        run.next_series += 1;
+        run.sink.write(&Record::Series(series))?;
+        match self.loses_in {
+            Some(culprit) if culprit == probe => {
+                Ok(Outcome::Faulted(Fault::DeviceLost { call: "wait", why: "gone".into() }))
+            }
+            _ => Ok(Outcome::Complete),
+        }
+    }
+
+    fn verify(&mut self, _: &str, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Takes so many records.
+struct Room(usize, Vec<Record>);
+
+impl Sink for Room {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        if self.1.len() >= self.0 {
+            return Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into());
+        }
+        self.1.write(record)
+    }
+}
+
+fn run(devices: Vec<Fake>, plan: &Plan) -> (Summary, Vec<Record>) {
+    let mut devices: Vec<Box<dyn Instrument>> =
+        devices.into_iter().map(|device| Box::new(device) as Box<dyn Instrument>).collect();
+    let mut records = Vec::new();
+    let summary = plimsoll::measure(&mut devices, plan, &mut records, &AtomicBool::new(false)).unwrap();
+    (summary, records)
+}
+
+fn faults(records: &[Record]) -> Vec<&FaultRecord> {
+    records.iter().filter_map(|record| if let Record::Fault(fault) = record { Some(fault) } else { None }).collect()
+}
+
+fn series(records: &[Record]) -> Vec<(u32, u32, &str)> {
+    let of = |record| match record {
+        &Record::Series(ref series) => Some((series.id, series.device, series.probe.as_str())),
+        _ => None,
+    };
+    records.iter().filter_map(of).collect()
+}
+
+#[test]
+fn a_run_begins_with_its_header_and_ends_with_its_end() {
+    let plan = Plan { probes: vec!["latency".into(), "stream".into()], ..Plan::default() };
+    let (summary, records) = run(vec![fake("a")], &plan);
+    assert!(summary.complete);
+    let Some(Record::Run(header)) = records.first() else { panic!("{records:?}") };
+    assert_eq!((header.tool.as_str(), header.devices.len()), (plimsoll::VERSION, 1));
+    assert_eq!(series(&records), [(0, 0, "stream"), (1, 0, "latency")], "in the device's order");
+    assert_eq!(records.last(), Some(&Record::End { complete: true }));
+    assert!(plimsoll::core::record::Run::from_records(records).unwrap().damage.is_empty());
+}
+
+#[test]
+fn a_lost_device_skips_its_other_probes_with_a_word_and_spares_the_other_devices() {
+    let lost = Fake { loses_in: Some("footprint"), ..fake("lost") };
+    let (summary, records) = run(vec![lost, fake("sound")], &Plan::default());
+    assert!(!summary.complete);
+    let of = |device| series(&records).iter().filter(|(_, of, _)| *of == device).count();
+    assert_eq!((of(0), of(1)), (2, probes::ALL.len()));
+    let faults = faults(&records);
+    assert_eq!(faults.len(), probes::ALL.len() - 2);
+    assert!(faults.iter().all(|fault| fault.device == 0 && fault.what.contains("lost in footprint")), "{faults:?}");
+    assert_eq!(records.last(), Some(&Record::End { complete: false }));
+}
+
+#[test]
+fn a_run_stopped_before_its_first_probe_is_a_record_all_the_same() {
+    let mut records = Vec::new();
+    let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a"))];
+    let summary = plimsoll::measure(&mut devices, &Plan::default(), &mut records, &AtomicBool::new(true)).unwrap();
+    assert!(!summary.complete && summary.ends.is_empty());
+    assert_eq!(records.len(), 2);
+}
+
+#[test]
+fn a_probe_that_no_device_has_is_refused_before_anything_is_written() {
+    let mut records = Vec::new();
+    let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a"))];
+    let plan = Plan { probes: vec!["nonsense".into()], ..Plan::default() };
+    let refused = plimsoll::measure(&mut devices, &plan, &mut records, &AtomicBool::new(false));
+    assert!(matches!(refused, Err(Fault::Invalid(what)) if what.contains("nonsense")));
+    assert!(records.is_empty());
+}
+
+#[test]
+fn a_sink_that_refuses_ends_the_run_wherever_it_does_so() {
+    for concurrent in [false, true] {
+        for room in 0..6 {
+            let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a")), Box::new(fake("b"))];
+            let plan = Plan { concurrent, ..Plan::default() };
+            let mut sink = Room(room, vec![]);
+            let ended = plimsoll::measure(&mut devices, &plan, &mut sink, &AtomicBool::new(false));
+            assert!(matches!(ended, Err(Fault::Sink(_))), "{ended:?}");
+            assert_eq!(sink.1.len(), room);
+        }
+    }
+}
+
+#[test]
+fn devices_at_once_keep_their_series_apart() {
+    // Both wait for the other within their first probe: one after the other would never get there.
+    let meet = Some(Arc::new(Barrier::new(2)));
+    let devices = vec![Fake { meet: meet.clone(), ..fake("a") }, Fake { meet, ..fake("b") }];
+    let (summary, records) = run(devices, &Plan { concurrent: true, ..Plan::default() });
+    assert!(summary.complete);
+    let mut ids: Vec<u32> = series(&records).into_iter().map(|(id, ..)| id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 2 * probes::ALL.len());
+}
+
+#[test]
+fn a_stop_between_probes_keeps_those_before() {
+    struct StopAfter<'s>(usize, &'s AtomicBool, Vec<Record>);
+    impl Sink for StopAfter<'_> {
+        fn write(&mut self, record: &Record) -> Result<(), Fault> {
+            self.2.push(record.clone());
+            self.1.store(self.2.len() > self.0, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+    let stop = AtomicBool::new(false);
+    let mut sink = StopAfter(3, &stop, vec![]);
+    let mut devices: Vec<Box<dyn Instrument>> = vec![Box::new(fake("a"))];
+    let summary = plimsoll::measure(&mut devices, &Plan::default(), &mut sink, &stop).unwrap();
+    assert!(!summary.complete);
+    assert_eq!((summary.ends.len(), series(&sink.2).len()), (3, 3));
+}
+
+#[test]
+fn counters_that_no_backend_reads_leave_their_reason_in_the_record() {
+    let (summary, records) = run(vec![fake("a")], &Plan { counters: true, ..Plan::default() });
+    assert!(summary.complete);
+    let faults = faults(&records);
+    assert_eq!((faults.len(), faults[0].probe.as_str(), faults[0].class.as_str()), (1, "counters", "unavailable"));
+}
