@@ -17,7 +17,7 @@ const KERNELS: [(&str, u64, u64); 3] = [("read", 1, 0), ("copy", 1, 1), ("triad"
 const LEAST: u64 = 4096 * CORES as u64;
 
 fn curve(ask: &Ask<'_>) -> Planned {
-    let footprints = ask.footprints(LEAST, ask.by_effort([1 << 30, 4 << 30, 8 << 30]), ask.by_effort([3, 4, 6]));
+    let footprints = ask.footprints(LEAST, ask.by_effort([1 << 30, 2 << 30, 4 << 30]), ask.by_effort([2, 3, 4]));
     let mut points = Vec::new();
     for (kernel, reads, writes) in KERNELS {
         for &bytes in &footprints {

@@ -19,12 +19,10 @@ const ACCESS: f64 = 0.5;
 const CONFLICT: f64 = 0.09;
 
 fn tableau(ask: &Ask<'_>) -> Planned {
-    let quick =
-        |stride: &u64| *stride <= 16 || stride % 16 == 0 || [20, 24, 28, 36, 40, 56, 72].contains(stride);
-    let all = ask.by_effort([false, true, true]);
+    let (every, all_up_to) = ask.by_effort([(16, 16), (8, 32), (2, 64)]);
     let mut points = Vec::new();
     for element in [4_u64, 8, 16] {
-        for stride in (1..=128_u64).filter(|stride| all || quick(stride)) {
+        for stride in (1..=128_u64).filter(|stride| *stride <= all_up_to || stride % every == 0) {
             let step = (element / BANK * stride) % BANKS;
             let conflicts = if step == 0 { BANKS } else { 1 << step.trailing_zeros() };
             let base = if element == 16 { 2.0 * ACCESS } else { ACCESS };
