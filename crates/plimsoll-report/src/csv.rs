@@ -76,7 +76,8 @@ fn word(figure: &plimsoll_core::sample::Figure) -> String {
 
 /// A cell of text: quoted where the RFC asks for it, and with an apostrophe before what a spreadsheet would take for a
 /// formula.
-fn text(text: &str) -> String {
+#[must_use]
+pub fn text(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let clean = clean(text);
     let safe = if formula || clean.starts_with(['=', '+', '-', '@']) { format!("'{clean}") } else { clean };

@@ -84,7 +84,8 @@ fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 /// Text that stays text: nothing ends a cell, begins markup or becomes a link.
-fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in clean(text).chars() {
         match c {
