@@ -6,6 +6,7 @@
 pub mod chart;
 mod content;
 pub mod csv;
+pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod svg;

@@ -1,0 +1,48 @@
+use super::*;
+use crate::made;
+
+#[test]
+fn the_page_needs_nothing_from_outside_and_runs_no_script() {
+    let runs = [made::run("Box 9000", "2026-01-02T03:04:05Z", 1.0)];
+    let page = render(&Report::new(&runs));
+    assert!(page.contains("default-src 'none'; style-src 'unsafe-inline'; img-src data:"));
+    for outside in ["<script", "http://", "https://", "@import", "url(", " src=", "<link", "<iframe"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for shown in ["Box 9000", "77.2 % of peak", "THROTTLE_THERMAL", "no cycle counter", "<figure><svg", "2 channels"] {
+        assert!(page.contains(shown), "{shown}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("SIMULATED"));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let mut run = made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0);
+    let device = &mut run.header.devices[0];
+    device.driver = Some(made::HOSTILE.into());
+    device.notes.insert(made::HOSTILE.into(), "</style></title>".into());
+    run.faults[0].what = made::HOSTILE.into();
+    run.findings[0].name = made::HOSTILE.into();
+    let page = render(&Report::new(&[run]));
+    assert!(!page.contains("<script") && !page.contains("</style></title>") && page.matches("</style>").count() == 1);
+    assert!(!page.contains('\u{202e}') && !page.contains('\x1b'));
+    assert!(page.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn two_runs_of_one_device_share_their_pictures_and_are_told_apart() {
+    let runs = [made::run("Box", "2026-01-02T03:04:05Z", 1.0), made::run("Box", "2026-01-03T03:04:05Z", 1.1)];
+    let page = render(&Report::new(&runs));
+    assert!(page.contains("read, Box, run 1") && page.contains("read, Box, run 2"));
+    // Two pictures for the heat maps, one each for the rest.
+    assert_eq!(page.matches("<figure>").count(), 4);
+}
+
+#[test]
+fn a_simulated_device_is_called_so_and_empty_reports_are_pages_too() {
+    let mut run = made::Maker::new("sim", "2026-01-02T03:04:05Z").cut_off();
+    run.header.devices[0].backend = "sim".into();
+    let page = render(&Report::new(&[run]));
+    assert!(page.contains("SIMULATED") && page.contains("No findings") && page.contains("cut off"));
+    assert!(render(&Report::new(&[])).contains("no runs"));
+}

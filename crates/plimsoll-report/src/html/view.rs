@@ -1,0 +1,226 @@
+//! What the template shows, as plain data: texts that are safe to show, not yet escaped.
+
+use minijinja::Value;
+use serde::Serialize;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::standing::{Beside, Standing};
+
+use crate::chart::charts;
+use crate::content::{Case, Entry, Report, Section, coordinate, figure, glossary};
+use crate::svg;
+use crate::terminal::beside;
+use crate::text::clean;
+
+#[derive(Serialize)]
+pub(super) struct Page {
+    title: String,
+    simulated: bool,
+    doubtful: usize,
+    points: usize,
+    devices: Vec<Device>,
+    sections: Vec<Probe>,
+    troubles: Vec<String>,
+    flags: Vec<(&'static str, &'static str)>,
+}
+
+/// A device of one run.
+#[derive(Serialize)]
+struct Device {
+    label: String,
+    facts: Vec<(String, String)>,
+    rows: Vec<Row>,
+    sources: Vec<String>,
+}
+
+/// A finding.
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    probe: String,
+    name: String,
+    achieved: String,
+    doubtful: bool,
+    /// Ceiling, peak and reference: the figure, and its source or why there is none.
+    beside: [(String, String); 3],
+    percent: Option<String>,
+    /// Length of the bar, 0 to 100.
+    meter: f64,
+    flags: String,
+}
+
+#[derive(Serialize)]
+struct Probe {
+    id: String,
+    probe: String,
+    sentence: &'static str,
+    pictures: Vec<Value>,
+    findings: Vec<String>,
+    tables: Vec<Table>,
+}
+
+#[derive(Serialize)]
+struct Table {
+    title: String,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+pub(super) fn page(report: &Report<'_>) -> Page {
+    let (doubtful, points) = report.doubtful();
+    let labels: Vec<&str> = report.entries.iter().flat_map(|entry| &entry.labels).map(String::as_str).collect();
+    Page {
+        title: if labels.is_empty() {
+            "plimsoll: no runs".into()
+        } else {
+            format!("plimsoll: {}", labels.join(" · "))
+        },
+        simulated: report.simulated(),
+        doubtful,
+        points,
+        devices: report.entries.iter().flat_map(|entry| devices(report, entry)).collect(),
+        sections: report.sections.iter().enumerate().map(|(place, section)| probe(place, section)).collect(),
+        troubles: report.troubles(),
+        flags: glossary(report.flags()).collect(),
+    }
+}
+
+fn devices(report: &Report<'_>, entry: &Entry<'_>) -> Vec<Device> {
+    let all = entry.run.header.devices.iter().zip(&entry.labels).enumerate();
+    all.map(|(place, (device, label))| {
+        let own = || entry.standings.iter().filter(|standing| standing.device as usize == place);
+        Device {
+            label: label.clone(),
+            facts: facts(entry, device),
+            rows: own().map(|standing| row(report, standing)).collect(),
+            sources: sources(own()),
+        }
+    })
+    .collect()
+}
+
+fn facts(entry: &Entry<'_>, device: &DeviceInfo) -> Vec<(String, String)> {
+    let header = &entry.run.header;
+    let caches: Vec<String> = device
+        .caches
+        .iter()
+        .map(|cache| format!("{} {}", cache.level, Unit::Byte.format(cache.bytes as f64)))
+        .collect();
+    let memory = format!(
+        "{}, {} free at the start",
+        Unit::Byte.format(device.memory_total as f64),
+        Unit::Byte.format(device.memory_free as f64)
+    );
+    let clock = device.calibration.clock_hz.map_or_else(|| "not measured".into(), |hz| Unit::Hertz.format(hz));
+    let peaks: Vec<String> = device
+        .peaks
+        .iter()
+        .map(|peak| format!("{} {} ({})", peak.metric, peak.unit.format(peak.value), peak.source))
+        .collect();
+    let mut facts = vec![
+        ("device", format!("{} ({})", device.name, device.selector)),
+        ("architecture", device.architecture.clone().unwrap_or_default()),
+        ("driver", device.driver.clone().unwrap_or_default()),
+        ("core clock", clock),
+        ("memory", memory),
+        ("caches", caches.join(", ")),
+        ("theoretical peaks", peaks.join("; ")),
+        ("measured", header.started.clone()),
+        ("effort", format!("{}, seed {}", header.effort.name(), header.seed)),
+        ("plimsoll", header.tool.clone()),
+    ];
+    let more = device.notes.iter().chain(&header.host);
+    facts.extend(more.map(|(name, text)| (name.as_str(), text.clone())));
+    facts.retain(|(_, text)| !text.is_empty());
+    facts.into_iter().map(|(name, text)| (clean(name), clean(&text))).collect()
+}
+
+fn row(report: &Report<'_>, standing: &Standing) -> Row {
+    let place = report.sections.iter().position(|section| section.probe == standing.probe).unwrap_or(0);
+    let cell = |each: &Beside| {
+        let says = each.as_ref().map_or_else(|why| (*why).to_owned(), |found| clean(&found.source));
+        (beside(standing, each), says)
+    };
+    let percent = standing.percent();
+    let achieved = standing.unit.format_with_interval(standing.achieved.value, standing.achieved.interval.into());
+    Row {
+        id: id(place),
+        probe: clean(&standing.probe),
+        name: clean(&standing.name),
+        achieved: clean(&achieved),
+        doubtful: !standing.flags.impugning().is_empty(),
+        beside: [cell(&standing.ceiling), cell(&standing.peak), cell(&standing.reference)],
+        percent: percent.map(|(percent, of)| format!("{percent:.1} % of {}", of.name())),
+        meter: percent.map_or(0.0, |(percent, _)| percent.clamp(0.0, 100.0).round()),
+        flags: standing.flags.to_string(),
+    }
+}
+
+/// Each source and each reason once.
+fn sources<'s>(standings: impl Iterator<Item = &'s Standing>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for standing in standings {
+        let all = [("ceiling", &standing.ceiling), ("peak", &standing.peak), ("reference", &standing.reference)];
+        for (name, beside) in all {
+            let line = match beside {
+                Ok(found) => format!("{name} {}: {}", standing.unit.format(found.value), clean(&found.source)),
+                Err(why) => format!("no {name}: {why}"),
+            };
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines.sort_by_key(|line| line.starts_with("no "));
+    lines
+}
+
+/// Names are untrusted, so anchors are numbered.
+fn id(place: usize) -> String {
+    format!("probe-{place}")
+}
+
+fn probe(place: usize, section: &Section<'_>) -> Probe {
+    let pictures = section.cases.iter().flat_map(|case| charts(section, case));
+    let several = section.cases.iter().any(|case| case.sources.len() > 1);
+    let findings = section.findings.iter().map(|(_, label, finding)| {
+        let figure = finding.unit.format_with_interval(finding.value, finding.interval.into());
+        let of = if several { format!(" ({label})") } else { String::new() };
+        let says = if finding.says.is_empty() { String::new() } else { format!(": {}", finding.says) };
+        let flags = if finding.flags.is_empty() { String::new() } else { format!(" [{}]", finding.flags) };
+        clean(&format!("{} {figure}{flags}{of}{says}", finding.name))
+    });
+    Probe {
+        id: id(place),
+        probe: clean(&section.probe),
+        sentence: section.sentence,
+        pictures: pictures.map(|chart| Value::from_safe_string(svg::inline(&chart))).collect(),
+        findings: findings.collect(),
+        tables: section.cases.iter().map(table).collect(),
+    }
+}
+
+fn table(case: &Case<'_>) -> Table {
+    let spec = &case.sources[0].series.spec;
+    let mut head: Vec<String> = spec.axes.iter().map(|axis| clean(&axis.name)).collect();
+    head.extend(spec.metrics.iter().map(|metric| clean(&metric.name)));
+    head.extend(["samples".to_owned(), "flags".to_owned()]);
+    let several = case.sources.len() > 1;
+    if several {
+        head.insert(0, "device".into());
+    }
+    let rows = case.sources.iter().flat_map(|source| {
+        source.series.rows.iter().map(move |row| {
+            let mut cells: Vec<String> =
+                spec.axes.iter().zip(&row.at).map(|(axis, value)| coordinate(&axis.unit, value)).collect();
+            cells.extend(spec.metrics.iter().map(|metric| figure(source.series, row, &metric.name)));
+            cells.extend([row.n.to_string(), row.flags.to_string()]);
+            if several {
+                cells.insert(0, source.label.clone());
+            }
+            cells
+        })
+    });
+    Table { title: clean(&case.name), head, rows: rows.collect() }
+}
