@@ -23,7 +23,7 @@ fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
         Flag::CacheResident => ("", "stream", Some(1 << 20)),
         Flag::AbovePeak => ("above-peak", "stream", None),
         Flag::Cotenant => ("cotenant=0.1", "sync", None),
-        Flag::Steal => ("steal=0.02", "sync", None),
+        Flag::Steal => ("steal=0.1", "sync", None),
         Flag::CpuQuota => ("quota=0.1", "sync", None),
         Flag::Preempted => ("preempt=0.2", "sync", None),
         Flag::SmtShared => ("smt", "sync", None),

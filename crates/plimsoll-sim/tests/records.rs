@@ -1,0 +1,237 @@
+//! Records: whatever happens to the file, the reader loses the damaged lines and nothing else, and never panics.
+
+mod common;
+
+use common::{header, lines, measure, measure_until, points, probes};
+use plimsoll_core::probe::Request;
+use plimsoll_core::record::{Limits, ReadError, Record, Run, read};
+use proptest::prelude::*;
+
+/// A record with every kind of line, as lines.
+fn every_kind() -> Vec<Record> {
+    let mut records = vec![header("")];
+    records.extend(measure_until(6, "outliers=0.1", "sync").1);
+    records.push(a_finding());
+    records.push(Record::End { complete: false });
+    records
+}
+
+fn a_finding() -> Record {
+    let text = r#"{"kind":"finding","device":0,"probe":"sync","name":"spin barrier","value":1.1e-7,
+        "interval":[1e-7,1.2e-7],"unit":"s","flags":["DRIFT"],"metric":"latency","says":"of two threads"}"#;
+    serde_json::from_str(text).unwrap()
+}
+
+/// Reads and derives everything that a report would.
+fn derive(file: &[u8]) -> Result<Run, ReadError> {
+    let run = read(file, Limits::default())?;
+    for series in &run.series {
+        for row in &series.rows {
+            for metric in &series.spec.metrics {
+                if let Some(estimate) = series.estimate(row, &metric.name) {
+                    let _ = metric.unit.format(estimate.value);
+                }
+            }
+            let _ = series.best("latency", |_| true);
+        }
+    }
+    for spec in plimsoll_suite::probes::ALL {
+        let of_probe: Vec<_> = run.series.iter().filter(|series| series.spec.probe == spec.name).cloned().collect();
+        for device in &run.header.devices {
+            let _ = (spec.findings)(device, &of_probe);
+        }
+    }
+    Ok(run)
+}
+
+fn rows(run: &Run) -> usize {
+    run.series.iter().map(|series| series.rows.len()).sum()
+}
+
+#[test]
+fn cut_at_any_byte_a_record_loses_at_most_the_line_at_hand() {
+    let records = every_kind();
+    let file = lines(&records);
+    for cut in 0..=file.len() {
+        let head = &file[..cut];
+        // Without its line feed the last line may still be whole.
+        let mut whole = head.iter().filter(|byte| **byte == b'\n').count();
+        whole += usize::from(file.get(cut) == Some(&b'\n'));
+        match derive(head) {
+            Ok(run) => {
+                assert!(whole > 0 && run.damaged_lines <= 1, "cut at {cut}");
+                assert_eq!(rows(&run), points(&records[..whole]).len(), "cut at {cut}");
+                assert_eq!(run.end.is_some(), whole == records.len());
+            }
+            Err(error) => assert!(whole == 0 && matches!(error, ReadError::NotARecord(_)), "cut at {cut}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn every_line_of_every_probe_survives_being_written_and_read() {
+    let check = |record: &Record| {
+        let text = serde_json::to_string(record).unwrap();
+        let back: Record = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        // How many observations a mean stands for isn't kept, so only what was read once comes back equal.
+        assert_eq!(serde_json::from_str::<Record>(&serde_json::to_string(&back).unwrap()).unwrap(), back);
+    };
+    for probe in probes() {
+        let scenario = "noise=0.02,preempt=0.3,steal=0.1,ecc=2,throttle-after=1s,oom-above=64MiB,wrong=incore";
+        measure(scenario, probe, &Request::default()).1.iter().for_each(check);
+    }
+    every_kind().iter().for_each(check);
+}
+
+#[test]
+fn hostile_lines_cost_themselves_only() {
+    let good = every_kind();
+    let valid = lines(&good);
+    let point = String::from_utf8(lines(good.iter().filter(|record| matches!(record, Record::Point(_))).take(1)));
+    let series = String::from_utf8(lines(good.iter().filter(|record| matches!(record, Record::Series(_))).take(1)));
+    let (point, series, run) = (point.unwrap(), series.unwrap(), String::from_utf8(lines([&good[0]])).unwrap());
+    let samples = serde_json::to_string(&vec![7; 5000]).unwrap();
+    let with = |from: &str, to: &str| {
+        let start = point.find(from).expect("the field is there");
+        let value = start + from.len();
+        let end = value + point[value..].find([',', '}', ']']).expect("it ends");
+        format!("{}{from}{to}{}", &point[..start], &point[end..])
+    };
+    let hostile: Vec<String> = vec![
+        "[".repeat(100_000),
+        "{\"kind\":\"point\",\"at\":".to_owned() + &"[".repeat(10_000),
+        r#"{"a":"#.repeat(5_000),
+        with("\"tick\":", "1e400"),
+        with("\"tick\":", "NaN"),
+        with("\"tick\":", "0"),
+        with("\"tick\":", "-1e-9"),
+        with("\"k\":", "0"),
+        with("\"k\":", "4294967296"),
+        with("\"k\":", "1e3"),
+        with("\"k\":", &"9".repeat(1000)),
+        with("\"series\":", "77"),
+        with("\"series\":", "\"0\""),
+        with("\"round\":", "-1"),
+        with("\"at\":[", "1e999"),
+        with("\"at\":[", "1,2,3,4,5"),
+        with("\"at\":[", "null"),
+        with("\"samples\":[", "-5"),
+        with("\"samples\":[", "18446744073709551616"),
+        with("\"samples\":[", &samples[1..samples.len() - 1]),
+        with("\"operations\":", "Infinity"),
+        with("\"wall\":", "\"long\""),
+        with("\"flags\":[", "17"),
+        series.clone(),
+        series.replace("\"device\":0", "\"device\":9"),
+        series.replace("\"axes\":[", "\"axes\":[7,"),
+        run,
+        "\0\u{1}\u{7f}".into(),
+        "\u{feff}{}".into(),
+        "{}".into(),
+        "null".into(),
+        "7".into(),
+        r#"{"kind":null}"#.into(),
+        r#"{"kind":"end"}"#.into(),
+        r#"{"kind":"finding","device":5,"name":"x","value":1,"interval":[0,2],"unit":"s"}"#.into(),
+        r#"{"kind":"finding","name":"x","value":1e999,"interval":[0,2],"unit":"s"}"#.into(),
+    ];
+    let clean = derive(&valid).unwrap();
+    for line in &hostile {
+        let shown: String = line.chars().take(200).collect();
+        let mut file = valid.clone();
+        file.extend_from_slice(line.trim_end().as_bytes());
+        let run = derive(&file).unwrap();
+        assert_eq!((run.damaged_lines, rows(&run)), (1, rows(&clean)), "{shown}");
+        assert_eq!((run.findings.len(), run.faults.len()), (clean.findings.len(), clean.faults.len()), "{shown}");
+    }
+    let all =
+        [valid, hostile.iter().flat_map(|line| [line.trim_end(), "\n"]).collect::<String>().into_bytes()].concat();
+    assert_eq!(derive(&all).unwrap().damaged_lines, hostile.len());
+}
+
+#[test]
+fn a_point_with_the_greatest_numbers_is_read_and_derived_without_panic() {
+    let mut records = every_kind();
+    for record in &mut records {
+        if let Record::Point(point) = record {
+            point.k = u32::MAX;
+            point.tick = f64::MAX;
+            point.samples = vec![u64::MAX, 0, 1];
+            point.work.traffic = plimsoll_core::Traffic::new(u64::MAX, u64::MAX);
+            point.work.operations = f64::MAX;
+            point.work.write_allocate = u64::MAX;
+            point.evidence.clock_hz = Some(f64::MIN_POSITIVE);
+            point.at = vec![f64::MAX.into(), "\u{202e}\u{1b}[2J=1+1".into()];
+        }
+    }
+    let run = derive(&lines(&records)).unwrap();
+    assert_eq!(run.damaged_lines, 0);
+}
+
+#[test]
+fn a_line_of_a_later_version_is_passed_over_in_silence() {
+    let mut file = lines(&every_kind());
+    file.extend_from_slice(b"{\"kind\":\"hologram\",\"depth\":{\"z\":[1,2]}}\n");
+    let run = derive(&file).unwrap();
+    assert_eq!((run.damaged_lines, run.end), (0, Some(false)));
+}
+
+#[test]
+fn what_is_no_record_is_refused_with_the_reason() {
+    for text in ["", "\n", "{}", "not json", "{\"kind\":\"end\",\"complete\":true}\n", "\u{0}", "{\"kind\":\"run\"}"] {
+        assert!(matches!(derive(text.as_bytes()), Err(ReadError::NotARecord(_))), "{text:?}");
+    }
+    let newer = String::from_utf8(lines([&header("")])).unwrap().replacen("\"schema\":1", "\"schema\":99", 1);
+    assert!(matches!(derive(newer.as_bytes()), Err(ReadError::Newer { found: 99 })));
+}
+
+#[test]
+fn a_line_beyond_the_limit_costs_itself_only() {
+    let valid = lines(&every_kind());
+    let limits = Limits { line: 1 << 20, ..Limits::default() };
+    for length in [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
+        let file = [valid.as_slice(), &vec![b'x'; length], b"\n", &lines([&a_finding()])].concat();
+        let run = read(&*file, limits).unwrap();
+        assert_eq!((run.damaged_lines, run.findings.len()), (1, 2), "{length}");
+    }
+}
+
+#[test]
+fn a_run_read_from_memory_is_the_run_read_from_its_file() {
+    let records = every_kind();
+    let from_file = read(&*lines(&records), Limits::default()).unwrap();
+    let again = lines(&records);
+    let parsed = again.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let from_memory = Run::from_records(parsed.map(|line| serde_json::from_slice(line).unwrap())).unwrap();
+    assert_eq!(from_memory, from_file);
+    assert!(Run::from_records(records.into_iter().skip(1)).is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn flipped_bytes_never_panic_and_lose_no_line_that_they_miss(
+        flips in proptest::collection::vec((0.0..1.0_f64, any::<u8>()), 1..6),
+    ) {
+        let records = every_kind();
+        let mut file = lines(&records);
+        let first = lines(&records[..1]).len();
+        let length = file.len() - first;
+        let mut touched = std::collections::BTreeSet::new();
+        for (place, byte) in flips {
+            let at = first + (place * length as f64) as usize;
+            touched.insert(file[..at].iter().filter(|byte| **byte == b'\n').count());
+            // A line feed would split a line in two; that is the cut's test.
+            file[at] = if byte == b'\n' || file[at] == b'\n' { file[at] } else { byte };
+        }
+        let run = derive(&file).unwrap();
+        // A damaged series line takes its points along.
+        if !touched.contains(&1) {
+            let intact = records.iter().enumerate().skip(1);
+            let intact = intact.filter(|(i, record)| matches!(record, Record::Point(_)) && !touched.contains(i));
+            prop_assert!(run.series.iter().flat_map(|s| &s.rows).map(|r| r.points.len()).sum::<usize>() >= intact.count());
+        }
+    }
+}
