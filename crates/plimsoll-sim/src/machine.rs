@@ -35,9 +35,11 @@ const IMPOSSIBLE: f64 = 1.5;
 /// Latency of each level and of memory, cycles.
 const LATENCIES: [f64; 4] = [5.0, 15.0, 62.0, 290.0];
 /// How sharply one level gives way to the next, as a power of footprint over capacity.
-const SHARPNESS: f64 = 8.0;
+const SHARPNESS: f64 = 12.0;
+/// Half of the accesses miss at so many times the capacity; the curve begins to rise at the capacity itself.
+const HALF_MISS: f64 = 1.2;
 /// Reach of the two levels of translation with small pages, bytes, and what missing each costs, cycles.
-const TRANSLATION: [(f64, f64); 2] = [(256.0 * 1024.0, 7.0), (8.0 * 1024.0 * 1024.0, 32.0)];
+const TRANSLATION: [(f64, f64); 2] = [(256.0 * 1024.0, 7.0), (8.0 * 1024.0 * 1024.0, 60.0)];
 /// Huge pages over small ones: 2 MiB / 4 KiB.
 const HUGE: f64 = 512.0;
 /// Share of the accesses that change the page where all lines of a page are visited before the next: 64 B / 4 KiB.
@@ -121,7 +123,7 @@ fn joined(a: f64, b: f64, sharpness: f64) -> f64 {
 
 /// Share of the accesses that go past a level of `capacity`.
 fn beyond(footprint: f64, capacity: f64) -> f64 {
-    1.0 / (1.0 + (capacity * 1.15 / footprint).powf(SHARPNESS))
+    1.0 / (1.0 + (capacity * HALF_MISS / footprint).powf(SHARPNESS))
 }
 
 /// What the device says of itself.

@@ -63,14 +63,13 @@ pub fn probes() -> impl Iterator<Item = &'static str> {
 
 /// The points among records.
 pub fn points(records: &[Record]) -> Vec<&Point> {
-    let point = |record| if let &Record::Point(ref point) = record { Some(point) } else { None };
-    records.iter().filter_map(point).collect()
+    records.iter().filter_map(|record| if let Record::Point(point) = record { Some(point) } else { None }).collect()
 }
 
 /// The classes of the faults among records.
 pub fn faults(records: &[Record]) -> Vec<&str> {
-    let class = |record| if let &Record::Fault(ref fault) = record { Some(fault.class.as_str()) } else { None };
-    records.iter().filter_map(class).collect()
+    let faults = records.iter().filter_map(|record| if let Record::Fault(fault) = record { Some(fault) } else { None });
+    faults.map(|fault| fault.class.as_str()).collect()
 }
 
 /// The line that begins the record of a simulated run.
