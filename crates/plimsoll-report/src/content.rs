@@ -40,8 +40,8 @@ pub struct Section<'r> {
     pub sentence: &'static str,
     /// Its series.
     pub cases: Vec<Case<'r>>,
-    /// Its findings with the place of their run and the label of their device.
-    pub findings: Vec<(usize, String, &'r Finding)>,
+    /// Its findings with what tells their sources apart.
+    pub findings: Vec<(String, &'r Finding)>,
 }
 
 /// One series of a probe, from every run and device that has it.
@@ -60,7 +60,7 @@ pub struct Source<'r> {
     pub run: usize,
     /// The device.
     pub device: &'r DeviceInfo,
-    /// The device's label; empty where the report shows but one device.
+    /// What tells it from other sources: run, device or both; empty where there is but one.
     pub label: String,
     /// What was measured.
     pub series: &'r Series,
@@ -157,13 +157,26 @@ fn label(runs: &[Run], place: usize, device: &DeviceInfo) -> String {
     format!("{name}{selector}{run}")
 }
 
+/// The labels without the name that all devices share, where one run alone doesn't have several of them.
+fn short_labels(entries: &[Entry<'_>]) -> Vec<Vec<String>> {
+    let devices = || entries.iter().flat_map(|entry| &entry.run.header.devices);
+    let shared = devices().next().map(|device| &device.name);
+    let one_each = entries.iter().all(|entry| entry.labels.len() == 1);
+    if one_each && devices().all(|device| Some(&device.name) == shared) {
+        let single = entries.len() == 1;
+        let word = |place: usize| if single { String::new() } else { format!("run {}", place + 1) };
+        return (0..entries.len()).map(|place| vec![word(place)]).collect();
+    }
+    entries.iter().map(|entry| entry.labels.clone()).collect()
+}
+
 fn sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
-    let single = entries.iter().map(|entry| entry.labels.len()).sum::<usize>() <= 1;
+    let labels = short_labels(entries);
     let mut sections: Vec<Section<'r>> = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         for series in &entry.run.series {
             let Some(device) = entry.run.header.devices.get(series.spec.device as usize) else { continue };
-            let label = if single { String::new() } else { entry.labels[series.spec.device as usize].clone() };
+            let label = labels[place][series.spec.device as usize].clone();
             let source = Source { run: place, device, label, series };
             let cases = &mut section(&mut sections, &series.spec.probe).cases;
             match cases.iter_mut().find(|case| case.holds(series)) {
@@ -172,8 +185,8 @@ fn sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
             }
         }
         for finding in &entry.run.findings {
-            let label = entry.labels.get(finding.device as usize).cloned().unwrap_or_default();
-            section(&mut sections, &finding.probe).findings.push((place, label, finding));
+            let label = labels[place].get(finding.device as usize).cloned().unwrap_or_default();
+            section(&mut sections, &finding.probe).findings.push((label, finding));
         }
     }
     sections

@@ -183,10 +183,9 @@ fn id(place: usize) -> String {
 
 fn probe(place: usize, section: &Section<'_>) -> Probe {
     let pictures = section.cases.iter().flat_map(|case| charts(section, case));
-    let several = section.cases.iter().any(|case| case.sources.len() > 1);
-    let findings = section.findings.iter().map(|(_, label, finding)| {
+    let findings = section.findings.iter().map(|(label, finding)| {
         let figure = finding.unit.format_with_interval(finding.value, finding.interval.into());
-        let of = if several { format!(" ({label})") } else { String::new() };
+        let of = if label.is_empty() { String::new() } else { format!(" ({label})") };
         let says = if finding.says.is_empty() { String::new() } else { format!(": {}", finding.says) };
         let flags = if finding.flags.is_empty() { String::new() } else { format!(" [{}]", finding.flags) };
         clean(&format!("{} {figure}{flags}{of}{says}", finding.name))

@@ -16,10 +16,8 @@ pub(super) struct Heat<'c> {
 
 /// Most room for the rows' names, pixels.
 const NAMES: f64 = 150.0;
-/// Shade of the least and what the most adds; a share of the hue's full strength.
+/// Shade of the least, as a share of the most. How strong the most is, the style says, so that text stays readable on it.
 const FAINTEST: f64 = 0.06;
-/// Shade from which text must be light on dark (or dark on light).
-const DARK: f64 = 0.55;
 
 /// Returns the picture's height.
 pub(super) fn draw(out: &mut Markup, heat: &Heat<'_>) -> f64 {
@@ -66,12 +64,11 @@ fn shade(value: &Scale, of: f64) -> f64 {
 fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size: (f64, f64)) {
     let shade = shade(value, cell.mark.y);
     out.point("", &cell.mark, |out| {
-        let opacity = format!(" fill-opacity=\"{shade:.2}\"");
+        let opacity = format!(" style=\"--s:{shade:.2}\"");
         out.rect("cell", (at.0 + 0.5, at.1 + 0.5), (size.0 - 1.0, size.1 - 1.0), &opacity);
         let figure = value.number(cell.mark.y);
         if size.1 >= 16.0 && width(&figure) + 6.0 <= size.0 {
-            let class = if shade > DARK { "fig on" } else { "fig" };
-            out.text(class, (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
+            out.text("fig", (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
         }
     });
 }
@@ -84,7 +81,7 @@ fn key(out: &mut Markup, value: &Scale, y: f64) {
     out.text("tick", (x, y), "start", &lo);
     x += width(&lo) + 4.0;
     for step in 0..=5 {
-        let opacity = format!(" fill-opacity=\"{:.2}\"", FAINTEST + (1.0 - FAINTEST) * f64::from(step) / 5.0);
+        let opacity = format!(" style=\"--s:{:.2}\"", FAINTEST + (1.0 - FAINTEST) * f64::from(step) / 5.0);
         out.rect("cell", (x, y - 11.0), (22.0, 14.0), &opacity);
         x += 22.0;
     }

@@ -62,10 +62,15 @@ pub fn alone(chart: &Chart) -> String {
 
 /// A picture for an HTML page that has [`PALETTE`] and [`STYLE`] itself.
 pub(crate) fn inline(chart: &Chart) -> String {
-    draw(chart, "", "")
+    draw(
+        chart,
+        "",
+        "<text class=\"soft hint\" x=\"4\" y=\"38\">Point at a mark, or tab to it, to read its figure here.</text>",
+    )
 }
 
-fn draw(chart: &Chart, attributes: &str, style: &str) -> String {
+/// `extra` comes before all marks: a style, a hint.
+fn draw(chart: &Chart, attributes: &str, extra: &str) -> String {
     let mut body = Markup::new();
     let height = match &chart.plot {
         Plot::Lines { x, y, traces } => lines::draw(&mut body, x, y, traces),
@@ -77,8 +82,8 @@ fn draw(chart: &Chart, attributes: &str, style: &str) -> String {
     let (title, note) = (markup::escape(&markup::fit(&chart.title, 440.0)), markup::escape(&chart.note));
     let label = markup::escape(&format!("{}, {}", chart.title, chart.note));
     format!(
-        "<svg class=\"chart\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">{style}\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height:.0}\"/>\
+        "<svg class=\"chart\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height:.0}\"/>{extra}\
          <text class=\"title\" x=\"4\" y=\"18\">{title}</text>\
          <text class=\"soft\" x=\"{:.0}\" y=\"18\" text-anchor=\"end\">{note}</text>{}</svg>\n",
         WIDTH - 4.0,
