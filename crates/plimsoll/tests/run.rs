@@ -78,7 +78,7 @@ fn faults(records: &[Record]) -> Vec<&FaultRecord> {
 
 fn series(records: &[Record]) -> Vec<(u32, u32, &str)> {
     let of = |record| match record {
-        &Record::Series(ref series) => Some((series.id, series.device, series.probe.as_str())),
+        Record::Series(series) => Some((series.id, series.device, series.probe.as_str())),
         _ => None,
     };
     records.iter().filter_map(of).collect()

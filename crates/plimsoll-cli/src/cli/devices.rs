@@ -1,0 +1,125 @@
+//! `plimsoll devices`, and opening the devices that the other verbs name.
+
+use std::fmt::Write;
+
+use plimsoll::core::Fault;
+use plimsoll::core::device::{DeviceInfo, Peak};
+use plimsoll::core::unit::Unit;
+use plimsoll::prelude::{DeviceSelector, Instrument, OpenError};
+
+use super::args::{DevicesArgs, Format};
+use super::exit::{Exit, Failure};
+use super::output;
+use super::sheet::{self, ALWAYS, Sheet};
+
+/// Opens the devices that `selector` means.
+///
+/// # Errors
+/// 2 for what names no device, with those that there are; 3 for a device that isn't there, with the reason.
+pub(crate) fn open(selector: &str) -> Result<Vec<Box<dyn Instrument>>, Failure> {
+    let selector: DeviceSelector = selector.parse().map_err(|error| Failure::usage(error).hint(here()))?;
+    plimsoll::open(&selector).map_err(|error| match error {
+        OpenError::Device(fault) => fault.into(),
+        scenario => Failure::usage(scenario).hint("`plimsoll measure --help` shows a scenario"),
+    })
+}
+
+/// The devices of this machine in one line.
+fn here() -> String {
+    match plimsoll::open(&DeviceSelector::All) {
+        Ok(devices) => {
+            let infos = devices.iter().map(|device| device.info());
+            let names: Vec<String> = infos.map(|info| format!("{} ({})", info.selector, info.name)).collect();
+            format!("devices here: {}", names.join(", "))
+        }
+        Err(error) => format!("no device can be opened here: {error}"),
+    }
+}
+
+pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
+    let devices = plimsoll::open(&DeviceSelector::All).map_err(|error| match error {
+        OpenError::Device(fault) => Failure::from(fault),
+        other => Failure::usage(other),
+    })?;
+    let infos: Vec<&DeviceInfo> = devices.iter().map(|device| device.info()).collect();
+    let text = match args.format {
+        Format::Table => tables(&infos),
+        Format::Json => {
+            let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
+            let [name, why_not, mend] = absent();
+            let absent = serde_json::json!({ "name": name, "why_not": why_not, "mend": mend });
+            sheet::json(&serde_json::json!({ "devices": devices, "not_here": [absent] }))
+        }
+        Format::Csv | Format::Markdown => facts(&infos).render(args.format),
+    };
+    output::print(&text)?;
+    Ok(Exit::Success)
+}
+
+/// What is not here, why, and the way out.
+fn absent() -> [String; 3] {
+    match plimsoll::cuda_unavailable() {
+        Fault::Unavailable { what, why, mend } => [what.to_owned(), why, mend],
+        other => ["CUDA".to_owned(), other.to_string(), String::new()],
+    }
+}
+
+/// For people: a block per device, and what is not here.
+fn tables(infos: &[&DeviceInfo]) -> String {
+    let mut text = String::new();
+    for info in infos {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{}: {}\n", info.selector, plimsoll_report::text::clean(&info.name));
+        let mut sheet = Sheet::new([("what", ALWAYS), ("value", ALWAYS), ("from", 1)]);
+        for [_, what, value, from] in device_facts(info) {
+            sheet.row([what, value, from]);
+        }
+        let _ = writeln!(text, "{}", sheet.render(Format::Table));
+    }
+    let mut sheet = Sheet::new([("not here", ALWAYS), ("why", ALWAYS), ("what to do", 1)]);
+    sheet.row(absent());
+    text + &sheet.render(Format::Table)
+}
+
+/// For programs: one row per fact.
+fn facts(infos: &[&DeviceInfo]) -> Sheet<4> {
+    let mut sheet = Sheet::new([("device", ALWAYS), ("what", ALWAYS), ("value", ALWAYS), ("from", ALWAYS)]);
+    infos.iter().flat_map(|info| device_facts(info)).for_each(|row| sheet.row(row));
+    sheet
+}
+
+/// Device, what, value and source of everything worth a line.
+fn device_facts(info: &DeviceInfo) -> Vec<[String; 4]> {
+    let mut facts = Vec::new();
+    let mut fact = |what: &str, value: String, from: &str| {
+        facts.push([info.selector.clone(), what.to_owned(), value, from.to_owned()]);
+    };
+    fact("name", info.name.clone(), "");
+    if let Some(architecture) = &info.architecture {
+        fact("architecture", architecture.clone(), "");
+    }
+    if let Some(driver) = &info.driver {
+        fact("driver", driver.clone(), "");
+    }
+    fact("cores", info.multiprocessors.to_string(), "that take part in a measurement");
+    fact("memory", Unit::Byte.format(info.memory_total as f64), "");
+    fact("memory free", Unit::Byte.format(info.memory_free as f64), "");
+    for cache in &info.caches {
+        let from = format!("{} B lines, shared by {}", cache.line, cache.shared_by);
+        fact(&format!("{} cache", cache.level), Unit::Byte.format(cache.bytes as f64), &from);
+    }
+    for Peak { metric, value, unit, source } in &info.peaks {
+        fact(&format!("peak {metric}"), unit.format(*value), source);
+    }
+    for capability in &info.capabilities {
+        if capability.why_not.is_empty() {
+            fact(&capability.name, "yes".to_owned(), "");
+        } else {
+            fact(&capability.name, format!("no: {}", capability.why_not), &capability.mend);
+        }
+    }
+    for (name, note) in &info.notes {
+        fact(name, note.clone(), "");
+    }
+    facts
+}

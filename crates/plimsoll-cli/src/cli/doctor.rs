@@ -1,0 +1,60 @@
+//! `plimsoll doctor`: what this machine lacks for a full measurement, why, and what would bring it.
+
+use plimsoll::core::device::Capability;
+use plimsoll::prelude::{DeviceSelector, Fault};
+
+use super::args::{DoctorArgs, Format};
+use super::exit::{Exit, Failure};
+use super::output;
+use super::sheet::{ALWAYS, Sheet};
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
+    let capabilities = capabilities();
+    let mut sheet = Sheet::new([("capability", ALWAYS), ("here", ALWAYS), ("what to do", ALWAYS)]);
+    for Capability { name, why_not, mend } in &capabilities {
+        let here = if why_not.is_empty() { "yes".to_owned() } else { format!("no: {why_not}") };
+        sheet.row([name.clone(), here, mend.clone()]);
+    }
+    output::print(&sheet.render(Format::Table))?;
+    for required in &args.require {
+        require(required, &capabilities)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Every backend, then what its devices may do.
+fn capabilities() -> Vec<Capability> {
+    let mut capabilities = Vec::new();
+    match plimsoll::open(&DeviceSelector::Cpu) {
+        Ok(devices) => {
+            capabilities.push(Capability { name: "cpu".into(), why_not: String::new(), mend: String::new() });
+            capabilities.extend(devices.iter().flat_map(|device| device.info().capabilities.clone()));
+        }
+        Err(error) => capabilities.push(Capability {
+            name: "cpu".into(),
+            why_not: error.to_string(),
+            mend: "Report this with the output of `plimsoll doctor`".into(),
+        }),
+    }
+    capabilities.push(match plimsoll::cuda_unavailable() {
+        Fault::Unavailable { why, mend, .. } => Capability { name: "cuda".into(), why_not: why, mend },
+        other => Capability { name: "cuda".into(), why_not: other.to_string(), mend: String::new() },
+    });
+    capabilities
+}
+
+fn require(required: &str, capabilities: &[Capability]) -> Result<(), Failure> {
+    let Some(found) = capabilities.iter().find(|capability| capability.name == required) else {
+        let names: Vec<&str> = capabilities.iter().map(|capability| capability.name.as_str()).collect();
+        let shown: String = required.chars().take(40).collect();
+        return Err(
+            Failure::usage(format!("unknown capability '{shown}'")).hint(format!("known: {}", names.join(", ")))
+        );
+    };
+    if found.why_not.is_empty() {
+        return Ok(());
+    }
+    let error = format!("{required} is required: {}", found.why_not);
+    let hints = if found.mend.is_empty() { vec![] } else { vec![found.mend.clone()] };
+    Err(Failure { exit: Exit::Unavailable, error, hints })
+}

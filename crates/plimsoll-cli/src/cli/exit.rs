@@ -1,0 +1,92 @@
+//! How the command ends: exit codes, and errors as `error:` and `hint:` lines on stderr.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use plimsoll::core::Fault;
+use plimsoll::core::record::ReadError;
+use plimsoll_report::text::clean;
+
+/// The exit codes of the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// All is well.
+    Success = 0,
+    /// A check or a comparison failed.
+    Failed = 1,
+    /// Wrong usage, bad input, or an output that can't be written.
+    Usage = 2,
+    /// A device or library is unavailable or was lost.
+    Unavailable = 3,
+    /// Nothing can be concluded, or what was given can't be compared.
+    Inconclusive = 4,
+    /// Ctrl-C; what was measured is kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// What ended a verb, and the way out.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// What is wrong; printed after `error: `.
+    pub error: String,
+    /// What to do about it, each printed after `hint: `.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// Wrong usage or bad input.
+    pub fn usage(error: impl fmt::Display) -> Self {
+        Self { exit: Exit::Usage, error: error.to_string(), hints: vec![] }
+    }
+
+    /// With a way out.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// A file that can't be read or written.
+    pub fn file(what: &str, path: &std::path::Path, error: impl fmt::Display) -> Self {
+        Self::usage(format!("can't {what} {}: {error}", path.display()))
+    }
+
+    /// A record that can't be read.
+    pub fn record(path: &std::path::Path, error: &ReadError) -> Self {
+        Self::usage(format!("{}: {error}", path.display()))
+    }
+
+    /// Prints it to stderr. Text of devices and files can't move the cursor or hide itself.
+    pub fn say(&self) {
+        say("error", &self.error);
+        self.hints.iter().for_each(|hint| say("hint", hint));
+    }
+}
+
+/// One line on stderr. There is nobody to tell where stderr itself is gone.
+pub(crate) fn say(kind: &str, text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{kind}: {}", clean(text));
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Unavailable { what, why, mend } => {
+                Self { exit: Exit::Unavailable, error: format!("{what}: {why}"), hints: vec![mend] }
+            }
+            Fault::Invalid(what) => Self::usage(what),
+            Fault::Sink(error) => Self::usage(format!("can't write the record: {error}")),
+            Fault::Stopped => Self { exit: Exit::Interrupted, error: "interrupted".to_owned(), hints: vec![] },
+            other => Self { exit: Exit::Unavailable, error: other.to_string(), hints: vec![] },
+        }
+    }
+}

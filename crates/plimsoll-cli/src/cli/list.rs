@@ -1,0 +1,117 @@
+//! `plimsoll list`, and choosing probes by name and group for the verbs that run them.
+
+use plimsoll::core::probe::ProbeSpec;
+use plimsoll::core::sample::Effort;
+use plimsoll::prelude::{Instrument, Request};
+use plimsoll::suite::probes;
+
+use super::args::{ListArgs, ProbeChoice};
+use super::exit::{Exit, Failure};
+use super::sheet::{ALWAYS, Sheet};
+use super::{devices, output};
+
+/// Below this Jaro-Winkler similarity a name is no likely slip of another.
+const ALIKE: f64 = 0.7;
+const SUGGESTIONS: usize = 3;
+
+pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
+    let devices = devices::open(&args.device.device)?;
+    let request = Request::default();
+    let listings: Vec<_> = devices.iter().map(|device| (&device.info().selector, device.probes(&request))).collect();
+    let mut sheet = Sheet::new([
+        ("probe", ALWAYS),
+        ("group", 3),
+        ("devices", 4),
+        ("points", 1),
+        ("seconds", 2),
+        ("what it shows", ALWAYS),
+    ]);
+    for spec in probes::ALL {
+        let mut on = Vec::new();
+        let mut points = 0;
+        for (selector, listing) in &listings {
+            if let Some(found) = listing.iter().find(|listing| listing.spec.name == spec.name) {
+                on.push(match &found.supported {
+                    Ok(()) => (*selector).clone(),
+                    Err(why) => format!("not {selector}: {why}"),
+                });
+                points = points.max(found.points);
+            }
+        }
+        sheet.row([
+            spec.name.to_owned(),
+            spec.group.to_owned(),
+            if on.is_empty() { "none here".to_owned() } else { on.join(", ") },
+            points.to_string(),
+            format!("{:.0}", spec.budget(Effort::Quick)),
+            spec.sentence.to_owned(),
+        ]);
+    }
+    output::print(&sheet.render(args.format))?;
+    Ok(Exit::Success)
+}
+
+/// The probes that were asked for, in the order in which they run; all where none was named.
+///
+/// # Errors
+/// 2 for a probe or group that doesn't exist, with the nearest that do; for a choice that is empty.
+pub(crate) fn choose(
+    choice: &ProbeChoice,
+    devices: &[Box<dyn Instrument>],
+    request: &Request,
+) -> Result<Vec<&'static ProbeSpec>, Failure> {
+    let specs: Vec<&'static ProbeSpec> = probes::ALL.to_vec();
+    for name in &choice.probes {
+        check("probe", name, specs.iter().map(|spec| spec.name))?;
+    }
+    for group in &choice.group {
+        check("group", group, specs.iter().map(|spec| spec.group))?;
+    }
+    let any = choice.probes.is_empty() && choice.group.is_empty();
+    let wanted = |spec: &ProbeSpec| {
+        any || choice.probes.iter().any(|name| name == spec.name)
+            || choice.group.iter().any(|group| group == spec.group)
+    };
+    let offered = |spec: &ProbeSpec| {
+        devices.iter().flat_map(|device| device.probes(request)).any(|listing| listing.spec.name == spec.name)
+    };
+    let chosen: Vec<_> = specs.into_iter().filter(|spec| wanted(spec) && offered(spec)).collect();
+    if chosen.is_empty() {
+        let asked = choice.probes.iter().chain(&choice.group).cloned().collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("no device here runs {asked}"))
+            .hint("`plimsoll list` shows every probe with its devices"));
+    }
+    Ok(chosen)
+}
+
+fn check(kind: &str, given: &str, known: impl Iterator<Item = &'static str>) -> Result<(), Failure> {
+    let mut known: Vec<&str> = known.collect();
+    if known.contains(&given) {
+        return Ok(());
+    }
+    let shown: String = given.chars().take(40).collect();
+    let likeness = |name: &&str| strsim::jaro_winkler(name, &shown);
+    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    known.dedup();
+    let near: Vec<&str> = known.iter().copied().filter(|name| likeness(name) >= ALIKE).take(SUGGESTIONS).collect();
+    let failure = Failure::usage(format!("unknown {kind} '{shown}'"));
+    Err(if near.is_empty() {
+        failure.hint(format!("{kind}s: {}", known.join(", ")))
+    } else {
+        failure.hint(format!("did you mean {}?", near.join(" or ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_answered_with_the_nearest_names_and_nonsense_with_all() {
+        let known = || ["stream", "latency", "loaded-latency", "stream"].into_iter();
+        assert!(check("probe", "stream", known()).is_ok());
+        assert_eq!(check("probe", "steram", known()).unwrap_err().hints, ["did you mean stream?"]);
+        let hint = check("probe", "qqqq", known()).unwrap_err().hints;
+        assert!(hint[0].contains("stream") && hint[0].contains("loaded-latency"), "{hint:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! `plimsoll measure`: run probes, write the record as it grows, print the summary, write the report.
+
+use std::path::Path;
+
+use plimsoll::core::record::Run;
+use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
+
+use super::args::{Format, MeasureArgs, ReportFormat};
+use super::exit::{Exit, Failure, say};
+use super::progress::Bar;
+use super::tee::Tee;
+use super::{devices, list, output, present, runs as disk, signals};
+
+pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
+    let request =
+        Request { effort: args.effort, bytes: args.bytes.map(|size| size.0), seed: args.seed, trace: args.trace };
+    let mut instruments = devices::open(&args.device.device)?;
+    let specs = list::choose(&args.choice, &instruments, &request)?;
+    let plan = Plan {
+        probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
+        request,
+        concurrent: args.concurrent,
+        counters: args.counters,
+        argv: std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
+    };
+    if args.counters {
+        say("note", "hardware counters can't be read by this version; the times are measured without them");
+    }
+    let stop = signals::install()?;
+    let (folder, writer) = disk::create(args.out.as_deref(), &folder_name(&instruments))?;
+    let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
+    let mut tee = Tee::new(writer, Bar::new(budgets.collect()));
+    let ended = plimsoll::measure(&mut instruments, &plan, &mut tee, stop);
+    tee.finish();
+    let exit = exit_of(&ended, &tee);
+    if let Err(fault) = ended
+        && tee.refused().is_none()
+    {
+        return Err(fault.into());
+    }
+    show(args, &folder, &tee)?;
+    match tee.refused() {
+        Some(why) => Err(refused(&folder.join(disk::RECORD), why, &tee)),
+        None => Ok(exit),
+    }
+}
+
+/// `cpu`, `cuda0`, `sim`, `all`: letters and digits, whatever a device calls itself.
+fn folder_name(instruments: &[Box<dyn Instrument>]) -> String {
+    match instruments {
+        [one] => one.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect(),
+        _ => "all".to_owned(),
+    }
+}
+
+/// The table on stdout, the report in the folder, and on stderr what went wrong and where the files are.
+fn show(args: &MeasureArgs, folder: &Path, tee: &Tee) -> Result<(), Failure> {
+    let Some(run) = Run::from_records(tee.records().to_vec()) else { return Ok(()) };
+    // The table says itself what could not be measured; formats for programs leave it to stderr.
+    if args.format != Format::Table {
+        tell_faults(&run);
+    }
+    let runs = [run];
+    // A stdout that can't be written must not cost the report.
+    let printed = output::print(&present::text(&runs, args.format.into(), &output::style()));
+    if tee.refused().is_some() {
+        return printed;
+    }
+    say("record", &folder.join(disk::RECORD).display().to_string());
+    if !args.no_report {
+        let path = folder.join(disk::REPORT);
+        present::write(&path, &present::text(&runs, ReportFormat::Html, &output::style()))?;
+        say("report", &path.display().to_string());
+    }
+    printed
+}
+
+fn tell_faults(run: &Run) {
+    for fault in &run.faults {
+        let at: Vec<String> = fault.at.iter().map(ToString::to_string).collect();
+        let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+        say("note", &format!("{}{at}: {}", fault.probe, fault.what));
+    }
+}
+
+fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
+    let (safe, all) = (tee.points_written(), tee.points());
+    Failure::usage(format!("can't write {}: {why}; {safe} of {all} points are safe in it", path.display()))
+        .hint("the table above has everything measured; make room, or name another folder with --out")
+}
+
+/// What the run amounts to, the gravest first: stopped, wrong results, a lost device or an internal error, nothing
+/// measured. A probe that failed beside others that did not is told and forgiven.
+fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
+    let Ok(summary) = ended else { return Exit::Usage };
+    let faults = || {
+        summary.ends.iter().filter_map(|end| match &end.outcome {
+            Outcome::Faulted(fault) => Some(fault),
+            Outcome::Complete => None,
+        })
+    };
+    let grave = |fault: &Fault| fault.ends_the_device() || matches!(fault, Fault::Panicked(_));
+    let invalid = faults().any(|fault| matches!(fault, Fault::Invalid(_)));
+    if faults().any(|fault| matches!(fault, Fault::Stopped))
+        || (!summary.complete && faults().all(|fault| !grave(fault)))
+    {
+        Exit::Interrupted
+    } else if tee.any_wrong() {
+        Exit::Failed
+    } else if faults().any(grave) {
+        Exit::Unavailable
+    } else if tee.points() > 0 {
+        Exit::Success
+    } else if invalid {
+        Exit::Usage
+    } else {
+        Exit::Unavailable
+    }
+}

@@ -1,0 +1,78 @@
+//! The command line: one file per verb, and what the verbs share. What is measured, how it is timed and how it looks are
+//! the libraries' business.
+
+mod args;
+mod compare;
+mod completions;
+mod devices;
+mod doctor;
+mod exit;
+mod list;
+mod measure;
+mod output;
+mod peak;
+mod present;
+mod progress;
+mod report;
+mod runs;
+mod schema;
+mod sheet;
+mod signals;
+mod tee;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Verb};
+use exit::{Exit, Failure, say};
+
+/// Parses the command line, runs its verb and says what went wrong. Wrong usage is answered by clap, with exit code 2.
+pub(crate) fn main() -> ExitCode {
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|panic| say("internal error", &in_one_line(panic))));
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(answer) => return usage(&answer),
+    };
+    match run(&args.verb) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.say();
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(verb: &Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Devices(args) => devices::run(args),
+        Verb::List(args) => list::run(args),
+        Verb::Measure(args) => measure::run(args),
+        Verb::Verify(args) => verify::run(args),
+        Verb::Peak(args) => peak::run(args),
+        Verb::Report(args) => report::run(args),
+        Verb::Compare(args) => compare::run(args),
+        Verb::Doctor(args) => doctor::run(args),
+        Verb::Schema => schema::run(),
+        Verb::Completions(args) => completions::run(args),
+    }
+}
+
+/// A probe's panic is caught and recorded; on the way it deserves a line, not a page.
+fn in_one_line(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    let payload = panic.payload();
+    let what = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let what = what.unwrap_or("a panic without words");
+    let at = panic.location().map(|place| format!(" (at {}:{})", place.file(), place.line()));
+    format!("{what}{}", at.unwrap_or_default())
+}
+
+/// Help and version go to stdout and are a success; anything else is wrong usage.
+fn usage(answer: &clap::Error) -> ExitCode {
+    // A reader that has gone away has seen enough.
+    let _ = answer.print();
+    if answer.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }
+}

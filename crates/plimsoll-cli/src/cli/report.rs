@@ -1,0 +1,95 @@
+//! `plimsoll report`: runs from disk in another shape. The format is what is asked for, else what the file's ending says.
+
+use std::fs;
+use std::path::Path;
+
+use plimsoll::core::record::Run;
+use plimsoll_report::terminal::Style;
+use plimsoll_report::{Report, svg};
+
+use super::args::{ReportArgs, ReportFormat};
+use super::exit::{Exit, Failure, say};
+use super::{output, present, runs};
+
+pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
+    let format = format(args)?;
+    let runs = args.runs.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
+    match (&args.output, format) {
+        (Some(folder), ReportFormat::Svg) => pictures(folder, &runs)?,
+        (Some(path), _) => {
+            present::write(path, &present::text(&runs, format, &Style::PLAIN))?;
+            say("report", &path.display().to_string());
+        }
+        (None, _) => output::print(&present::text(&runs, format, &output::style()))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn format(args: &ReportArgs) -> Result<ReportFormat, Failure> {
+    let guessed = args.output.as_deref().map(by_ending);
+    match (args.format, guessed, &args.output) {
+        (Some(ReportFormat::Svg), _, None) => {
+            Err(Failure::usage("SVG is one file per picture").hint("name a folder with -o"))
+        }
+        (Some(format), ..) => Ok(format),
+        (None, None, _) => Ok(ReportFormat::Table),
+        (None, Some(Some(format)), _) => Ok(format),
+        (None, Some(None), path) => {
+            let path = path.as_deref().unwrap_or(Path::new("")).display();
+            Err(Failure::usage(format!("{path}: no format has this ending"))
+                .hint("endings: .html, .csv, .md, .json, .txt, .svg or a folder for pictures; or say --format"))
+        }
+    }
+}
+
+/// A folder, existing or written with a slash at its end, is for pictures.
+fn by_ending(path: &Path) -> Option<ReportFormat> {
+    if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Some(ReportFormat::Svg);
+    }
+    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "html" | "htm" => Some(ReportFormat::Html),
+        "svg" => Some(ReportFormat::Svg),
+        "csv" => Some(ReportFormat::Csv),
+        "md" | "markdown" => Some(ReportFormat::Markdown),
+        "json" => Some(ReportFormat::Json),
+        "txt" => Some(ReportFormat::Table),
+        _ => None,
+    }
+}
+
+/// One file per picture in a folder. A name that ends in `.svg` becomes the stem of several: `x.svg` → `x-stream-….svg`.
+fn pictures(target: &Path, runs: &[Run]) -> Result<(), Failure> {
+    let is_file = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) && !target.is_dir();
+    let (folder, stem) = match (is_file, target.parent(), target.file_stem()) {
+        (true, Some(parent), Some(stem)) => (parent, format!("{}-", stem.to_string_lossy())),
+        _ => (target, String::new()),
+    };
+    if !folder.as_os_str().is_empty() {
+        fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
+    }
+    let pictures = svg::render(&Report::new(runs));
+    if pictures.is_empty() {
+        return Err(Failure::usage("no series of these runs can be drawn"));
+    }
+    for picture in &pictures {
+        let path = folder.join(format!("{stem}{}", picture.file));
+        present::write(&path, &picture.svg)?;
+        say("picture", &path.display().to_string());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_says_the_format() {
+        assert_eq!(by_ending(Path::new("a.HTML")), Some(ReportFormat::Html));
+        assert_eq!(by_ending(Path::new("a/b.md")), Some(ReportFormat::Markdown));
+        assert_eq!(by_ending(Path::new("pictures/")), Some(ReportFormat::Svg));
+        assert_eq!(by_ending(Path::new("pictures")), None);
+        assert_eq!(by_ending(Path::new("a.xls")), None);
+    }
+}

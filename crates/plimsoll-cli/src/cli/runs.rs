@@ -1,0 +1,100 @@
+//! Runs on disk: the folder of a new one, and reading those that are named on the command line.
+
+use std::fs::{self, File};
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use plimsoll::core::record::{Limits, Run, Writer, read};
+
+use super::exit::{Failure, say};
+
+/// The record within a run's folder.
+pub(crate) const RECORD: &str = "run.jsonl";
+/// The report within a run's folder.
+pub(crate) const REPORT: &str = "report.html";
+/// Where runs go that name no folder.
+const RUNS: &str = "plimsoll-runs";
+/// Runs of one device that may begin within one second.
+const SAME_SECOND: u32 = 1000;
+
+/// A new run's folder with its empty record. Made before anything is measured, so that what can't be written is found
+/// at once; nothing that exists is overwritten.
+///
+/// # Errors
+/// 2 where the folder or the record can't be made.
+pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Writer), Failure> {
+    let folder = match out {
+        Some(folder) => {
+            fs::create_dir_all(folder).map_err(|error| unwritable("make the folder", folder, &error))?;
+            folder.to_owned()
+        }
+        None => fresh(device)?,
+    };
+    let path = folder.join(RECORD);
+    match Writer::create(&path) {
+        Ok(writer) => Ok((folder, writer)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(Failure::usage(format!("{} already holds a run", folder.display()))
+                .hint("nothing is overwritten: name another folder with --out"))
+        }
+        Err(error) => Err(unwritable("write", &path, &error)),
+    }
+}
+
+fn unwritable(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::file(what, path, error).hint("name a folder that can be written with --out")
+}
+
+/// `plimsoll-runs/20260102T030405Z-cpu`, with -2, -3 … where another run began within the same second.
+fn fresh(device: &str) -> Result<PathBuf, Failure> {
+    let parent = Path::new(RUNS);
+    fs::create_dir_all(parent).map_err(|error| unwritable("make the folder", parent, &error))?;
+    let name = format!("{}-{device}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
+    for n in 1..=SAME_SECOND {
+        let folder = parent.join(if n == 1 { name.clone() } else { format!("{name}-{n}") });
+        // `create_dir` fails where it exists, so of two runs only one can have it.
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(unwritable("make the folder", &folder, &error)),
+        }
+    }
+    Err(Failure::usage(format!("{} runs began within this second", SAME_SECOND)).hint("name a folder with --out"))
+}
+
+/// Reads a run from its folder or its record, and says on stderr what of it is damaged.
+///
+/// # Errors
+/// 2 where it is no record.
+pub(crate) fn load(path: &Path) -> Result<Run, Failure> {
+    let file = if path.is_dir() { path.join(RECORD) } else { path.to_owned() };
+    let failed = |error| {
+        let failure = Failure::file("read", &file, error);
+        if path.is_dir() { failure.hint("a run's folder holds a run.jsonl") } else { failure }
+    };
+    let opened = File::open(&file).map_err(failed)?;
+    let limits = Limits::default();
+    let length = opened.metadata().map_err(failed)?.len();
+    if length > limits.file {
+        return Err(Failure::usage(format!("{}: larger than a record can be ({length} bytes)", file.display())));
+    }
+    // Pipes and devices have no length of their own.
+    let run = read(BufReader::new(opened.take(limits.file)), limits).map_err(|error| {
+        Failure::record(&file, &error).hint("a record is the run.jsonl that `plimsoll measure` writes")
+    })?;
+    tell_damage(&file, &run);
+    Ok(run)
+}
+
+fn tell_damage(file: &Path, run: &Run) {
+    for damage in &run.damage {
+        say("warning", &format!("{}:{}: {}", file.display(), damage.line, damage.what));
+    }
+    let untold = run.damaged_lines - run.damage.len();
+    if untold > 0 {
+        say("warning", &format!("{}: {untold} more lines could not be used", file.display()));
+    }
+    if run.end.is_none() {
+        say("warning", &format!("{}: the run was cut off; what it measured before is shown", file.display()));
+    }
+}

@@ -1,0 +1,76 @@
+//! Small tables of words, as `devices`, `list`, `peak` and `doctor` print them, in every format. Tables of measurements
+//! are the report's.
+
+use plimsoll_report::terminal::{Column, Table};
+use plimsoll_report::{csv, markdown};
+use serde_json::{Map, Value};
+
+use super::args::Format;
+use super::output;
+
+/// A column that even the narrowest terminal shows.
+pub(crate) const ALWAYS: u8 = u8::MAX;
+/// Below so many columns a terminal is narrow: columns that are not for always go, the lowest number first. Above it, text
+/// wraps.
+const NARROW: usize = 72;
+
+/// Columns with their headings, and rows of as many cells.
+pub(crate) struct Sheet<const N: usize> {
+    columns: [(&'static str, u8); N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Sheet<N> {
+    /// An empty sheet; each column has a heading and says how dear it is ([`ALWAYS`] or less).
+    pub fn new(columns: [(&'static str, u8); N]) -> Self {
+        Self { columns, rows: vec![] }
+    }
+
+    pub fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+
+    /// The sheet as text that ends in a newline.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Table => self.table(),
+            Format::Csv => self.lines(|cells| format!("{}\r\n", cells.map(csv::text).join(","))),
+            Format::Markdown => {
+                let rows = self.lines(|cells| format!("| {} |\n", cells.map(markdown::escape).join(" | ")));
+                // Below the headings, which are the first line.
+                rows.replacen('\n', &format!("\n|{}\n", " --- |".repeat(N)), 1)
+            }
+            Format::Json => json(&self.rows.iter().map(|row| self.object(row)).collect::<Vec<_>>().into()),
+        }
+    }
+
+    fn table(&self) -> String {
+        let style = output::style();
+        let column = |place: usize| {
+            let (heading, keep) = self.columns[place];
+            let number = self.rows.iter().all(|row| row[place].parse::<f64>().is_ok());
+            let column = if number { Column::number(heading) } else { Column::text(heading) };
+            column.keep(if style.width < NARROW { keep } else { ALWAYS })
+        };
+        let mut table = Table::new((0..N).map(column).collect());
+        self.rows.iter().for_each(|row| table.row(row.iter().cloned()));
+        table.render(&style)
+    }
+
+    /// Headings and rows, each as a line.
+    fn lines(&self, line: impl Fn([&str; N]) -> String) -> String {
+        let headings = self.columns.map(|(heading, _)| heading);
+        let rows = self.rows.iter().map(|row| row.each_ref().map(String::as_str));
+        std::iter::once(headings).chain(rows).map(line).collect()
+    }
+
+    fn object(&self, row: &[String; N]) -> Value {
+        let cells = self.columns.iter().zip(row);
+        cells.map(|((heading, _), cell)| ((*heading).to_owned(), cell.clone().into())).collect::<Map<_, _>>().into()
+    }
+}
+
+/// JSON for people and programs: indented, with a newline at the end.
+pub(crate) fn json(value: &Value) -> String {
+    format!("{value:#}\n")
+}

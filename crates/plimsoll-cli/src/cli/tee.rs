@@ -1,0 +1,83 @@
+//! Where a run's records go: the file as each is known, memory for the tables at the end, and the progress bar. When the
+//! file refuses a record the run is told once; memory keeps everything, so that no figure is lost to a full disk.
+
+use std::io;
+
+use plimsoll::core::Fault;
+use plimsoll::core::flag::Flag;
+use plimsoll::core::record::{Progress, Record, Sink, Writer};
+
+use super::progress::Bar;
+
+/// The sink of `measure`.
+pub(crate) struct Tee {
+    writer: Writer,
+    bar: Bar,
+    records: Vec<Record>,
+    points_written: usize,
+    refused: Option<String>,
+}
+
+impl Tee {
+    pub fn new(writer: Writer, bar: Bar) -> Self {
+        Self { writer, bar, records: vec![], points_written: 0, refused: None }
+    }
+
+    /// Everything measured, written or not.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Points that are safe in the file.
+    pub fn points_written(&self) -> usize {
+        self.points_written
+    }
+
+    /// Why the file took no more.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
+    /// Points measured.
+    pub fn points(&self) -> usize {
+        self.records.iter().filter(|record| matches!(record, Record::Point(_))).count()
+    }
+
+    /// True where a kernel's result was wrong.
+    pub fn any_wrong(&self) -> bool {
+        let wrong = |record: &Record| matches!(record, Record::Point(point) if point.flags.contains(Flag::VerifyFail));
+        self.records.iter().any(wrong)
+    }
+
+    /// Takes the bar off the screen.
+    pub fn finish(&mut self) {
+        self.bar.finish();
+    }
+}
+
+impl Sink for Tee {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        self.records.push(record.clone());
+        if self.refused.is_some() {
+            return Ok(());
+        }
+        match self.writer.write(record) {
+            Ok(()) => {
+                self.points_written += usize::from(matches!(record, Record::Point(_)));
+                Ok(())
+            }
+            Err(fault) => {
+                let why = match &fault {
+                    Fault::Sink(error) => error.to_string(),
+                    other => other.to_string(),
+                };
+                self.refused = Some(why.clone());
+                Err(io::Error::other(why).into())
+            }
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.bar.show(progress);
+    }
+}

@@ -1,0 +1,207 @@
+//! Exit codes and files: what `measure`, `verify`, `report` and `compare` make of devices and records good and bad.
+
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::process::Stdio;
+
+use support::{Place, Ran, points, read_record};
+
+#[test]
+fn a_clean_run_leaves_a_record_and_a_report_and_prints_its_figures() {
+    let place = Place::new();
+    let ran = place.run("measure --device sim --out run").ends(0).says("run/run.jsonl").says("run/report.html");
+    assert!(ran.stdout.contains("stream") && ran.stdout.contains("latency"), "{}", ran.stdout);
+    let run = place.record("run");
+    assert_eq!(run.end, Some(true));
+    assert!(points(&run) > 50 && !run.findings.is_empty());
+    assert!(run.header.argv.contains(&"--device".to_owned()));
+    place.run("measure --device sim --out bare --no-report").ends(0);
+    assert!(!place.path("bare/report.html").exists());
+}
+
+#[test]
+fn nothing_is_overwritten_and_runs_at_once_get_folders_of_their_own() {
+    let place = Place::new();
+    place.run("measure sync --device sim --out run").ends(0);
+    place.run("measure sync --device sim --out run").ends(2).says("already holds a run").says("hint: ");
+    let children: Vec<_> = (0..4)
+        .map(|_| {
+            place.command("measure sync --device sim").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for child in children {
+        Ran::of(child.wait_with_output().unwrap()).ends(0);
+    }
+    let folders: Vec<_> =
+        std::fs::read_dir(place.path("plimsoll-runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(folders.len(), 4, "{folders:?}");
+    folders.iter().for_each(|folder| assert_eq!(read_record(folder).end, Some(true)));
+}
+
+#[test]
+fn a_folder_that_can_not_be_written_is_found_before_measuring() {
+    let place = Place::new();
+    place.write("file", "");
+    for out in ["file", "file/below", "/proc/nonsense"] {
+        place.run(&format!("measure --device sim:real-time=1 --effort thorough --out {out}")).ends(2).says("--out");
+    }
+}
+
+#[test]
+fn wrong_usage_is_2_and_names_the_way_out() {
+    let place = Place::new();
+    place.run("measure steram --device sim").ends(2).says("did you mean stream?");
+    place.run("measure --group bandwith --device sim").ends(2).says("did you mean bandwidth?");
+    place.run("measure --device gpu").ends(2).says("use cpu, cuda:N or all").says("devices here: cpu");
+    place.run("measure --device sim:nonsense=1").ends(2);
+    place.run("measure --device sim:noise=nan").ends(2);
+    place.run("measure --bytes 0 --device sim").ends(2).says("nothing can be measured on 0 bytes");
+    place.run("measure --bytes 99999999999999999999 --device sim").ends(2);
+    place.run("measure --bytes -1 --device sim").ends(2);
+    place.run("measure --effort heroic --device sim").ends(2).says("quick, standard or thorough");
+    place.run("nonsense").ends(2);
+    place.run("").ends(2);
+    place.run("verify --small --exhaustive --device sim").ends(2);
+    place.run("doctor --require nonsense").ends(2).says("known: cpu");
+    assert!(!place.path("plimsoll-runs").exists(), "a refused run leaves nothing behind");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_3_with_the_reason() {
+    let place = Place::new();
+    for args in ["measure --device cuda:0", "list --device cuda:7", "verify --device cuda", "peak cuda:0"] {
+        place.run(args).ends(3).says("CUDA").says("hint: ");
+    }
+    place.run("doctor --require cuda").ends(3).says("cuda is required");
+    place.run("doctor --require cpu").ends(0);
+}
+
+#[test]
+fn a_lost_device_is_3_and_keeps_what_was_measured() {
+    let place = Place::new();
+    for (out, fault) in [("lost", "lost-after=400"), ("hung", "hang-after=400")] {
+        place.run(&format!("measure --device sim:{fault} --out {out}")).ends(3);
+        let run = place.record(out);
+        assert!(points(&run) > 0 && run.end == Some(false), "{out}");
+        assert!(run.faults.iter().any(|fault| fault.what.contains("not tried")), "{:?}", run.faults);
+        assert!(place.path(out).join("report.html").exists());
+    }
+}
+
+#[test]
+fn one_probe_s_trouble_leaves_the_others_standing() {
+    let place = Place::new();
+    place.run("measure --device sim:panic=latency --out panic").ends(3);
+    let run = place.record("panic");
+    assert!(run.faults.iter().any(|fault| fault.probe == "latency" && fault.class == "panicked"));
+    assert!(run.series.iter().any(|series| series.spec.probe == "sync"));
+    place.run("measure --device sim:wrong=stream --out wrong").ends(1);
+    place.run("measure --device sim:without=latency --out without").ends(0);
+    place.run("measure latency --device sim:without=latency --out only").ends(3);
+    // Memory that is short costs the large points, not the run; a run of nothing else measures nothing.
+    place.run("measure footprint --device sim:oom-above=1MiB --out short").ends(0);
+    assert!(place.record("short").faults.iter().any(|fault| fault.class == "out_of_memory"));
+}
+
+#[test]
+fn counters_that_can_not_be_read_are_said_and_cost_nothing() {
+    let place = Place::new();
+    place.run("measure sync --counters --device sim --out run").ends(0).says("counters");
+    assert!(place.record("run").faults.iter().any(|fault| fault.probe == "counters"));
+}
+
+#[test]
+fn verify_counts_right_results_and_shows_wrong_ones() {
+    let place = Place::new();
+    let ran = place.run("verify --device sim --small").ends(0);
+    assert!(ran.stdout.lines().all(|line| line.contains(" ok")), "{}", ran.stdout);
+    let ran = place.run("verify stream --device sim:wrong=stream").ends(1);
+    assert!(ran.stdout.contains("1 wrong") && ran.stdout.contains("  wrong: "), "{}", ran.stdout);
+}
+
+#[test]
+fn a_run_compared_with_itself_is_the_same_and_with_a_wrong_one_inconclusive() {
+    let place = Place::new();
+    place.run("measure latency --device sim --effort standard --out a").ends(0);
+    place.run("measure latency --device sim --effort standard --out b").ends(0);
+    for format in ["table", "json", "csv", "markdown"] {
+        let ran = place.run(&format!("compare a b --format {format}")).ends(0);
+        assert!(ran.stdout.contains("same"), "{}", ran.stdout);
+    }
+    place.run("measure stream --device sim --out c").ends(0);
+    place.run("compare a c").ends(4);
+}
+
+#[test]
+fn bad_records_are_refused_in_words_and_damaged_ones_are_used_as_far_as_they_go() {
+    let place = Place::new();
+    place.run("measure sync --device sim --out run").ends(0);
+    place.write("empty.jsonl", "");
+    place.write("foreign.json", r#"{"kind":"benchmark","x":1}"#);
+    place.write("binary.jsonl", [0xffu8; 5000]);
+    place.write("newer.jsonl", r#"{"kind":"run","schema":999}"#);
+    place.write("deep.jsonl", "[".repeat(200_000));
+    place.write("endless.jsonl", "x".repeat(9 << 20));
+    std::fs::create_dir(place.path("hollow")).unwrap();
+    for bad in
+        ["empty.jsonl", "foreign.json", "binary.jsonl", "newer.jsonl", "deep.jsonl", "endless.jsonl", "hollow", "none"]
+    {
+        for args in [format!("report {bad}"), format!("compare {bad} run"), format!("compare run {bad}")] {
+            let ran = place.run(&args).ends(2).says("error: ").says(bad);
+            assert!(ran.stdout.is_empty() && ran.stderr.len() < 2000, "{}", ran.stderr);
+        }
+    }
+    let whole = std::fs::read(place.path("run/run.jsonl")).unwrap();
+    let mut damaged = whole.clone();
+    damaged.truncate(whole.len() * 3 / 4);
+    place.write("torn.jsonl", &damaged);
+    place.run("report torn.jsonl").ends(0).says("cut off");
+    damaged.extend(b"\n{\"kind\":\"point\",\"series\":99}\nnonsense\n");
+    place.write("damaged.jsonl", &damaged);
+    place.run("report damaged.jsonl -o damaged.html").ends(0).says("damaged.jsonl:");
+}
+
+#[test]
+fn a_report_takes_the_form_that_its_file_asks_for() {
+    let place = Place::new();
+    place.run("measure latency --device sim --out run").ends(0);
+    for (file, mark) in
+        [("r.html", "<!doctype html>"), ("r.csv", "probe"), ("r.md", "|"), ("r.json", "{"), ("r.txt", "latency")]
+    {
+        place.run(&format!("report run -o {file}")).ends(0).says(file);
+        let text = std::fs::read_to_string(place.path(file)).unwrap().to_lowercase();
+        assert!(text.contains(mark), "{file}: {}", text.chars().take(300).collect::<String>());
+    }
+    place.run("report run run -o both.html").ends(0);
+    place.run("report run -o pictures/").ends(0).says("pictures/");
+    assert!(std::fs::read_dir(place.path("pictures")).unwrap().count() > 0);
+    place.run("report run -o r.xls").ends(2).says("no format has this ending");
+    place.run("report run --format svg").ends(2).says("-o");
+    place.run("report run -o none/r.html").ends(2).says("can't write");
+}
+
+#[test]
+fn a_narrow_terminal_is_never_overrun() {
+    let place = Place::new();
+    place.run("measure --device sim --out run").ends(0);
+    // The pictures of `report run` have a least width of their own.
+    let narrow =
+        [(40, "list --device sim"), (40, "devices"), (40, "compare run run"), (80, "report run"), (100, "report run")];
+    for (columns, args) in narrow {
+        {
+            let ran = Ran::of(place.command(args).env("COLUMNS", columns.to_string()).output().unwrap());
+            let widest = ran.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(widest <= columns, "{args} at {columns}: {widest}\n{}", ran.stdout);
+        }
+    }
+}
+
+#[test]
+fn no_escape_sequence_reaches_a_pipe() {
+    let place = Place::new();
+    for args in ["measure sync --device sim --out run", "list --device sim", "devices", "--help"] {
+        let ran = place.run(args).ends(0);
+        assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "{args}: {:?}", ran.stdout);
+    }
+}

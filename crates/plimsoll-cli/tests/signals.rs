@@ -1,0 +1,114 @@
+//! Whatever ends a run from outside, what was measured by then is kept and can be read.
+
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use support::{Place, Ran, points, read_record};
+
+/// Runs as long as its budgets say, in real time.
+const SLOW: &str = "measure --device sim:real-time=1 --effort thorough --out run";
+/// Longer than a slice takes to end on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(command: &mut Command, folder: &Path) -> Child {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The signals are taken over before the record is begun.
+    let begun = || folder.join("run.jsonl").metadata().is_ok_and(|record| record.len() > 0);
+    let deadline = Instant::now() + PATIENCE;
+    while !begun() {
+        assert!(Instant::now() < deadline, "no record was begun");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    // It may have ended by itself; the test then finds another code.
+    let _ = kill_process(Pid::from_child(child), signal);
+}
+
+#[test]
+fn the_first_signal_at_any_moment_keeps_what_was_measured() {
+    for (signal, after) in
+        [(Signal::INT, 0), (Signal::TERM, 3), (Signal::INT, 40), (Signal::TERM, 170), (Signal::INT, 700)]
+    {
+        let place = Place::new();
+        let child = start(&mut place.command(SLOW), &place.path("run"));
+        std::thread::sleep(Duration::from_millis(after));
+        send(&child, signal);
+        let ran = Ran::of(child.wait_with_output().unwrap()).ends(130).says("stopping, and keeping what was measured");
+        let run = read_record(&place.path("run"));
+        assert_eq!(run.end, Some(false));
+        assert!(place.path("run/report.html").exists(), "{}", ran.stderr);
+        place.run("report run").ends(0);
+    }
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    let place = Place::new();
+    let child = start(&mut place.command(SLOW), &place.path("run"));
+    for _ in 0..200 {
+        send(&child, Signal::INT);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ran::of(child.wait_with_output().unwrap()).ends(130);
+    place.run("report run").ends(0);
+}
+
+#[test]
+fn a_killed_run_leaves_a_record_that_reads() {
+    let place = Place::new();
+    let mut child = start(&mut place.command(SLOW), &place.path("run"));
+    std::thread::sleep(Duration::from_millis(300));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.run("report run -o killed.html").ends(0).says("the run was cut off");
+    place.run("report run/run.jsonl --format csv").ends(0);
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let place = Place::new();
+    for args in ["list --device sim", "schema", "completions bash", "peak", "measure latency --device sim --out run"] {
+        let mut child = place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ran = Ran::of(child.wait_with_output().unwrap()).ends(0);
+        assert!(!ran.stderr.contains("error"), "{args}: {}", ran.stderr);
+    }
+    assert!(points(&read_record(&place.path("run"))) > 0);
+}
+
+#[test]
+fn a_stdout_that_is_full_is_an_error_and_costs_neither_record_nor_report() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        eprintln!("skipped: no /dev/full");
+        return;
+    };
+    let place = Place::new();
+    let mut command = place.command("measure latency --device sim --out run");
+    let child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    Ran::of(child.wait_with_output().unwrap()).ends(2).says("can't write to standard output");
+    assert_eq!(read_record(&place.path("run")).end, Some(true));
+    assert!(place.path("run/report.html").exists());
+}
+
+#[test]
+fn a_full_disk_keeps_whole_lines_and_shows_every_figure() {
+    let place = Place::new();
+    let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
+    // A limit on the size of files stands for a full disk; ignored, its signal becomes an error of `write`.
+    let script = format!("trap '' XFSZ; ulimit -f 64; exec {plimsoll} measure stream latency --device sim --out run");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(place.path("."));
+    let ran = Ran::of(command.output().unwrap()).ends(2).says("points are safe in it").says("run.jsonl");
+    assert!(ran.stdout.contains("stream"), "{}", ran.stdout);
+    let run = read_record(&place.path("run"));
+    assert!(points(&run) > 0 && run.end.is_none());
+}
