@@ -8,11 +8,14 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-suite", &["plimsoll-core"]),
+    ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite"]),
+    ("plimsoll-cuda", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen"]),
     ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite"]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-suite"]),
-    ("plimsoll", &["plimsoll-core", "plimsoll-suite", "plimsoll-cpu", "plimsoll-sim"]),
+    ("plimsoll", &["plimsoll-core", "plimsoll-suite", "plimsoll-cpu", "plimsoll-sim", "plimsoll-gen", "plimsoll-cuda"]),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
+    ("fakecuda", &[]),
     ("xtask", &[]),
 ];
 
@@ -49,7 +52,16 @@ fn the_architecture_page_names_every_crate() {
 
 #[test]
 fn core_and_suite_use_no_unsafe_code() {
-    for name in ["plimsoll-core", "plimsoll-suite", "plimsoll-report", "plimsoll-sim", "plimsoll", "plimsoll-cli"] {
+    let safe = [
+        "plimsoll-core",
+        "plimsoll-suite",
+        "plimsoll-gen",
+        "plimsoll-report",
+        "plimsoll-sim",
+        "plimsoll",
+        "plimsoll-cli",
+    ];
+    for name in safe {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/");
         let lib =
             ["lib.rs", "main.rs"].iter().find_map(|f| std::fs::read_to_string(format!("{root}{name}/src/{f}")).ok());

@@ -1,0 +1,14 @@
+// dispatch: blocks and threads that the device starts per clock.
+//
+// What keeps it: `empty` is one EXIT per thread, which no compiler may remove. `marked` also stores one word per block,
+// to show that every block ran; it is for checking, its time counts the store.
+// Its loop in SASS: none. `empty` has no instruction before EXIT but what sets the stack pointer.
+#include "device.h"
+
+#define DISPATCH_EMPTY(name, threads)                                                                                  \
+    extern "C" __global__ void __launch_bounds__(threads) name() {}
+
+#define DISPATCH_MARKED(name, threads)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(threads) name(u32* out) {                                             \
+        if (threadIdx.x == threads - 1) out[blockIdx.x] = blockIdx.x;                                                  \
+    }

@@ -1,0 +1,38 @@
+// Cooperation between blocks and between kernels, for the probes that need it: a barrier of the whole grid, bringing
+// data into the second-level cache, and dependent launches. CUDA only.
+#pragma once
+
+#include "device.h"
+
+// All blocks wait for each other. They must all be resident (a cooperative launch), and `barrier` must be zero before
+// the first launch; it needs no reset after, because only the change of its top bit counts.
+__device__ __forceinline__ void grid_barrier(u32* barrier) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const u32 share = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;
+        __threadfence();
+        const u32 before = atomicAdd(barrier, share);
+        u32 now;
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(barrier) : "memory");
+        } while (((before ^ now) & 0x80000000u) == 0);
+    }
+    __syncthreads();
+}
+
+// Brings the line of `p` into the second-level cache.
+__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+// Lets the next kernel of the stream start, and waits for the one before: a dependent launch hides its own start
+// behind the end of the other. Nothing before compute capability 9.0.
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ __forceinline__ void wait_for_dependency() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}

@@ -1,0 +1,294 @@
+//! What the reader found in one cubin: per kernel the hot loop, its accesses, its instructions by class, and resources.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::elf::Resources;
+use super::graph::Graph;
+use super::instruction::{Access, Class, Instruction};
+use super::listing::{Function, Listing};
+
+/// Findings of one cubin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// As the disassembler names it: `sm_80`.
+    pub target: String,
+    /// In the listing's order.
+    pub kernels: Vec<KernelReport>,
+}
+
+/// Findings of one function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// The symbol.
+    pub name: String,
+    /// Registers per thread; `None` where neither text nor cubin told.
+    pub registers: Option<u32>,
+    /// Local memory per thread, bytes. Not zero means spills or arrays that registers couldn't hold.
+    pub local_bytes: u32,
+    /// Static shared memory per block, bytes.
+    pub shared_bytes: u64,
+    /// Instructions of the whole function that read or write local memory.
+    pub local_accesses: u32,
+    /// All instructions but the padding after the last one.
+    pub instructions: u32,
+    /// Number of loops.
+    pub loops: u32,
+    /// Barriers of a block (`BAR`).
+    pub barriers: u32,
+    /// Where the time goes; `None` for a kernel that does nothing.
+    pub hot: Option<Hot>,
+}
+
+/// What a hot part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HotKind {
+    /// A loop that contains no other: counts are per iteration. With several ways through it, all of them count.
+    Loop,
+    /// No loop, or none that moves as much: the block that moves most, and all that always runs before it. Counts are
+    /// per thread.
+    Straight,
+}
+
+/// The part of a kernel where the time goes: of the innermost loops and the blocks outside loops, that which moves most
+/// bytes of global memory; where none moves any, the loop with most instructions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hot {
+    /// Loop or straight code.
+    pub kind: HotKind,
+    /// Lowest address, bytes.
+    pub first: u32,
+    /// Highest address, bytes.
+    pub last: u32,
+    /// Instructions per iteration (or per thread).
+    pub instructions: u32,
+    /// Bytes of global memory read per iteration and thread.
+    pub read: u32,
+    /// Bytes of global memory written per iteration and thread.
+    pub written: u32,
+    /// Accesses to memory, like ones counted together.
+    pub accesses: Vec<Accesses>,
+    /// Instructions by class.
+    pub classes: BTreeMap<Class, u32>,
+}
+
+/// Like accesses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accesses {
+    /// What each is.
+    #[serde(flatten)]
+    pub access: Access,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl Report {
+    /// Joins the listing with the cubin's resources (empty where there is no cubin).
+    #[must_use]
+    pub fn new(listing: &Listing, resources: &[Resources]) -> Self {
+        let kernel = |function: &Function| {
+            KernelReport::new(function, resources.iter().find(|known| known.name == function.name))
+        };
+        let target = listing.target.clone().unwrap_or_default();
+        Self { target, kernels: listing.functions.iter().map(kernel).collect() }
+    }
+
+    /// The kernel of this name.
+    #[must_use]
+    pub fn kernel(&self, name: &str) -> Option<&KernelReport> {
+        self.kernels.iter().find(|kernel| kernel.name == name)
+    }
+}
+
+impl KernelReport {
+    /// Findings of one function.
+    #[must_use]
+    pub fn new(function: &Function, resources: Option<&Resources>) -> Self {
+        let instructions = &function.instructions;
+        let graph = Graph::new(instructions);
+        let count = |is: &dyn Fn(&Instruction) -> bool| number(instructions.iter().filter(|i| is(i)).count());
+        let padding = instructions.iter().rev().take_while(|i| i.class() == Class::Nop).count();
+        Self {
+            name: function.name.clone(),
+            registers: resources.map(|r| r.registers).or(function.registers),
+            local_bytes: resources.map_or(0, |r| r.local_bytes),
+            shared_bytes: resources.map_or(0, |r| r.shared_bytes),
+            local_accesses: count(&|i| matches!(i.class(), Class::LocalLoad | Class::LocalStore)),
+            instructions: number(instructions.len() - padding),
+            loops: number(graph.loops.len()),
+            barriers: count(&|i| i.opcode() == "BAR"),
+            hot: hot(instructions, &graph),
+        }
+    }
+}
+
+/// Counts fit: a listing's size is limited.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
+    let part = |blocks: &mut dyn Iterator<Item = usize>| -> Vec<&Instruction> {
+        blocks.flat_map(|block| &instructions[graph.blocks[block].instructions.clone()]).collect()
+    };
+    let loops = graph.innermost().map(|l| Hot::new(HotKind::Loop, &part(&mut l.blocks.iter().copied())));
+    let hottest = loops.max_by_key(|hot| (hot.moved(), hot.instructions));
+    // A block is weighed by what it moves itself, so that what runs before it counts for none or for one.
+    let weigh = |block: usize| (Hot::new(HotKind::Straight, &part(&mut std::iter::once(block))).moved(), block);
+    let straight = graph.straight().map(weigh).reduce(|best, next| if next.0 > best.0 { next } else { best });
+    match (hottest, straight) {
+        (Some(hot), Some((moved, _))) if hot.moved() >= moved => Some(hot),
+        (_, Some((moved, block))) if moved > 0 => {
+            let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
+            let way = graph.way_to(block);
+            Some(Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block)))))
+        }
+        (hot, _) => hot,
+    }
+}
+
+impl Hot {
+    fn new(kind: HotKind, part: &[&Instruction]) -> Self {
+        let mut accesses: BTreeMap<Access, u32> = BTreeMap::new();
+        let mut classes: BTreeMap<Class, u32> = BTreeMap::new();
+        for instruction in part {
+            *classes.entry(instruction.class()).or_default() += 1;
+            if let Some(access) = instruction.access() {
+                *accesses.entry(access).or_default() += 1;
+            }
+        }
+        let moved = |class: Class| {
+            let of_class = accesses.iter().filter(|(access, _)| access.class == class);
+            of_class.map(|(access, count)| access.bytes.saturating_mul(*count)).fold(0, u32::saturating_add)
+        };
+        Self {
+            kind,
+            first: part.iter().map(|i| i.address).min().unwrap_or(0),
+            last: part.iter().map(|i| i.address).max().unwrap_or(0),
+            instructions: number(part.len()),
+            read: moved(Class::GlobalLoad),
+            written: moved(Class::GlobalStore),
+            accesses: accesses.into_iter().map(|(access, count)| Accesses { access, count }).collect(),
+            classes,
+        }
+    }
+
+    /// Bytes of global memory read and written per iteration and thread.
+    #[must_use]
+    pub fn moved(&self) -> u32 {
+        self.read.saturating_add(self.written)
+    }
+}
+
+impl fmt::Display for Accesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, memory) = match self.access.class {
+            Class::GlobalLoad => ("load", ""),
+            Class::GlobalStore => ("store", ""),
+            Class::GlobalAtomic => ("atomic", ""),
+            Class::SharedLoad => ("load", " shared"),
+            Class::SharedStore => ("store", " shared"),
+            Class::SharedAtomic => ("atomic", " shared"),
+            Class::LocalLoad => ("load", " local"),
+            _ => ("store", " local"),
+        };
+        write!(f, "{} × {what}{memory} {} B", self.count, self.access.bytes)?;
+        if self.access.hints.is_empty() { Ok(()) } else { write!(f, " {}", self.access.hints) }
+    }
+}
+
+impl fmt::Display for KernelReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let registers = self.registers.map_or("unknown".to_owned(), |registers| registers.to_string());
+        writeln!(f, "{}", self.name)?;
+        writeln!(
+            f,
+            "  registers {registers}, local memory {} B, shared memory {} B",
+            self.local_bytes, self.shared_bytes
+        )?;
+        writeln!(f, "  {} instructions, {} loops, {} barriers", self.instructions, self.loops, self.barriers)?;
+        let Some(hot) = &self.hot else { return writeln!(f, "  moves no memory and has no loop") };
+        let (part, per) = match hot.kind {
+            HotKind::Loop => ("hot loop", "iteration"),
+            HotKind::Straight => ("straight code", "thread"),
+        };
+        writeln!(f, "  {part} at 0x{:04x}…0x{:04x}: {} instructions per {per}", hot.first, hot.last, hot.instructions)?;
+        writeln!(f, "  {} bytes per {per}: {} read, {} written", hot.moved(), hot.read, hot.written)?;
+        for accesses in &hot.accesses {
+            writeln!(f, "    {accesses}")?;
+        }
+        let name = |class: &Class| format!("{class:?}").to_lowercase();
+        let classes: Vec<String> =
+            hot.classes.iter().map(|(class, count)| format!("{} {count}", name(class))).collect();
+        writeln!(f, "    {}", classes.join(", "))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for kernel in &self.kernels {
+            write!(f, "{} {kernel}", self.target)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels of `copy.cu`, compiled by NVRTC 13.0 and disassembled by nvdisasm 13.2.
+    const COPY_80: &str = include_str!("../../tests/data/copy.sm_80.sass");
+    const COPY_90: &str = include_str!("../../tests/data/copy.sm_90.sass");
+
+    fn hot(listing: &str, kernel: &str) -> Hot {
+        let report = Report::new(&Listing::parse(listing).unwrap(), &[]);
+        report.kernel(kernel).unwrap().hot.clone().unwrap()
+    }
+
+    #[test]
+    fn the_seeds_counts_of_the_copy_loop_are_found() {
+        let counts = |listing, kernel| {
+            let hot = hot(listing, kernel);
+            (hot.kind, hot.instructions, hot.moved())
+        };
+        assert_eq!(counts(COPY_80, "vector1_u32"), (HotKind::Loop, 9, 8));
+        assert_eq!(counts(COPY_80, "vector1_u64"), (HotKind::Loop, 14, 8));
+        assert_eq!(counts(COPY_80, "vector4_u32"), (HotKind::Loop, 9, 32));
+        assert_eq!(counts(COPY_90, "vector1_u32"), (HotKind::Loop, 7, 8));
+        assert_eq!(counts(COPY_90, "vector1_u64"), (HotKind::Loop, 13, 8));
+        assert_eq!(counts(COPY_90, "vector4_u32"), (HotKind::Loop, 7, 32));
+    }
+
+    #[test]
+    fn a_kernel_without_a_loop_counts_what_each_thread_runs() {
+        let hot = hot(COPY_80, "naive_u32");
+        assert_eq!((hot.kind, hot.read, hot.written), (HotKind::Straight, 4, 4));
+        assert_eq!(hot.first, 0);
+        assert_eq!(hot.classes[&Class::GlobalLoad], 1);
+    }
+
+    #[test]
+    fn accesses_are_counted_by_width() {
+        let hot = hot(COPY_90, "vector4_u32");
+        let accesses: Vec<String> = hot.accesses.iter().map(ToString::to_string).collect();
+        assert_eq!(accesses, ["1 × load 16 B", "1 × store 16 B"]);
+    }
+
+    #[test]
+    fn registers_come_from_the_text_where_there_is_no_cubin() {
+        let registers = |listing| Report::new(&Listing::parse(listing).unwrap(), &[]).kernels[0].registers;
+        assert!(registers(COPY_80).is_some_and(|registers| registers > 4));
+        assert_eq!(registers(COPY_90), None);
+    }
+
+    #[test]
+    fn reports_survive_json() {
+        let report = Report::new(&Listing::parse(COPY_80).unwrap(), &[]);
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+}
