@@ -1,5 +1,9 @@
 //! The CPU's probes, one file each, and the workload that most of them share: a task on a team of pinned threads.
 
+mod kernels;
+mod stream;
+mod window;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -11,7 +15,7 @@ use crate::Cpu;
 use crate::threads::{Task, Team};
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cpu>] = &[];
+pub static PROBES: &[&dyn Probe<Cpu>] = &[&stream::Stream];
 
 /// A team on the first `threads` cores, whose interruptions the session's clock counts from now on.
 ///

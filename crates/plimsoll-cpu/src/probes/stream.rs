@@ -1,0 +1,250 @@
+//! stream on the CPU: the ten kernels over arrays far larger than the last-level cache, one thread per core, each on
+//! memory that it touched first. What the figures mean is `plimsoll_suite::probes::stream`'s.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::{Flag, Flags};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Series;
+use plimsoll_suite::probes::stream;
+
+use super::kernels::{self, Kernel, POISON, store_kinds, stores_name};
+use super::window::{self, Chunk, Window};
+use super::{Lap, TeamLoad};
+use crate::arch::best;
+use crate::arch::stream::{Stores, StreamKernels};
+use crate::threads::{Task, Team};
+use crate::{Cpu, CpuDevice};
+
+/// The target and the source. Up to three operands walk through the source a third of it apart, so each of them touches
+/// all of it and finds none of it in a cache; arrays of their own would only take longer to prepare.
+const ARRAYS: usize = 2;
+/// The target's place among the arrays.
+const TARGET: usize = 0;
+/// The source's.
+const SOURCE: usize = 1;
+/// Up to this many cores, the series over threads has every number of them where effort allows.
+const EVERY_COUNT: usize = 16;
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct Stream;
+
+/// A kernel and how it is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Variant {
+    kernel: Kernel,
+    stores: Stores,
+    threads: usize,
+}
+
+impl Probe<Cpu> for Stream {
+    fn spec(&self) -> &'static ProbeSpec {
+        &stream::SPEC
+    }
+
+    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn points(&self, device: &CpuDevice, request: &Request) -> usize {
+        let cores = device.cpus.len();
+        every_kernel(cores).len() + over_threads(cores, request.effort).len() + Kernel::ALL.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let size = window::size(session.request.bytes, session.info().cold_window(), ARRAYS as u64)?;
+        let flags: Flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
+        let team = super::team(session, session.device.cpus.len())?;
+        let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
+        let window = Window::new(&team, ARRAYS, size.bytes, data, &|| session.stopped())?;
+        let bench = Bench::new(team, window)?;
+        let late = window::delay(session.clock().now() - begin, stream::SPEC.budget(session.request.effort));
+        let cores = session.device.cpus.len();
+
+        let variants = every_kernel(cores);
+        let sweep = Sweep { series: stream::kernels(), points: &variants, share: 0.5 + late, flags };
+        let at = |v: &Variant| vec![v.kernel.name().into(), stores_name(v.stores).into()];
+        let kernels = session.sweep(sweep, at, |_, v| bench.load(*v))?.clone();
+
+        let variants = over_threads(cores, session.request.effort);
+        let sweep = Sweep { series: stream::threads(), points: &variants, share: 0.2, flags };
+        let at = |v: &Variant| vec![v.kernel.name().into(), (v.threads as u64).into()];
+        let threads = session.sweep(sweep, at, |_, v| bench.load(*v))?.clone();
+
+        let chosen: Vec<Variant> =
+            Kernel::ALL.into_iter().filter_map(|kernel| choose(kernel, cores, &kernels, &threads)).collect();
+        let sweep = Sweep { series: stream::best(), points: &chosen, share: 0.3, flags };
+        let at = |v: &Variant| vec![v.kernel.name().into(), stores_name(v.stores).into(), (v.threads as u64).into()];
+        session.sweep(sweep, at, |_, v| bench.load(*v))?;
+        Ok(())
+    }
+
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        kernels::verify(&Kernel::ALL, depth, report)
+    }
+}
+
+/// Every kernel with every kind of store that the instruction set has.
+fn every_kernel(cores: usize) -> Vec<Variant> {
+    let variant =
+        |kernel| store_kinds(kernel, best()).iter().map(move |&stores| Variant { kernel, stores, threads: cores });
+    Kernel::ALL.into_iter().flat_map(variant).collect()
+}
+
+/// Some kernels over the number of cores, with ordinary stores: they are what most programs use.
+fn over_threads(cores: usize, effort: Effort) -> Vec<Variant> {
+    let kernels = stream::BY_THREADS.into_iter().filter_map(Kernel::named);
+    let counts = thread_counts(cores, effort);
+    let variant = |kernel| counts.iter().map(move |&threads| Variant { kernel, stores: Stores::Ordinary, threads });
+    kernels.flat_map(variant).collect()
+}
+
+/// Powers of two and all cores; every number of them on a small machine with time.
+fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
+    if effort != Effort::Quick && cores <= EVERY_COUNT {
+        return (1..=cores).collect();
+    }
+    let powers = std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|&n| n < cores);
+    powers.chain([cores]).collect()
+}
+
+/// The configuration of `kernel` with the most bandwidth. Its figure is left behind: it is measured afresh.
+fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
+    let on_all = store_kinds(kernel, best()).iter().filter_map(|&stores| {
+        let (_, figure) = kernels.best("bandwidth", |row| {
+            kernels.text(row, "kernel") == Some(kernel.name())
+                && kernels.text(row, "stores") == Some(stores_name(stores))
+        })?;
+        Some((Variant { kernel, stores, threads: cores }, figure.value))
+    });
+    let on_some = threads.best("bandwidth", |row| threads.text(row, "kernel") == Some(kernel.name()));
+    let on_some = on_some.and_then(|(row, figure)| {
+        let count = threads.number(row, "threads")? as usize;
+        Some((Variant { kernel, stores: Stores::Ordinary, threads: count }, figure.value))
+    });
+    on_all.chain(on_some).max_by(|one, other| one.1.total_cmp(&other.1)).map(|(variant, _)| variant)
+}
+
+/// The latest sum of each chunk, as bits: written by the member that has the chunk, read after a launch.
+#[derive(Debug)]
+struct Sums(Arc<[AtomicU64]>);
+
+impl Sums {
+    fn new(chunks: usize) -> Self {
+        Self((0..chunks).map(|_| AtomicU64::new(POISON.to_bits())).collect())
+    }
+
+    fn poison(&self) {
+        self.0.iter().for_each(|sum| sum.store(POISON.to_bits(), Ordering::Relaxed));
+    }
+}
+
+/// What all points share: the team and its window.
+struct Bench {
+    team: Rc<RefCell<Team>>,
+    window: Arc<Window<f64>>,
+    sums: Sums,
+    /// How many members were active since the target was poisoned.
+    active: Cell<usize>,
+}
+
+impl Bench {
+    /// Poisons all of the target.
+    fn new(team: Rc<RefCell<Team>>, window: Arc<Window<f64>>) -> Result<Self, Fault> {
+        let sums = Sums::new(window.total_chunks());
+        let target = Arc::clone(&window);
+        team.borrow_mut().run(&Task::new(move |rank| {
+            StreamKernels::best().init(&mut target.part(TARGET, rank.index), POISON, Stores::NonTemporal);
+        }))?;
+        Ok(Self { team, window, sums, active: Cell::new(1) })
+    }
+
+    /// One point's workload: the next chunk of every active member per launch.
+    fn load(&self, variant: Variant) -> Result<TeamLoad, Fault> {
+        let Variant { kernel, stores, threads } = variant;
+        self.poison(threads)?;
+        let with = StreamKernels::best();
+        let (window, sums) = (Arc::clone(&self.window), Arc::clone(&self.sums.0));
+        let task = Task::new(move |rank| {
+            if rank.index < threads {
+                let chunk = window.step(rank.index, threads);
+                let sum = on_chunk(&window, kernel, chunk, |a, from| kernel.run(with, stores, a, from));
+                sums[window.index(chunk)].store(sum.to_bits(), Ordering::Relaxed);
+            }
+        });
+        let traffic = kernel.traffic((threads * self.window.chunk()) as u64);
+        let work = Work {
+            traffic,
+            write_allocate: if stores == Stores::Ordinary { traffic.written } else { 0 },
+            window: self.window.bytes(),
+            ..Work::default()
+        };
+        let check = self.checker(variant);
+        Ok(TeamLoad { team: Rc::clone(&self.team), task, work, lap: Lap::Team, batch: Batch::default(), check })
+    }
+
+    /// Makes sure that what is checked later can only come from what `threads` members do next: what was visited since
+    /// the last time is poisoned again.
+    fn poison(&self, threads: usize) -> Result<(), Fault> {
+        let (window, active) = (Arc::clone(&self.window), self.active.replace(threads));
+        self.team.borrow_mut().run(&Task::new(move |rank| {
+            if rank.index < active {
+                for chunk in window.visited(rank.index, active) {
+                    let mut part = window.part(TARGET, chunk.part);
+                    StreamKernels::best().init(&mut part[window.range(chunk)], POISON, Stores::NonTemporal);
+                }
+            }
+        }))?;
+        self.window.rewind();
+        self.sums.poison();
+        Ok(())
+    }
+
+    /// Every chunk that was visited, against the oracle, by the member that visited it.
+    fn checker(&self, Variant { kernel, threads, .. }: Variant) -> Box<dyn FnMut() -> Check> {
+        let (team, window, sums) = (Rc::clone(&self.team), Arc::clone(&self.window), Arc::clone(&self.sums.0));
+        let found: Arc<Mutex<Option<String>>> = Arc::default();
+        let note = Arc::clone(&found);
+        let task = Task::new(move |rank| {
+            if rank.index >= threads {
+                return;
+            }
+            for chunk in window.visited(rank.index, threads) {
+                let sum = f64::from_bits(sums[window.index(chunk)].load(Ordering::Relaxed));
+                if let Some(wrong) = on_chunk(&window, kernel, chunk, |a, from| kernel.wrong(a, from, sum)) {
+                    let what = format!("{} in chunk {} of thread {}: {wrong}", kernel.name(), chunk.number, chunk.part);
+                    note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+                    return;
+                }
+            }
+        });
+        Box::new(move || match team.borrow_mut().run(&task) {
+            Err(fault) => Check::Failed(fault.to_string()),
+            Ok(()) => match found.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(what) => Check::Failed(what),
+                None => Check::Passed,
+            },
+        })
+    }
+}
+
+/// Gives `with` the target's and the operands' elements of one chunk, the first operand's with the kernel's halo.
+fn on_chunk<R>(
+    window: &Window<f64>,
+    kernel: Kernel,
+    chunk: Chunk,
+    with: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
+) -> R {
+    let mut target = window.part(TARGET, chunk.part);
+    let source = window.part(SOURCE, chunk.part);
+    let [mut b, c, d] = [0, 1, 2].map(|thirds| window.range(window.ahead(chunk, thirds)));
+    b.end += kernel.halo();
+    with(&mut target[window.range(chunk)], [&source[b], &source[c], &source[d]])
+}
