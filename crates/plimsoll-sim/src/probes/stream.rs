@@ -3,8 +3,8 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::sample::Work;
-use plimsoll_core::series::Value;
-use plimsoll_suite::probes::stream::{self, SPEC};
+use plimsoll_core::series::{Series, Value};
+use plimsoll_suite::probes::stream::{self, BY_THREADS, KERNELS, Mix, SPEC};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -13,17 +13,6 @@ use crate::machine::CORES;
 pub(super) static PROBE: Simulated =
     Simulated { spec: &SPEC, kernels: &["read", "init", "copy", "triad"], sweeps: &[kernels, threads, best] };
 
-/// Each kernel with the operands that it reads and writes per element.
-const KERNELS: [(&str, u64, u64); 8] = [
-    ("read", 1, 0),
-    ("dot", 2, 0),
-    ("init", 0, 1),
-    ("copy", 1, 1),
-    ("scale", 1, 1),
-    ("add", 2, 1),
-    ("triad", 2, 1),
-    ("schoenauer", 3, 1),
-];
 /// Most operands of a kernel.
 const OPERANDS: u64 = 4;
 /// Bytes per operand of a whole rotation, unless the user asks otherwise: max(512 MiB, 5 × last-level cache).
@@ -41,8 +30,8 @@ fn window(ask: &Ask<'_>) -> (u64, Flags) {
     (asked.min(room), flags)
 }
 
-fn job(ask: &Ask<'_>, kernel: &str, stores: &str, threads: u32) -> Job {
-    let (_, reads, writes) = KERNELS.into_iter().find(|known| known.0 == kernel).unwrap_or(KERNELS[0]);
+fn job(ask: &Ask<'_>, kernel: &Mix, stores: &str, threads: u32) -> Job {
+    let (reads, writes) = (u64::from(kernel.reads), u64::from(kernel.writes));
     let (window, _) = window(ask);
     let chunk = window.min(CHUNK);
     let traffic = Traffic::new(reads * chunk, writes * chunk);
@@ -63,9 +52,9 @@ fn job(ask: &Ask<'_>, kernel: &str, stores: &str, threads: u32) -> Job {
 
 fn kernels(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
-    for (kernel, _, writes) in KERNELS {
-        for stores in &STORES[..if writes > 0 { 2 } else { 1 }] {
-            points.push((vec![kernel.into(), (*stores).into()], job(ask, kernel, stores, CORES)));
+    for kernel in &KERNELS {
+        for stores in &STORES[..if kernel.writes > 0 { 2 } else { 1 }] {
+            points.push((vec![kernel.name.into(), (*stores).into()], job(ask, kernel, stores, CORES)));
         }
     }
     Planned { series: stream::kernels(), share: 0.5, flags: window(ask).1, points }
@@ -78,9 +67,9 @@ fn threads(ask: &Ask<'_>) -> Planned {
         &[1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16],
     ]);
     let mut points = Vec::new();
-    for kernel in ["read", "copy", "triad"] {
+    for kernel in KERNELS.iter().filter(|kernel| BY_THREADS.contains(&kernel.name)) {
         for &threads in counts {
-            let at = vec![kernel.into(), Value::Number(f64::from(threads))];
+            let at = vec![kernel.name.into(), Value::Number(f64::from(threads))];
             points.push((at, job(ask, kernel, STORES[0], threads)));
         }
     }
@@ -90,18 +79,18 @@ fn threads(ask: &Ask<'_>) -> Planned {
 /// The best kind of store of each kernel, measured afresh on all cores.
 fn best(ask: &Ask<'_>) -> Planned {
     let measured = ask.series.iter().find(|series| series.spec.case == stream::kernels().case);
-    let best_stores = |kernel: &str| {
-        let of_kernel = |series: &'_ plimsoll_core::series::Series| {
-            let (row, _) = series.best("bandwidth", |row| series.text(row, "kernel") == Some(kernel))?;
+    let best_stores = |kernel: &Mix| {
+        let of_kernel = |series: &Series| {
+            let (row, _) = series.best("bandwidth", |row| series.text(row, "kernel") == Some(kernel.name))?;
             series.text(row, "stores").map(str::to_owned)
         };
         measured.and_then(of_kernel).unwrap_or_else(|| STORES[0].to_owned())
     };
-    let point = |kernel: &str| {
+    let point = |kernel: &Mix| {
         let stores = best_stores(kernel);
-        let job = job(ask, kernel, &stores, CORES);
-        (vec![kernel.into(), stores.as_str().into(), Value::Number(f64::from(CORES))], job)
+        let at = vec![kernel.name.into(), stores.as_str().into(), Value::Number(f64::from(CORES))];
+        (at, job(ask, kernel, &stores, CORES))
     };
-    let points = KERNELS.iter().map(|known| point(known.0)).collect();
+    let points = KERNELS.iter().map(point).collect();
     Planned { series: stream::best(), share: 0.2, flags: window(ask).1, points }
 }
