@@ -196,10 +196,13 @@ fn bars(case: &Case<'_>, x: &str, y: &str) -> Option<Plot> {
     (!categories.is_empty()).then_some(Plot::Bars { y, categories, labels })
 }
 
+/// A cell before its column and row are counted: its places on both axes.
+type Placed<'v> = (&'v Value, &'v Value, Mark);
+
 /// One heat map per source and per value of any further axis.
 fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> {
     let apart = varying(case, &[x, y], false);
-    let mut groups: Vec<(String, Vec<(&Value, &Value, Mark)>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<Placed<'_>>)> = Vec::new();
     for source in &case.sources {
         for row in &source.series.rows {
             let (Some(a), Some(b)) = (source.series.at(row, x), source.series.at(row, y)) else { continue };
@@ -216,7 +219,7 @@ fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> 
     let Some(unit) = first.metric(value).map(|metric| metric.unit.clone()) else { return Vec::new() };
     // All maps of a series share one scale of shades, or they could not be compared.
     let scale = Scale::new(value, &unit, false, groups.iter().flat_map(|group| &group.1).map(|cell| cell.2.y));
-    let heat = |cells: Vec<(&Value, &Value, Mark)>| {
+    let heat = |cells: Vec<Placed<'_>>| {
         let columns = ordered(cells.iter().map(|cell| cell.0));
         let rows = ordered(cells.iter().map(|cell| cell.1));
         let place = |all: &[&Value], value: &Value| all.iter().position(|other| *other == value).unwrap_or(0);

@@ -92,7 +92,7 @@ fn devices(report: &Report<'_>, entry: &Entry<'_>) -> Vec<Device> {
         let own = || entry.standings.iter().filter(|standing| standing.device as usize == place);
         Device {
             label: label.clone(),
-            facts: facts(entry, device),
+            facts: facts(entry, place, device),
             rows: own().map(|standing| row(report, standing)).collect(),
             sources: sources(own()),
         }
@@ -100,7 +100,22 @@ fn devices(report: &Report<'_>, entry: &Entry<'_>) -> Vec<Device> {
     .collect()
 }
 
-fn facts(entry: &Entry<'_>, device: &DeviceInfo) -> Vec<(String, String)> {
+/// The clock as calibrated, and the least and most that any point ran at.
+fn clocks(entry: &Entry<'_>, place: usize, device: &DeviceInfo) -> String {
+    let calibrated = device.calibration.clock_hz.map_or_else(|| "not measured".into(), |hz| Unit::Hertz.format(hz));
+    let own = entry.run.series.iter().filter(|series| series.spec.device as usize == place);
+    let clocks: Vec<f64> = own.flat_map(|series| &series.rows).filter_map(|row| row.clock_hz()).collect();
+    let ends = (clocks.iter().copied().reduce(f64::min), clocks.iter().copied().reduce(f64::max));
+    match ends {
+        (Some(lo), Some(hi)) => {
+            let (lo, hi) = (Unit::Hertz.format(lo), Unit::Hertz.format(hi));
+            format!("{calibrated} at the start; {lo} to {hi} during the points")
+        }
+        _ => calibrated,
+    }
+}
+
+fn facts(entry: &Entry<'_>, place: usize, device: &DeviceInfo) -> Vec<(String, String)> {
     let header = &entry.run.header;
     let caches: Vec<String> = device
         .caches
@@ -112,7 +127,6 @@ fn facts(entry: &Entry<'_>, device: &DeviceInfo) -> Vec<(String, String)> {
         Unit::Byte.format(device.memory_total as f64),
         Unit::Byte.format(device.memory_free as f64)
     );
-    let clock = device.calibration.clock_hz.map_or_else(|| "not measured".into(), |hz| Unit::Hertz.format(hz));
     let peaks: Vec<String> = device
         .peaks
         .iter()
@@ -122,7 +136,7 @@ fn facts(entry: &Entry<'_>, device: &DeviceInfo) -> Vec<(String, String)> {
         ("device", format!("{} ({})", device.name, device.selector)),
         ("architecture", device.architecture.clone().unwrap_or_default()),
         ("driver", device.driver.clone().unwrap_or_default()),
-        ("core clock", clock),
+        ("core clock", clocks(entry, place, device)),
         ("memory", memory),
         ("caches", caches.join(", ")),
         ("theoretical peaks", peaks.join("; ")),

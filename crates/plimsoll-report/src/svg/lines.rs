@@ -86,7 +86,7 @@ fn trace(
 
 /// Circles, and squares once the hues repeat.
 fn dot(out: &mut Markup, place: usize, (x, y): (f64, f64)) {
-    if place / HUES % 2 == 0 {
+    if (place / HUES).is_multiple_of(2) {
         out.raw(&format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>"));
     } else {
         out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), "");

@@ -7,6 +7,9 @@ use crate::text::clean;
 /// Average width of a character at 13 px, a little generous: pictures can't ask the font.
 const CHARACTER: f64 = 7.2;
 
+/// Most points of one picture that can be focused.
+const REACHED: usize = 2_000;
+
 /// Text for element contents and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -36,11 +39,12 @@ pub(super) fn fit(text: &str, room: f64) -> String {
 /// A picture's elements.
 pub(super) struct Markup {
     out: String,
+    points: usize,
 }
 
 impl Markup {
     pub fn new() -> Self {
-        Self { out: String::new() }
+        Self { out: String::new(), points: 0 }
     }
 
     pub fn into_string(self) -> String {
@@ -70,10 +74,18 @@ impl Markup {
         self.raw(&format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));
     }
 
-    /// A point that can be pointed at and focused: it says what it is, and shows it below the picture's title.
+    /// A point that can be pointed at and focused: it says what it is, and shows it below the picture's title. Beyond
+    /// [`REACHED`] points nobody tabs through them: they only keep their title, and the picture its size.
     pub fn point(&mut self, class: &str, mark: &Mark, draw: impl FnOnce(&mut Self)) {
         let doubt = if mark.doubtful { " doubt" } else { "" };
         let says = escape(&format!("{}: {}", mark.place, mark.figure));
+        self.points += 1;
+        if self.points > REACHED {
+            self.raw(&format!("<g class=\"pt {class}{doubt}\"><title>{says}</title>"));
+            draw(self);
+            self.raw("</g>");
+            return;
+        }
         self.raw(&format!(
             "<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\" aria-label=\"{says}\"><title>{says}</title>"
         ));

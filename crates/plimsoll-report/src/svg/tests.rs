@@ -53,6 +53,45 @@ fn every_point_can_be_focused_and_says_its_figure() {
     assert_eq!(svg.matches(" doubt\"").count(), 1);
 }
 
+/// Relative luminance (WCAG 2.2) of `#rrggbb`, each channel 0 to 1.
+fn luminance(colour: [f64; 3]) -> f64 {
+    let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
+    let [r, g, b] = colour.map(linear);
+    0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+
+fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn text_is_readable_on_every_ground_in_light_and_dark() {
+    let (light, dark) = PALETTE.split_once("@media").unwrap();
+    for mode in [light, dark] {
+        let value = |name: &str| {
+            let (_, rest) = mode.split_once(&format!("--{name}: ")).unwrap();
+            rest.split(';').next().unwrap().to_owned()
+        };
+        let colour = |name: &str| {
+            let hex = u32::from_str_radix(value(name).trim_start_matches('#'), 16).unwrap();
+            [16, 8, 0].map(|shift| f64::from(hex >> shift & 0xff) / 255.0)
+        };
+        let (paper, ink) = (colour("paper"), colour("ink"));
+        for text in ["ink", "soft", "warn", "h0"] {
+            assert!(contrast(colour(text), paper) >= 4.5, "{text}: {}", contrast(colour(text), paper));
+        }
+        // Marks need 3 (WCAG 1.4.11).
+        for hue in 0..HUES {
+            assert!(contrast(colour(&format!("h{hue}")), paper) >= 3.0, "h{hue}");
+        }
+        let most: f64 = value("most").parse().unwrap();
+        let heat = colour("heat");
+        let strongest = [0, 1, 2].map(|c| most * heat[c] + (1.0 - most) * paper[c]);
+        assert!(contrast(ink, strongest) >= 4.5, "{}", contrast(ink, strongest));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
