@@ -16,13 +16,13 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok; 1 a check or comparison failed; 2 wrong usage or bad input; 3 device or \
-library unavailable or lost; 4 inconclusive or incomparable; 130, 143 interrupted, with what was measured kept.
+library unavailable or lost; 4 inconclusive or incomparable; 130 interrupted, with what was measured kept.
 
 First steps: `plimsoll measure` measures this machine and writes a report; `plimsoll list` shows what is measured.";
 
 const MEASURE_HELP: &str = "A probe that fails costs itself only: the others go on, and its points so far are kept. \
 The exit code is 1 where a result was wrong, 3 where a device was lost, a probe ended in an internal error or nothing could \
-be measured, and 2 where the record could not be written.
+be measured, and 2 where a size can't be measured as stated or the record could not be written.
 
 The first Ctrl-C or SIGTERM ends the run and keeps what was measured; the second exits at once.
 

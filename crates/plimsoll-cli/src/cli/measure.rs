@@ -89,8 +89,9 @@ fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
         .hint("the table above has everything measured; make room, or name another folder with --out")
 }
 
-/// What the run amounts to, the gravest first: stopped, wrong results, a lost device or an internal error, nothing
-/// measured. A probe that failed beside others that did not is told and forgiven.
+/// What the run amounts to, the gravest first: stopped, wrong results, a lost device or an internal error, a size that
+/// can't be measured as stated, nothing measured. Any other probe that failed beside others that did not is told and
+/// forgiven.
 fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
     let Ok(summary) = ended else { return Exit::Usage };
     let faults = || {
@@ -109,10 +110,10 @@ fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
         Exit::Failed
     } else if faults().any(grave) {
         Exit::Unavailable
-    } else if tee.points() > 0 {
-        Exit::Success
     } else if invalid {
         Exit::Usage
+    } else if tee.points() > 0 {
+        Exit::Success
     } else {
         Exit::Unavailable
     }

@@ -38,7 +38,8 @@ impl Bar {
         let own = rest.first().map_or(0.0, |(_, seconds)| *seconds);
         self.bar.set_position(((sum(before) + own * progress.spent) * STEPS) as u64);
         let left = sum(rest) - own + progress.seconds_left;
-        self.bar.set_message(format!("{}: {} points, at most {} left", progress.probe, progress.points, words(left)));
+        let points = if progress.points == 1 { "1 point".to_owned() } else { format!("{} points", progress.points) };
+        self.bar.set_message(format!("{}: {points}, at most {} left", progress.probe, words(left)));
     }
 
     /// Takes the bar off the screen.
