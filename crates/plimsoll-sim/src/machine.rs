@@ -15,7 +15,7 @@ pub const CORES: u32 = 16;
 /// Line length of every cache, bytes.
 pub const LINE: u32 = 64;
 /// Capacity of each level in bytes, per core for L1 and L2, of all cores for L3.
-pub const CACHES: [u64; 3] = [48 << 10, 2 << 20, 32 << 20];
+pub const CACHES: [u64; 3] = [48 << 10, 2 << 20, 96 << 20];
 /// Theoretical bandwidth of memory, B/s: 8 channels × 64 bit × 3.2 GT/s.
 pub const PEAK_BANDWIDTH: f64 = 8.0 * 8.0 * 3.2e9;
 /// FLOP per cycle and core in f64: 2 FMA of 8 lanes.
@@ -35,9 +35,9 @@ const IMPOSSIBLE: f64 = 1.5;
 /// Latency of each level and of memory, cycles.
 const LATENCIES: [f64; 4] = [5.0, 15.0, 62.0, 290.0];
 /// How sharply one level gives way to the next, as a power of footprint over capacity.
-const SHARPNESS: f64 = 12.0;
+const SHARPNESS: f64 = 20.0;
 /// Half of the accesses miss at so many times the capacity; the curve begins to rise at the capacity itself.
-const HALF_MISS: f64 = 1.2;
+const HALF_MISS: f64 = 1.04;
 /// Reach of the two levels of translation with small pages, bytes, and what missing each costs, cycles.
 const TRANSLATION: [(f64, f64); 2] = [(256.0 * 1024.0, 7.0), (8.0 * 1024.0 * 1024.0, 60.0)];
 /// Huge pages over small ones: 2 MiB / 4 KiB.

@@ -15,7 +15,7 @@ pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["chase 
 /// What the other cores do, with their mix.
 const BACKGROUNDS: [(&str, Traffic); 2] = [("read", Traffic::new(1, 0)), ("copy", Traffic::new(1, 1))];
 /// Bytes that the chase needs, unless asked otherwise.
-const FOOTPRINT: u64 = 256 << 20;
+const FOOTPRINT: u64 = 512 << 20;
 /// Bytes that a core moves between two delays.
 const BLOCK: f64 = 1024.0;
 /// Cores that make load: all but the one that chases.

@@ -23,8 +23,10 @@ fn tableau(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for element in [4_u64, 8, 16] {
         for stride in (1..=128_u64).filter(|stride| *stride <= all_up_to || stride % every == 0) {
-            let step = (element / BANK * stride) % BANKS;
-            let conflicts = if step == 0 { BANKS } else { 1 << step.trailing_zeros() };
+            // Neighbours fill whole rows of banks, so the unit stride of any element has no conflict.
+            let banks = element / BANK;
+            let step = banks * stride % BANKS;
+            let conflicts = if step == 0 { BANKS } else { 1 << step.trailing_zeros() } / banks;
             let base = if element == 16 { 2.0 * ACCESS } else { ACCESS };
             let cycles = base + CONFLICT * (conflicts - 1) as f64;
             points.push((vec![element.into(), stride.into()], job(cycles, element)));
