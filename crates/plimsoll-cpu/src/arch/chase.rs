@@ -5,6 +5,9 @@
 //! check per hop, so a hop is one `mov rax, [base + rax]`.
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::memory::Buffer;
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
@@ -111,9 +114,44 @@ impl<'a> ChaseBuffer<'a> {
     }
 }
 
+/// The first words of a shared buffer as a chain that a task can own: checked once, chased as often as one likes.
+#[derive(Debug, Clone)]
+pub struct SharedChase {
+    buffer: Arc<Buffer<u64>>,
+    words: usize,
+    line_bytes: usize,
+}
+
+impl SharedChase {
+    /// Checks the first `words` words of `buffer`, as [`ChaseBuffer::new`] does.
+    ///
+    /// # Errors
+    /// As [`ChaseBuffer::new`], and [`BrokenChain::Shape`] where the buffer is shorter.
+    pub fn new(buffer: Arc<Buffer<u64>>, words: usize, line_bytes: usize) -> Result<Self, BrokenChain> {
+        let chain = buffer.get(..words).ok_or(BrokenChain::Shape { bytes: size_of_val(&buffer[..]), line_bytes })?;
+        ChaseBuffer::new(chain, line_bytes)?;
+        Ok(Self { buffer, words, line_bytes })
+    }
+
+    /// Bytes that the chase can visit.
+    pub fn bytes(&self) -> usize {
+        self.words * WORD
+    }
+
+    /// As [`ChaseBuffer::chase`].
+    ///
+    /// # Panics
+    /// As [`ChaseBuffer::chase`].
+    pub fn chase(&self, start: usize, hops: u64) -> usize {
+        // What `new` checked still holds: while this shares the buffer, nobody can write to it.
+        ChaseBuffer { words: &self.buffer[..self.words], line_bytes: self.line_bytes }.chase(start, hops)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Pages;
     use proptest::prelude::*;
 
     /// A buffer of lines of `line_words`, whose chain goes through `order` in one cycle.
@@ -151,6 +189,18 @@ mod tests {
             words[line * 8] = next;
             assert_eq!(ChaseBuffer::new(&words, 64).unwrap_err(), BrokenChain::Link { at: line * 64, next });
         }
+    }
+
+    #[test]
+    fn a_shared_buffer_is_chased_in_the_part_that_was_checked() {
+        let mut buffer = Buffer::new(32, Pages::Small).expect("a small buffer");
+        buffer[..24].copy_from_slice(&cycle(&[0, 2, 1], 8));
+        buffer[24] = 1;
+        let buffer = Arc::new(buffer);
+        let chain = SharedChase::new(Arc::clone(&buffer), 24, 64).expect("a cycle is a chain");
+        assert_eq!([0, 1, 2, 3].map(|hops| chain.chase(0, hops)), [0, 128, 64, 0]);
+        assert!(SharedChase::new(Arc::clone(&buffer), 32, 64).is_err());
+        assert!(SharedChase::new(buffer, 40, 64).is_err());
     }
 
     #[test]

@@ -10,11 +10,9 @@ use plimsoll_core::stats::{Interval, median_sorted};
 const LEAST_SPAN: f64 = 0.9;
 /// Fewest points of a plateau.
 const LEAST_POINTS: usize = 3;
-/// A curve has left a plateau when it has gone this share of the way to the next, by logarithms: what a cache a little
-/// too small adds, not the noise of one that is large enough.
-const SHARE_OF_STEP: f64 = 0.2;
-/// The same at the most, as a factor: a step to far slower memory doesn't hide the first misses.
-const FACTOR_AT_MOST: f64 = 1.35;
+/// Steepest plateau: change of the figure's logarithm per octave. Translation and shared caches make plateaus lean (by 0.15
+/// per octave where an L2 outgrows the first TLB); the step to another level is ten times as steep.
+const STEEPEST: f64 = 0.25;
 
 /// A stretch of footprints that all cost about the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,16 +25,20 @@ pub struct Plateau {
     pub value: f64,
     /// The middle half of these figures.
     pub interval: Interval,
+    /// Median of the figures on its first third.
+    pub begin: f64,
+    /// Median of the figures on its last third.
+    pub end: f64,
 }
 
-/// Where the curve leaves a plateau for the next.
+/// Where the curve is half-way from a plateau to the next, in time per access: half of the accesses miss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knee {
     /// Index of the plateau that ends here.
     pub plateau: usize,
-    /// The last footprint that is still on it and the first that isn't, bytes: neighbours on the curve.
+    /// The last footprint before the half-way point and the first beyond, bytes: neighbours on the curve.
     pub between: [f64; 2],
-    /// Figure of the next plateau over that of this one.
+    /// Where the next plateau begins over where this one ends, as a ratio of figures.
     pub step: f64,
 }
 
@@ -57,15 +59,15 @@ pub struct Levels {
     pub knees: Vec<Knee>,
 }
 
-/// The plateaus and knees of `curve`. Figures of one plateau lie within a factor of 1 + `tolerance` of its median (0.1 for
-/// a quiet machine); two plateaus nearer than that are one. Points that aren't positive and finite are left out, and
-/// single points that stand out from both neighbours don't count.
+/// The plateaus and knees of `curve`. Figures of one plateau lie within a factor of 1 + `tolerance` (0.1 is usual) of a
+/// gentle slope; two plateaus nearer than twice that are one. Points that aren't positive and finite are left out, and single
+/// points that stand out from both neighbours don't count.
 #[must_use]
 pub fn levels(curve: &[(f64, f64)], tolerance: f64) -> Levels {
     let curve = smooth(&by_footprint(curve));
     let ranges = merge(&curve, flat_ranges(&curve, tolerance), tolerance);
     let plateaus: Vec<Plateau> = ranges.iter().map(|range| plateau(&curve[range.clone()])).collect();
-    let knees = (1..plateaus.len()).map(|next| knee(&curve, &ranges, &plateaus, next, tolerance)).collect();
+    let knees = (1..plateaus.len()).map(|next| knee(&curve, &ranges, &plateaus, next)).collect();
     Levels { plateaus, knees }
 }
 
@@ -112,7 +114,7 @@ fn figures(points: &[(f64, f64)]) -> Vec<f64> {
     figures
 }
 
-/// Ranges of points that all lie near their median, from the left, each as long as it can be.
+/// Ranges of points on gentle slopes, from the left, each as long as it can be.
 fn flat_ranges(curve: &[(f64, f64)], tolerance: f64) -> Vec<Range> {
     let (mut ranges, mut begin) = (Vec::new(), 0);
     while begin < curve.len() {
@@ -120,8 +122,7 @@ fn flat_ranges(curve: &[(f64, f64)], tolerance: f64) -> Vec<Range> {
         while end < curve.len() && is_flat(&curve[begin..=end], tolerance) {
             end += 1;
         }
-        let octaves = (curve[end - 1].0 / curve[begin].0).log2();
-        if end - begin >= LEAST_POINTS && octaves >= LEAST_SPAN {
+        if end - begin >= LEAST_POINTS && octaves(&curve[begin..end]) >= LEAST_SPAN {
             ranges.push(begin..end);
             begin = end;
         } else {
@@ -131,20 +132,35 @@ fn flat_ranges(curve: &[(f64, f64)], tolerance: f64) -> Vec<Range> {
     ranges
 }
 
-fn is_flat(points: &[(f64, f64)], tolerance: f64) -> bool {
-    let sorted = figures(points);
-    let (median, near) = (median_sorted(&sorted), 1.0 + tolerance);
-    sorted[0] * near >= median && sorted[sorted.len() - 1] <= median * near
+/// From the first of `points` to the last.
+fn octaves(points: &[(f64, f64)]) -> f64 {
+    (points[points.len() - 1].0 / points[0].0).log2()
 }
 
-/// Joins neighbouring ranges whose medians are alike: a disturbance in between doesn't make two levels of one.
+/// Whether all of `points` lie near a gentle slope; near their median where they are too close together to show one.
+fn is_flat(points: &[(f64, f64)], tolerance: f64) -> bool {
+    let third = points.len().div_ceil(3);
+    let (first, last) = (&points[..third], &points[points.len() - third..]);
+    let middle = |points: &[(f64, f64)]| (points[0].0 * points[points.len() - 1].0).sqrt();
+    let slope = if octaves(points) < LEAST_SPAN {
+        0.0
+    } else {
+        (median(last) / median(first)).ln() / (middle(last) / middle(first)).log2()
+    };
+    let centre = middle(points);
+    let levelled = |&(x, y): &(f64, f64)| (x, y * (-slope * (x / centre).log2()).exp());
+    let levelled: Vec<(f64, f64)> = points.iter().map(levelled).collect();
+    let median = median(&levelled);
+    slope.abs() <= STEEPEST && levelled.iter().all(|point| away(point.1, median) <= (1.0 + tolerance).ln())
+}
+
+/// Joins neighbouring ranges that end and begin alike: a disturbance in between doesn't make two levels of one.
 fn merge(curve: &[(f64, f64)], ranges: Vec<Range>, tolerance: f64) -> Vec<Range> {
     let mut merged: Vec<Range> = Vec::new();
     for range in ranges {
+        let begin = plateau(&curve[range.clone()]).begin;
         match merged.last_mut() {
-            Some(last)
-                if away(median(&curve[last.clone()]), median(&curve[range.clone()])) <= (1.0 + tolerance).ln() =>
-            {
+            Some(last) if away(plateau(&curve[last.clone()]).end, begin) <= (1.0 + 2.0 * tolerance).ln() => {
                 last.end = range.end;
             }
             _ => merged.push(range),
@@ -160,19 +176,25 @@ fn away(a: f64, b: f64) -> f64 {
 
 fn plateau(points: &[(f64, f64)]) -> Plateau {
     let sorted = figures(points);
-    let quarter = sorted.len() / 4;
-    let interval = Interval { lo: sorted[quarter], hi: sorted[sorted.len() - 1 - quarter] };
-    Plateau { from: points[0].0, to: points[points.len() - 1].0, value: median_sorted(&sorted), interval }
+    let (quarter, third) = (sorted.len() / 4, points.len().div_ceil(3));
+    Plateau {
+        from: points[0].0,
+        to: points[points.len() - 1].0,
+        value: median_sorted(&sorted),
+        interval: Interval { lo: sorted[quarter], hi: sorted[sorted.len() - 1 - quarter] },
+        begin: median(&points[..third]),
+        end: median(&points[points.len() - third..]),
+    }
 }
 
-/// The knee between plateau `next` and the one before: after the last point that hasn't gone some way towards `next`.
-fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usize, tolerance: f64) -> Knee {
-    let (from, to) = (plateaus[next - 1].value, plateaus[next].value);
-    let step = (to / from).ln();
-    let enough = (SHARE_OF_STEP * step.abs()).clamp((1.0 + tolerance).ln(), FACTOR_AT_MOST.ln());
-    let left = |figure: f64| (figure / from).ln() * step.signum() > enough;
+/// The knee between plateau `next` and the one before.
+fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usize) -> Knee {
+    let (from, to) = (plateaus[next - 1].end, plateaus[next].begin);
+    // Times add up: a falling figure is a rate, so its inverse is what misses lengthen in proportion.
+    let time = |figure: f64| if to > from { figure } else { figure.recip() };
+    let half = (time(from) + time(to)) / 2.0;
     let (first, end) = (ranges[next - 1].start, ranges[next].start);
-    let last = (first..end).rev().find(|&i| !left(curve[i].1)).unwrap_or(first);
+    let last = (first..end).rev().find(|&i| time(curve[i].1) <= half).unwrap_or(first);
     // The next plateau's first point lies beyond, so there is a neighbour.
     Knee { plateau: next - 1, between: [curve[last].0, curve[last + 1].0], step: to / from }
 }
@@ -195,7 +217,7 @@ mod tests {
         let mut above = 0.0;
         let mut sum = 0.0;
         for (capacity, cycles) in levels {
-            let share = (capacity / footprint).min(1.0).powi(3);
+            let share = (capacity / footprint).min(1.0).powi(12);
             sum += (share - above) * cycles;
             above = share;
         }
@@ -227,6 +249,7 @@ mod tests {
     #[test]
     fn refining_brings_capacities_within_a_tenth() {
         let mut curve = noisy(1, 0.005, latency);
+        assert!(!refinement(&levels(&curve, 0.1), 1.05, 4).is_empty());
         for _ in 0..3 {
             let more = refinement(&levels(&curve, 0.1), 1.05, 4);
             curve.extend(more.into_iter().map(|x| (x, latency(x))));
@@ -237,6 +260,23 @@ mod tests {
             assert!(knee.between[1] / knee.between[0] < 1.06, "{knee:?}");
         }
         assert!(refinement(&found, 1.06, 4).is_empty());
+    }
+
+    #[test]
+    fn a_level_that_leans_is_one_level() {
+        // As an L2 whose upper part the first TLB doesn't cover, and a last cache of which others take a part.
+        let leaning = |x: f64| match x / KIB {
+            ..48.0 => 5.0,
+            ..384.0 => 16.0,
+            ..2048.0 => 16.0 + 3.0 * (x / KIB / 384.0).log2(),
+            ..9000.0 => 103.0 * (x / KIB / 2048.0).powf(0.2),
+            _ => 390.0,
+        };
+        let found = levels(&noisy(2, 0.01, leaning), 0.1);
+        assert_eq!(found.plateaus.len(), 4, "{found:?}");
+        for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 9000.0]) {
+            assert!(knee.between[0] < capacity * KIB && knee.between[1] >= capacity * KIB, "{knee:?}");
+        }
     }
 
     #[test]

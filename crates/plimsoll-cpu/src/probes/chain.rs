@@ -1,0 +1,190 @@
+//! Chains for a pointer chase: which line leads to which, in buffers that grow. Chasing them is [`crate::arch::chase`]'s
+//! work, and which sizes to chase the probes'.
+//!
+//! A sweep over footprints needs a random cycle at every size. Built afresh each time, that would take longer than the
+//! measurement; so each new line (or page) is inserted into the cycle that is there, after a member chosen at random.
+//! Every cycle remains equally likely at every size: it is Sattolo's algorithm (1986) from the inside out.
+
+use plimsoll_core::stats::Rng;
+
+/// Bytes of a page of the page-local order: a small page of most systems.
+pub const PAGE_BYTES: usize = 4096;
+/// Bytes of a word.
+const WORD: usize = size_of::<u64>();
+
+/// In which order the lines are chased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All lines in one random cycle: nearly every hop goes to another page.
+    PageRandom,
+    /// All lines of a page in random order before the next page, and the pages in a random cycle.
+    PageLocal,
+}
+
+impl Order {
+    /// Its name in records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PageRandom => "page-random",
+            Self::PageLocal => "page-local",
+        }
+    }
+}
+
+/// How much of a buffer is one cycle, and what is needed to enlarge it.
+#[derive(Debug)]
+pub struct Chain {
+    order: Order,
+    line_words: usize,
+    seed: u64,
+    rng: Rng,
+    /// Bytes in the cycle.
+    bytes: usize,
+    /// The line of each page that is left last, counted from the page's first (page-local only).
+    exits: Vec<u8>,
+}
+
+impl Chain {
+    /// No line yet. Lines are of `line_bytes`: a power of two from 16 to a page.
+    #[must_use]
+    pub fn new(order: Order, line_bytes: usize, seed: u64) -> Self {
+        Self { order, line_words: line_bytes / WORD, seed, rng: Rng::new(seed), bytes: 0, exits: Vec::new() }
+    }
+
+    /// The finest step of footprints, bytes: a line or a page.
+    #[must_use]
+    pub fn grain(&self) -> usize {
+        match self.order {
+            Order::PageRandom => self.line_words * WORD,
+            Order::PageLocal => PAGE_BYTES,
+        }
+    }
+
+    /// Makes the first `bytes` (whole grains, at least one) of `words` one cycle, from what the last call left there; from
+    /// nothing where that was larger. Nobody else may have written to them meanwhile, and `words` must hold as much.
+    /// Returns the bytes of the cycle.
+    pub fn grow(&mut self, words: &mut [u64], bytes: usize) -> usize {
+        let grain = self.grain();
+        let bytes = (bytes / grain).max(1) * grain;
+        if bytes < self.bytes {
+            self.clear();
+        }
+        for place in self.bytes / grain..bytes / grain {
+            match self.order {
+                Order::PageRandom => self.insert_line(words, place),
+                Order::PageLocal => self.insert_page(words, place),
+            }
+        }
+        self.bytes = bytes;
+        bytes
+    }
+
+    /// Forgets what is in the buffer: for a buffer that something else was written to.
+    pub fn clear(&mut self) {
+        (self.bytes, self.rng) = (0, Rng::new(self.seed));
+        self.exits.clear();
+    }
+
+    fn insert_line(&mut self, words: &mut [u64], line: usize) {
+        let at = line * self.line_words;
+        // The first line leads to itself.
+        let before = self.rng.below(line.max(1) as u64) as usize * self.line_words;
+        words[at] = if line == 0 { 0 } else { words[before] };
+        words[before] = (at * WORD) as u64;
+    }
+
+    fn insert_page(&mut self, words: &mut [u64], page: usize) {
+        let lines = PAGE_BYTES / WORD / self.line_words;
+        let mut order = [0_u8; PAGE_BYTES / 16];
+        let order = &mut order[..lines];
+        order.iter_mut().enumerate().for_each(|(i, line)| *line = i as u8);
+        self.rng.shuffle(order);
+        let word = |page: usize, line: u8| (page * lines + usize::from(line)) * self.line_words;
+        for pair in order.windows(2) {
+            words[word(page, pair[0])] = (word(page, pair[1]) * WORD) as u64;
+        }
+        let entry = (word(page, order[0]) * WORD) as u64;
+        let exit = order[lines - 1];
+        let after = match page {
+            0 => entry,
+            _ => {
+                let before = self.rng.below(page as u64) as usize;
+                let leaving = &mut words[word(before, self.exits[before])];
+                std::mem::replace(leaving, entry)
+            }
+        };
+        words[word(page, exit)] = after;
+        self.exits.push(exit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LINE: usize = 64;
+
+    /// The lines of the cycle in the order visited, from the first.
+    fn visited(words: &[u64]) -> Vec<usize> {
+        let mut lines = Vec::new();
+        let mut at = 0;
+        loop {
+            lines.push(at / LINE);
+            at = words[at / WORD] as usize;
+            if at == 0 || lines.len() > words.len() {
+                return lines;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_size_is_one_cycle_over_all_its_lines_however_it_was_reached(
+            sizes in proptest::collection::vec(1..20_usize, 1..6),
+            seed in any::<u64>(),
+            local in any::<bool>(),
+        ) {
+            let order = if local { Order::PageLocal } else { Order::PageRandom };
+            let mut chain = Chain::new(order, LINE, seed);
+            let mut words = vec![u64::MAX; 20 * PAGE_BYTES / WORD];
+            for size in sizes {
+                let bytes = chain.grow(&mut words, size * chain.grain());
+                prop_assert_eq!(bytes, size * chain.grain());
+                let mut lines = visited(&words);
+                if local {
+                    let page = |i: usize| lines[i % lines.len()] * LINE / PAGE_BYTES;
+                    let changes = (0..lines.len()).filter(|&i| page(i) != page(i + 1)).count();
+                    prop_assert_eq!(changes, if size == 1 { 0 } else { size });
+                }
+                lines.sort_unstable();
+                prop_assert_eq!(lines, (0..bytes / LINE).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn every_cycle_of_four_lines_is_equally_likely() {
+        let mut seen = std::collections::BTreeMap::new();
+        for seed in 0..6000 {
+            let mut words = [0; 4 * LINE / WORD];
+            Chain::new(Order::PageRandom, LINE, seed).grow(&mut words, 4 * LINE);
+            *seen.entry(visited(&words)).or_insert(0_u32) += 1;
+        }
+        assert_eq!(seen.len(), 6);
+        assert!(seen.values().all(|&times| times.abs_diff(1000) < 150), "{seen:?}");
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_chain() {
+        let build = || {
+            let mut words = vec![0; 8192];
+            Chain::new(Order::PageLocal, LINE, 7).grow(&mut words, 65_536);
+            words
+        };
+        assert_eq!(build(), build());
+    }
+}
