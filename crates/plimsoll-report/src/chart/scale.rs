@@ -97,7 +97,8 @@ impl Scale {
     pub fn title(&self) -> String {
         let name = crate::text::clean(&self.name);
         match self.shared_unit() {
-            Some((_, label)) if label.is_empty() => name,
+            // 'threads' need not be told to be in threads.
+            Some((_, label)) if label.is_empty() || name.contains(label.as_str()) => name,
             Some((_, label)) => format!("{name} ({})", crate::text::clean(&label)),
             None => name,
         }
@@ -128,13 +129,20 @@ impl Scale {
     }
 
     fn label(&self, value: f64, step: f64) -> String {
-        let Some((factor, _)) = self.shared_unit() else { return crate::text::clean(&self.unit.format(value)) };
-        let (value, step) = (value / factor, step / factor);
-        if self.log || !(1e-6..1e9).contains(&step) || value.abs() >= 1e9 {
-            return Unit::One.format(value);
+        let factor = self.shared_unit().map(|(factor, _)| factor);
+        let round = factor.map(|factor| (value / factor, step / factor));
+        match round {
+            Some((value, step)) if !self.log && (1e-6..1e9).contains(&step) && value.abs() < 1e9 => {
+                let whole = |places: &i32| {
+                    let scaled = step * 10f64.powi(*places);
+                    (scaled - scaled.round()).abs() < 1e-6 * scaled
+                };
+                let decimals = (0..6).find(whole).unwrap_or(6);
+                // Adding zero takes the sign from a negative one.
+                format!("{:.*}", decimals as usize, value + 0.0)
+            }
+            _ => without_zeros(&self.number(value)),
         }
-        let decimals = (0..6).find(|&places| (step * 10f64.powi(places)).fract().abs() < 1e-6).unwrap_or(6);
-        format!("{:.*}", decimals as usize, value + 0.0)
     }
 
     /// The round step that gives at most `most` ticks: 1, 2, 2.5 or 5 times a power of ten, or powers of two for bytes.
@@ -146,8 +154,10 @@ impl Scale {
         let (factor, _) = self.unit.scale_for(self.hi.abs().max(self.lo.abs()));
         let rough = rough / factor;
         let power = 10f64.powf(rough.log10().floor());
-        let round =
-            [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|&step| step >= rough * 0.999);
+        // Counts have no halves.
+        let halves = factor != 1.0 || power > 1.0;
+        let digits = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().filter(|&digit| halves || digit != 2.5);
+        let round = digits.map(|digit| digit * power).find(|&step| step >= rough * 0.999);
         round.unwrap_or(10.0 * power).max(f64::MIN_POSITIVE) * factor
     }
 
@@ -166,9 +176,9 @@ impl Scale {
         if decades.len() >= 3 {
             return decades;
         }
-        for digits in [&[1.0, 2.0, 5.0][..], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]] {
+        for digits in [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]] {
             let values = self.within_decades(digits);
-            if (3..=most.max(3)).contains(&values.len()) {
+            if (3..=most.max(3) + 1).contains(&values.len()) {
                 return values;
             }
         }
@@ -195,6 +205,14 @@ impl Scale {
     }
 }
 
+/// `5.00 TB/s` as `5 TB/s`: ticks are round, and their digits no claim of accuracy.
+fn without_zeros(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').map_or((text, None), |(number, unit)| (number, Some(unit)));
+    let plain = number.contains('.') && !number.contains('e');
+    let number = if plain { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    unit.map_or_else(|| number.to_owned(), |unit| format!("{number} {unit}"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -213,6 +231,15 @@ mod tests {
         let rate = Scale::new("bandwidth", &Unit::BytePerSecond, false, [187e9, 203e9]);
         assert_eq!(labels(&rate, 6), ["0", "50", "100", "150", "200", "250"]);
         assert_eq!(rate.title(), "bandwidth (GB/s)");
+    }
+
+    #[test]
+    fn ticks_carry_no_needless_digits() {
+        let times = Scale::new("latency", &Unit::Second, false, [97e-9, 290e-9]);
+        assert_eq!(labels(&times, 6), ["0", "50", "100", "150", "200", "250", "300"]);
+        let rates = Scale::new("bandwidth", &Unit::BytePerSecond, true, [1.6e11, 6.8e12]);
+        assert_eq!(labels(&rates, 4), ["200 GB/s", "500 GB/s", "1 TB/s", "2 TB/s", "5 TB/s"]);
+        assert_eq!(Scale::new("threads", &Unit::Thread, false, [16.0]).title(), "threads");
     }
 
     #[test]

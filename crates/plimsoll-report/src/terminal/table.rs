@@ -141,7 +141,7 @@ impl Table {
 
     /// A column without a single entry tells nothing; an empty table still shows what it would hold.
     fn has_content(&self, place: usize) -> bool {
-        self.rows.is_empty() || self.cells(place).any(|cell| !cell.is_empty())
+        self.rows.is_empty() || self.cells(place).any(|cell| !cell.is_empty() && cell != "—")
     }
 }
 
