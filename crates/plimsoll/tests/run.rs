@@ -77,11 +77,13 @@ fn faults(records: &[Record]) -> Vec<&FaultRecord> {
 }
 
 fn series(records: &[Record]) -> Vec<(u32, u32, &str)> {
-    let of = |record| match record {
-        Record::Series(series) => Some((series.id, series.device, series.probe.as_str())),
-        _ => None,
-    };
-    records.iter().filter_map(of).collect()
+    let mut found = Vec::new();
+    for record in records {
+        if let Record::Series(series) = record {
+            found.push((series.id, series.device, series.probe.as_str()));
+        }
+    }
+    found
 }
 
 #[test]
