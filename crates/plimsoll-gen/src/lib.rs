@@ -3,6 +3,7 @@
 //! is `plimsoll-cuda`'s, and so is running.
 #![forbid(unsafe_code)]
 
+pub mod kernel;
 pub mod pattern;
 pub mod sass;
 pub mod target;

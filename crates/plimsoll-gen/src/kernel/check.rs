@@ -1,0 +1,90 @@
+//! Kernels that fill and check: no figure comes from them. Any grid will do; blocks of 256 threads.
+
+use super::stream::Op;
+use super::{Element, Grid, Index, KernelDesc, Source};
+
+/// What buffers are filled with, as in [`crate::pattern`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Any bits.
+    Bits,
+    /// 1 ≤ x < 2.
+    Unit,
+    /// 1, 2, 3 or 4.
+    Small,
+}
+
+/// Fills an array with data of a seed.
+#[must_use]
+pub fn fill(data: Data, element: Element) -> KernelDesc {
+    let (name, in_source) = match data {
+        Data::Bits => ("bits", "BITS"),
+        Data::Unit => ("unit", "UNIT"),
+        Data::Small => ("small", "SMALL"),
+    };
+    let name = format!("fill_{name}_{}", element.name());
+    let entry = format!("CHECK_FILL({name}, {in_source}, {})", element.c_name());
+    KernelDesc { entry, parameters: &["out", "seed", "n"], element, ..base(name) }
+}
+
+/// Is every element what this operation makes of the inputs? `None` for what leaves one value per warp: that is folded
+/// further by [`bits`] or [`sum`] and compared with the inputs' own.
+#[must_use]
+pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
+    let formula = op.formula()?;
+    let name = format!("check_{}_{}", op.name(), element.name());
+    Some(KernelDesc {
+        entry: format!("CHECK_MAP({name}, {}, {formula})", element.c_name()),
+        parameters: &["out", "a", "b", "c", "s", "n", "result"],
+        element,
+        ..base(name)
+    })
+}
+
+/// Fills words with one value: poison, or zeros for a result.
+#[must_use]
+pub fn words() -> KernelDesc {
+    KernelDesc { parameters: &["out", "word", "n"], ..base("fill_words".to_owned()) }
+}
+
+/// Are all outputs of a mix right? Counts words: pitch and n are in words.
+#[must_use]
+pub fn mix() -> KernelDesc {
+    KernelDesc { parameters: &["out", "in", "pitch", "n", "reads", "writes", "result"], ..base("check_mix".to_owned()) }
+}
+
+/// result ^= every word.
+#[must_use]
+pub fn bits() -> KernelDesc {
+    KernelDesc { parameters: &["in", "n", "result"], ..base("fold_words".to_owned()) }
+}
+
+/// result += every element (`product` false) or every a·b, in double precision.
+#[must_use]
+pub fn sum(product: bool, element: Element) -> KernelDesc {
+    let (name, formula) = if product { ("sum_products", "double(a[i]) * b[i]") } else { ("sum", "a[i]") };
+    let name = format!("{name}_{}", element.name());
+    let entry = format!("CHECK_SUM({name}, {}, {formula})", element.c_name());
+    KernelDesc { entry, parameters: &["a", "b", "n", "result"], element, ..base(name) }
+}
+
+fn base(name: String) -> KernelDesc {
+    KernelDesc {
+        index: Index::U64,
+        looping: true,
+        grid: Grid::Least { waves: 1 },
+        threads_fixed: false,
+        ..KernelDesc::new(Source::Check, name, 256)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    let floats = [Element::F32, Element::F64];
+    let fills = floats.iter().flat_map(|element| [Data::Unit, Data::Small].map(|data| fill(data, *element)));
+    let maps = floats.iter().flat_map(|element| Op::ALL.into_iter().filter_map(|op| map(op, *element)));
+    let sums = floats.iter().flat_map(|element| [true, false].map(|product| sum(product, *element)));
+    let words = [words(), mix(), bits(), fill(Data::Bits, Element::Word)];
+    words.into_iter().chain(map(Op::Copy, Element::Word)).chain(fills).chain(maps).chain(sums).collect()
+}

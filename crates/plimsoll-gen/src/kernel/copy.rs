@@ -1,0 +1,68 @@
+//! The seed's copy kernels. Block size and grid are the launch's to choose: nothing of them is compiled in.
+
+use super::{Element, Grid, Index, KernelDesc, Output, Source};
+
+/// Elements per vector of the forms with a loop; 1 is the plain grid-stride loop.
+pub const WIDTHS: [u32; 4] = [1, 2, 4, 8];
+
+/// The seed's block size.
+const THREADS: u32 = 256;
+
+impl Index {
+    /// Its type in CUDA C++, and its name in those of kernels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+        }
+    }
+}
+
+/// One element per thread.
+#[must_use]
+pub fn naive(index: Index) -> KernelDesc {
+    let name = format!("copy_naive_{}", index.name());
+    let entry = format!("COPY_NAIVE({name}, {})", index.name());
+    KernelDesc { entry, ..base(name, index) }
+}
+
+/// A grid-stride loop over vectors of `width` elements of 4 bytes.
+#[must_use]
+pub fn vector(width: u32, index: Index) -> KernelDesc {
+    let name = format!("copy_vector{width}_{}", index.name());
+    KernelDesc {
+        entry: format!("COPY_VECTOR({name}, {}, {width})", index.name()),
+        vector_bytes: 4 * width,
+        looping: true,
+        tail_by_first_threads: true,
+        ..base(name, index)
+    }
+}
+
+/// The vector form on one multiprocessor alone: one block of 1024 threads.
+#[must_use]
+pub fn one_multiprocessor(width: u32, index: Index) -> KernelDesc {
+    KernelDesc { threads: 1024, grid: Grid::Blocks(1), ..vector(width, index) }
+}
+
+fn base(name: String, index: Index) -> KernelDesc {
+    KernelDesc {
+        parameters: &["out", "in", "n"],
+        element: Element::Word,
+        inputs: 1,
+        outputs: 1,
+        index,
+        threads_fixed: false,
+        output: Output::Map,
+        ..KernelDesc::new(Source::Copy, name, THREADS)
+    }
+}
+
+/// Every copy kernel.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    let indices = [Index::U32, Index::U64];
+    let vectors = WIDTHS.iter().flat_map(|width| indices.map(|index| vector(*width, index)));
+    indices.map(naive).into_iter().chain(vectors).collect()
+}

@@ -1,0 +1,32 @@
+//! Empty blocks, to see how many the device starts per clock.
+
+use super::{KernelDesc, Output, Source};
+
+/// Threads per block.
+pub const THREADS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
+
+/// Blocks that do nothing. n counts threads.
+#[must_use]
+pub fn empty(threads: u32) -> KernelDesc {
+    let name = format!("dispatch_empty_b{threads}");
+    let entry = format!("DISPATCH_EMPTY({name}, {threads})");
+    KernelDesc { entry, ..KernelDesc::new(Source::Dispatch, name, threads) }
+}
+
+/// Blocks that each store their number, to show that all ran. n counts threads.
+#[must_use]
+pub fn marked(threads: u32) -> KernelDesc {
+    let name = format!("dispatch_marked_b{threads}");
+    KernelDesc {
+        entry: format!("DISPATCH_MARKED({name}, {threads})"),
+        parameters: &["out"],
+        output: Output::BlockMarks,
+        ..KernelDesc::new(Source::Dispatch, name, threads)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    THREADS.iter().flat_map(|threads| [empty(*threads), marked(*threads)]).collect()
+}

@@ -1,0 +1,57 @@
+//! Kernels that read n arrays and write m.
+
+use super::{Element, Grid, KernelDesc, Output, Source};
+
+/// Most arrays on each side.
+pub const MOST: u32 = 4;
+
+/// Threads per block.
+const THREADS: u32 = 256;
+
+/// `reads` arrays read and `writes` written, not both none, `burst` vectors of each array in a row.
+#[must_use]
+pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
+    let name = format!("mix_r{reads}_w{writes}_burst{burst}");
+    KernelDesc {
+        entry: format!("MIX({name}, {reads}, {writes}, {burst}, {THREADS})"),
+        parameters: &["out", "in", "pitch", "n"],
+        element: Element::Vector16,
+        inputs: reads,
+        outputs: writes,
+        vector_bytes: 16,
+        unroll: burst,
+        grid: Grid::Cover,
+        looping: true,
+        output: if writes > 0 { Output::Map } else { Output::WarpBits },
+        ..KernelDesc::new(Source::Mix, name, THREADS)
+    }
+}
+
+/// A copy whose whole device reads a chunk into the second-level cache and then writes it.
+#[must_use]
+pub fn phased() -> KernelDesc {
+    let name = "mix_phased".to_owned();
+    KernelDesc {
+        entry: format!("MIX_PHASED({name}, 512)"),
+        parameters: &["out", "in", "chunk", "n", "barrier"],
+        element: Element::Vector16,
+        inputs: 1,
+        outputs: 1,
+        vector_bytes: 16,
+        unroll: 4,
+        grid: Grid::Resident { blocks: 2 },
+        looping: true,
+        output: Output::Map,
+        cooperative: true,
+        ..KernelDesc::new(Source::Mix, name, 512)
+    }
+}
+
+/// Every mix in short bursts, and the copy in long ones.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    let sides = (0..=MOST).flat_map(|reads| (0..=MOST).map(move |writes| (reads, writes)));
+    let mixes = sides.filter(|(reads, writes)| reads + writes > 0);
+    let short = mixes.flat_map(|(reads, writes)| [1, 2, 4].map(|burst| mix(reads, writes, burst)));
+    short.chain([8, 16].map(|burst| mix(1, 1, burst))).chain([phased()]).collect()
+}

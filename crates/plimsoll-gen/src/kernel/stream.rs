@@ -1,0 +1,253 @@
+//! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
+
+use super::{Element, Grid, Hints, KernelDesc, Output, Source};
+use crate::Target;
+
+/// What a kernel does with each element. `s` is a scalar parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Op {
+    /// out = s: no read, 1 write.
+    Init,
+    /// One exclusive or of all words per warp: 1 read, no write.
+    Read,
+    /// out = a.
+    Copy,
+    /// out = s·a.
+    Scale,
+    /// out = a + b: 2 reads, 1 write.
+    Add,
+    /// out = a + s·b, rounded once: 2 reads, 1 write.
+    Triad,
+    /// out = a + b·c, rounded once: 3 reads, 1 write.
+    Schoenauer,
+    /// One sum of a·b per warp: 2 reads, no write.
+    Dot,
+    /// out = s·(left + a + right): 1 read, 1 write. Beyond an end stands the element at that end.
+    Point3,
+    /// The same with two neighbours on each side.
+    Point5,
+}
+
+impl Op {
+    /// Every operation.
+    pub const ALL: [Self; 10] = [
+        Self::Init,
+        Self::Read,
+        Self::Copy,
+        Self::Scale,
+        Self::Add,
+        Self::Triad,
+        Self::Schoenauer,
+        Self::Dot,
+        Self::Point3,
+        Self::Point5,
+    ];
+
+    /// Its name, as series have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Read => "read",
+            Self::Copy => "copy",
+            Self::Scale => "scale",
+            Self::Add => "add",
+            Self::Triad => "triad",
+            Self::Schoenauer => "schoenauer",
+            Self::Dot => "dot",
+            Self::Point3 => "3pt",
+            Self::Point5 => "5pt",
+        }
+    }
+
+    /// Arrays read.
+    #[must_use]
+    pub fn inputs(self) -> u32 {
+        match self {
+            Self::Init => 0,
+            Self::Schoenauer => 3,
+            Self::Add | Self::Triad | Self::Dot => 2,
+            _ => 1,
+        }
+    }
+
+    /// What it leaves behind.
+    #[must_use]
+    pub fn output(self) -> Output {
+        match self {
+            Self::Read => Output::WarpBits,
+            Self::Dot => Output::WarpSums,
+            _ => Output::Map,
+        }
+    }
+
+    /// Neighbours read on each side.
+    #[must_use]
+    pub fn reach(self) -> u32 {
+        match self {
+            Self::Point3 => 1,
+            Self::Point5 => 2,
+            _ => 0,
+        }
+    }
+
+    /// The right value of element i, as `check.cu` computes it; `None` for what leaves one value per warp.
+    #[must_use]
+    pub fn formula(self) -> Option<&'static str> {
+        match self {
+            Self::Init => Some("s"),
+            Self::Copy => Some("a[i]"),
+            Self::Scale => Some("s * a[i]"),
+            Self::Add => Some("a[i] + b[i]"),
+            Self::Triad => Some("fma(s, b[i], a[i])"),
+            Self::Schoenauer => Some("fma(b[i], c[i], a[i])"),
+            Self::Point3 => Some("s * ((AT(-1) + AT(0)) + AT(1))"),
+            Self::Point5 => Some("s * ((((AT(-2) + AT(-1)) + AT(0)) + AT(1)) + AT(2))"),
+            Self::Read | Self::Dot => None,
+        }
+    }
+
+    fn in_source(self) -> &'static str {
+        match self {
+            Self::Init => "INIT",
+            Self::Read => "READ",
+            Self::Copy => "COPY",
+            Self::Scale => "SCALE",
+            Self::Add => "ADD",
+            Self::Triad => "TRIAD",
+            Self::Schoenauer => "SCHOENAUER",
+            Self::Dot => "DOT",
+            Self::Point3 => "POINT3",
+            Self::Point5 => "POINT5",
+        }
+    }
+
+    /// All hints that bear on it at once. Neighbours come from the first-level cache, so stencils keep their loads there.
+    fn hinted(self) -> Hints {
+        Hints {
+            load_no_allocate: self.inputs() > 0 && self.reach() == 0,
+            store_streaming: self.output() == Output::Map,
+        }
+    }
+}
+
+/// One stream kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// What it does.
+    pub op: Op,
+    /// [`Element::F32`] or [`Element::F64`].
+    pub element: Element,
+    /// Bytes per access: 4, 8, 16 or 32, at least an element.
+    pub vector_bytes: u32,
+    /// Vectors of each array in hand at once.
+    pub unroll: u32,
+    /// Cache hints.
+    pub hints: Hints,
+    /// Grid-stride form; else every block does one tile.
+    pub looping: bool,
+    /// Threads per block.
+    pub threads: u32,
+}
+
+impl Parameters {
+    /// One vector of 16 bytes per thread, blocks of 256, no hints, no loop.
+    #[must_use]
+    pub fn new(op: Op) -> Self {
+        Self {
+            op,
+            element: Element::F32,
+            vector_bytes: 16,
+            unroll: 1,
+            hints: Hints::default(),
+            looping: false,
+            threads: 256,
+        }
+    }
+
+    /// Its description.
+    #[must_use]
+    pub fn kernel(self) -> KernelDesc {
+        let Self { op, element, vector_bytes, unroll, hints, looping, threads } = self;
+        let form = if looping { "loop" } else { "one" };
+        let (hint, kind) = (hints.bits(), element.name());
+        let name = format!("stream_{}_{kind}_v{vector_bytes}_u{unroll}_h{hint}_{form}_b{threads}", op.name());
+        let in_source = op.in_source();
+        let c_name = element.c_name();
+        KernelDesc {
+            entry: format!(
+                "STREAM({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {hint}, {looping}, {threads})"
+            ),
+            parameters: &["out", "a", "b", "c", "s", "n"],
+            element,
+            inputs: op.inputs(),
+            outputs: u32::from(op.output() == Output::Map),
+            vector_bytes,
+            unroll,
+            hints,
+            looping,
+            grid: if looping { Grid::Least { waves: 1 } } else { Grid::Cover },
+            output: op.output(),
+            ..KernelDesc::new(Source::Stream, name, threads)
+        }
+    }
+}
+
+/// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.
+const CEILINGS: [Op; 4] = [Op::Init, Op::Read, Op::Copy, Op::Triad];
+
+/// Every stream kernel that the probe may want on this target.
+#[must_use]
+pub fn kernels(target: Target) -> Vec<KernelDesc> {
+    let mut wanted: Vec<Parameters> = Vec::new();
+    for op in Op::ALL {
+        let plain = Parameters::new(op);
+        for unroll in [1, 2, 4, 8] {
+            wanted.push(Parameters { unroll, ..plain });
+            wanted.push(Parameters { unroll, hints: op.hinted(), ..plain });
+        }
+        for unroll in [1, 4] {
+            wanted.push(Parameters { unroll, looping: true, ..plain });
+            wanted.push(Parameters { element: Element::F64, unroll, ..plain });
+        }
+    }
+    for op in CEILINGS {
+        let plain = Parameters::new(op);
+        for unroll in [1, 2] {
+            wanted.extend([128, 512, 1024].map(|threads| Parameters { unroll, threads, ..plain }));
+        }
+        for unroll in [1, 2, 4, 8] {
+            wanted.extend([4, 8].map(|vector_bytes| Parameters { vector_bytes, unroll, ..plain }));
+            if target.widest_access() >= 32 {
+                wanted.push(Parameters { vector_bytes: 32, unroll, ..plain });
+            }
+        }
+        // Blocks of one warp and more, for occupancy from one warp to a full multiprocessor.
+        let resident = Parameters { unroll: 4, looping: true, ..plain };
+        wanted.extend([32, 64, 128, 512, 1024].map(|threads| Parameters { threads, ..resident }));
+    }
+    wanted.into_iter().map(Parameters::kernel).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_counts_each_array_once() {
+        let mix = |op| {
+            let traffic = Parameters::new(op).kernel().traffic(1000);
+            (traffic.read / 4000, traffic.written / 4000)
+        };
+        assert_eq!(
+            Op::ALL.map(mix).map(|(r, w)| [r, w]).concat(),
+            [0, 1, 1, 0, 1, 1, 1, 1, 2, 1, 2, 1, 3, 1, 2, 0, 1, 1, 1, 1]
+        );
+    }
+
+    #[test]
+    fn bytes_in_flight_are_loads_or_where_there_are_none_stores() {
+        let flight = |op, unroll| Parameters { unroll, ..Parameters::new(op) }.kernel().bytes_in_flight();
+        assert_eq!([flight(Op::Triad, 4), flight(Op::Init, 2), flight(Op::Read, 8)], [128, 32, 128]);
+    }
+}
