@@ -1,0 +1,129 @@
+//! From source to a loaded kernel: the compiler where it is needed, the cache where it isn't. What the sources are is
+//! `plimsoll-gen`'s; finding and calling NVRTC is `nvrtc`'s.
+
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+
+use crate::cache::{Cache, Key};
+use crate::driver::{Context, Module};
+use crate::unavailable::Unavailable;
+
+/// A source with all that decides what becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'p> {
+    /// For messages: `stream.cu`.
+    pub name: &'p str,
+    /// The text.
+    pub source: &'p str,
+    /// Headers that it includes: name and text.
+    pub headers: &'p [(&'p str, &'p str)],
+    /// Options beside the target: `-DVECTOR=4`.
+    pub options: &'p [String],
+    /// The target: `sm_90a`.
+    pub target: &'p str,
+}
+
+impl Program<'_> {
+    fn key(&self, compiler: &str) -> Key {
+        let headers = self.headers.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]);
+        let options = self.options.iter().map(String::as_bytes);
+        let counts = [self.headers.len() as u64, self.options.len() as u64].map(u64::to_le_bytes);
+        let head = [self.source.as_bytes(), self.target.as_bytes(), compiler.as_bytes()];
+        Key::of(head.into_iter().chain(counts.iter().map(<[u8; 8]>::as_slice)).chain(headers).chain(options))
+    }
+}
+
+/// What makes cubins of sources.
+pub trait Compiler: Send + Sync {
+    /// Its name and exact version: part of the cache's key.
+    fn identity(&self) -> String;
+
+    /// A cubin.
+    ///
+    /// # Errors
+    /// The compiler's words, or that the target isn't one of its own.
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable>;
+}
+
+/// Kernels for one context.
+pub struct Kernels {
+    context: Arc<Context>,
+    target: String,
+    compiler: Result<Arc<dyn Compiler>, Unavailable>,
+    cache: Result<Cache, Unavailable>,
+}
+
+impl Kernels {
+    /// For a context whose device is `target`, with whatever there is of compiler and cache.
+    #[must_use]
+    pub fn new(
+        context: &Arc<Context>,
+        target: String,
+        compiler: Result<Arc<dyn Compiler>, Unavailable>,
+        cache: Result<Cache, Unavailable>,
+    ) -> Self {
+        Self { context: Arc::clone(context), target, compiler, cache }
+    }
+
+    /// The target that everything is compiled for.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Whether kernels can be compiled.
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn compiler(&self) -> Result<&dyn Compiler, Unavailable> {
+        self.compiler.as_deref().map_err(Clone::clone)
+    }
+
+    /// Whether they are kept.
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn cache(&self) -> Result<&Cache, Unavailable> {
+        self.cache.as_ref().map_err(Clone::clone)
+    }
+
+    /// The cubin of a program, from the cache or compiled, and whether it was compiled.
+    fn cubin(&self, program: &Program<'_>, fresh: bool) -> Result<(Vec<u8>, bool), Fault> {
+        let compiler = self.compiler()?;
+        let key = program.key(&compiler.identity());
+        if let Some(found) = self.cache.as_ref().ok().filter(|_| !fresh).and_then(|cache| cache.get(&key)) {
+            return Ok((found, false));
+        }
+        let cubin = compiler.compile(program)?;
+        if let Ok(cache) = &self.cache {
+            // A full disk costs the next run a compilation and nothing else.
+            let _ = cache.put(&key, &cubin);
+        }
+        Ok((cubin, true))
+    }
+
+    /// Compiles and loads a source for this device.
+    ///
+    /// # Errors
+    /// No compiler, the compiler's words, the driver's.
+    pub fn load(
+        &self,
+        name: &str,
+        source: &str,
+        headers: &[(&str, &str)],
+        options: &[String],
+    ) -> Result<Arc<Module>, Fault> {
+        let program = Program { name, source, headers, options, target: &self.target };
+        let (cubin, compiled) = self.cubin(&program, false)?;
+        match Module::load(&self.context, &cubin) {
+            Ok(module) => Ok(module),
+            // What the cache held may be whole and still not for this driver.
+            Err(error) if !compiled && !error.loses_the_device() => {
+                let (cubin, _) = self.cubin(&program, true)?;
+                Ok(Module::load(&self.context, &cubin)?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

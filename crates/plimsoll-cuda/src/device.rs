@@ -1,0 +1,234 @@
+//! A GPU as a device to be measured: opening it, with a typed reason for every way in which that fails.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Backend, Bench};
+use plimsoll_gen::Target;
+
+use crate::cache::Cache;
+use crate::calibrate::calibrate;
+use crate::clock::CudaClock;
+use crate::compile::{Compiler, Kernels};
+use crate::driver::{
+    Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
+    Stream, mend,
+};
+use crate::info::{Found, info};
+use crate::probes::PROBES;
+use crate::spin::Spinner;
+use crate::telemetry::Telemetry;
+use crate::unavailable::Unavailable;
+
+/// The kernels that calibration needs.
+const CLOCK_SOURCE: &str = include_str!("../../plimsoll-gen/kernels/clock.cu");
+/// The empty one among them.
+const EMPTY: &str = "plimsoll_empty";
+
+/// The CUDA backend.
+#[derive(Debug)]
+pub struct Cuda;
+
+impl Backend for Cuda {
+    type Device = CudaDevice;
+    type Clock = CudaClock;
+    const NAME: &'static str = "cuda";
+}
+
+/// An opened GPU.
+pub struct CudaDevice {
+    /// Its primary context.
+    pub context: Arc<Context>,
+    /// The stream that probes work on.
+    pub stream: Arc<Stream>,
+    /// Kernels compiled for it.
+    pub kernels: Kernels,
+    /// The kernel that keeps it busy, where kernels can be compiled.
+    pub spinner: Result<Arc<Spinner>, Unavailable>,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Compute capability times ten.
+    pub capability: u32,
+}
+
+impl CudaDevice {
+    /// Free memory, bytes.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn memory_free(&self) -> Result<u64, Fault> {
+        Ok(crate::memory::free(&self.context)?.0)
+    }
+
+    /// Whether a kernel may begin before the one before it has ended, in a graph (the stream form needs less).
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn dependent_launch(&self) -> Result<(), Unavailable> {
+        if self.capability < 90 {
+            let why = format!("the device has compute capability {}.{}", self.capability / 10, self.capability % 10);
+            return Err(Unavailable::new("dependent launch", why, "Use a device of compute capability 9.0 or later"));
+        }
+        let driver = self.context.driver();
+        driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
+    }
+
+    /// Whether chains of kernels can be launched as one graph.
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn graphs(&self) -> Result<(), Unavailable> {
+        let driver = self.context.driver();
+        ["cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"]
+            .iter()
+            .try_for_each(|call| driver.has(call))
+    }
+}
+
+/// How a device is opened.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// NVRTC's library, by absolute path; found by itself where `None`.
+    pub nvrtc: Option<PathBuf>,
+    /// Folder of compiled kernels; the user's where `None`.
+    pub cache: Option<PathBuf>,
+    /// Compile anew and keep nothing.
+    pub no_cache: bool,
+    /// Another compiler than NVRTC.
+    pub compiler: Option<Arc<dyn Compiler>>,
+}
+
+impl Options {
+    fn compiler(&self) -> Result<Arc<dyn Compiler>, Unavailable> {
+        match &self.compiler {
+            Some(compiler) => Ok(Arc::clone(compiler)),
+            None => Err(Unavailable::new("NVRTC", "this version has none yet", "Use a later version")),
+        }
+    }
+
+    fn cache(&self) -> Result<Cache, Unavailable> {
+        match &self.cache {
+            _ if self.no_cache => Err(Unavailable::new("kernel cache", "--no-cache was given", "Leave --no-cache out")),
+            Some(folder) => Cache::open(folder),
+            None => Cache::of_user(),
+        }
+    }
+}
+
+/// How many devices the driver lets this process see.
+///
+/// # Errors
+/// [`Fault::Unavailable`]: no driver, a stub, a driver too old, no device.
+pub fn devices() -> Result<u32, Fault> {
+    let driver = Driver::system()?;
+    count(&driver)
+}
+
+fn count(driver: &Driver) -> Result<u32, Fault> {
+    match DeviceHandle::count(driver).map_err(refusal)? {
+        0 => Err(refusal(DriverError::Call { call: "cuDeviceGetCount", code: NO_DEVICE })),
+        count => Ok(count),
+    }
+}
+
+/// Opens `cuda:index` of this machine. Takes some 0.3 s, more where kernels must be compiled first.
+///
+/// # Errors
+/// Those of [`open_with`] and of loading the driver.
+pub fn open(index: u32) -> Result<Bench<Cuda>, Fault> {
+    open_with(&Driver::system()?, index, &Options::default())
+}
+
+/// Opens a device of a driver.
+///
+/// # Errors
+/// [`Fault::Unavailable`] where there is no such device, it is held by another process or divided without an instance;
+/// [`Fault::DeviceLost`] and [`Fault::Hung`] where it fails the first small tasks.
+pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
+    let there = count(driver)?;
+    if index >= there {
+        let why = format!("there is no cuda:{index}: this process sees {there} device(s)");
+        let mend = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers count from 0";
+        return Err(Fault::Unavailable { what: "CUDA device", why, mend: mend.to_owned() });
+    }
+    let handle = DeviceHandle::new(driver, index).map_err(refusal)?;
+    let mut telemetry = Telemetry::new(&handle.uuid()?);
+    let context = make_context(&handle)?;
+    if let Ok(telemetry) = &mut telemetry {
+        telemetry.context_was_made();
+    }
+    let stream = Arc::new(Stream::new(&context)?);
+    let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
+    let multiprocessors = attribute(Attribute::Multiprocessors)?;
+    let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
+    let kernels = Kernels::new(&context, Target::plain(capability).to_string(), options.compiler(), options.cache());
+    let own = own_kernels(&context, &kernels, multiprocessors)?;
+    let (spinner, empty) = match own {
+        Ok((spinner, empty)) => (Ok(spinner), Some(empty)),
+        Err(reason) => (Err(reason), None),
+    };
+    let (calibration, replay) = {
+        let kernels = spinner.as_deref().ok().zip(empty.as_ref());
+        calibrate(&stream, kernels)?
+    };
+    let device = CudaDevice { context, stream, kernels, spinner, multiprocessors, capability };
+    let found = Found { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
+    let info = info(&found, calibration)?;
+    let spinner = device.spinner.as_ref().ok().cloned();
+    let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry.ok(), spinner);
+    Ok(Bench::new(device, info, clock, PROBES))
+}
+
+/// Retains the context, or says why the device refuses.
+fn make_context(handle: &DeviceHandle) -> Result<Arc<Context>, Fault> {
+    const PROHIBITED: i32 = 2;
+    const EXCLUSIVE: i32 = 3;
+    let mode = handle.attribute(Attribute::ComputeMode)?;
+    let unavailable =
+        |why: &str, mend: &str| Fault::Unavailable { what: "CUDA device", why: why.to_owned(), mend: mend.to_owned() };
+    if mode == PROHIBITED {
+        return Err(unavailable(
+            "its compute mode prohibits computing",
+            "Have the administrator allow it: nvidia-smi -c DEFAULT",
+        ));
+    }
+    Context::new(handle.clone()).map_err(|error| match error.code() {
+        Some(DEVICE_UNAVAILABLE) if mode == EXCLUSIVE => unavailable(
+            "its compute mode lets one process compute, and another one does",
+            "Wait for that process (nvidia-smi lists it), or have the mode changed: nvidia-smi -c DEFAULT",
+        ),
+        _ => refusal(error),
+    })
+}
+
+/// A refusal while a device is being opened: nothing was measured yet, so nothing is lost.
+fn refusal(error: DriverError) -> Fault {
+    let why = error.to_string();
+    match error {
+        DriverError::Call { code: code @ (STUB_LIBRARY | DEVICE_UNAVAILABLE | NO_DEVICE | 101 | 802), .. } => {
+            Fault::Unavailable { what: "CUDA device", why, mend: mend(code).to_owned() }
+        }
+        error => error.into(),
+    }
+}
+
+type Own = (Arc<Spinner>, Function);
+
+/// The spin kernel and the empty one; the reason where kernels can't be compiled here. A device that fails is a fault.
+fn own_kernels(
+    context: &Arc<Context>,
+    kernels: &Kernels,
+    multiprocessors: u32,
+) -> Result<Result<Own, Unavailable>, Fault> {
+    let load = || -> Result<Own, Fault> {
+        let module = kernels.load("clock.cu", CLOCK_SOURCE, &[], &[])?;
+        let spinner = Spinner::new(context, module.function(crate::spin::KERNEL)?, multiprocessors)?;
+        Ok((Arc::new(spinner), module.function(EMPTY)?))
+    };
+    match load() {
+        Ok(own) => Ok(Ok(own)),
+        Err(Fault::Unavailable { what, why, mend }) => Ok(Err(Unavailable { what, why, mend })),
+        Err(fault) => Err(fault),
+    }
+}

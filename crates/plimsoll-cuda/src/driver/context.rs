@@ -1,0 +1,96 @@
+//! The primary context of a device, shared with any other library of this process, and whether it still lives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::types::Handle;
+use super::{Calls, DeviceHandle, Driver, DriverError};
+
+/// A retained primary context. Everything made in it keeps it alive.
+#[derive(Debug)]
+pub struct Context {
+    device: DeviceHandle,
+    handle: Handle,
+    dead: AtomicBool,
+}
+
+impl Context {
+    /// Retains the device's primary context and makes it current on this thread.
+    ///
+    /// # Errors
+    /// The driver's: `CUDA_ERROR_DEVICE_UNAVAILABLE` where another process holds the device alone.
+    pub fn new(device: DeviceHandle) -> Result<Arc<Self>, DriverError> {
+        let mut handle = Handle::NULL;
+        // SAFETY: the handle is written to a live variable; the device number is the driver's own.
+        unsafe { device.driver().call().context_retain(&raw mut handle, device.number()) }?;
+        let context = Arc::new(Self { device, handle, dead: AtomicBool::new(false) });
+        context.bind()?;
+        Ok(context)
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &DeviceHandle {
+        &self.device
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.device.driver()
+    }
+
+    pub(crate) fn call(&self) -> Calls<'_> {
+        self.driver().call()
+    }
+
+    /// Makes it current on this thread, which calls that make things need. Costs some tens of nanoseconds.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn bind(&self) -> Result<(), DriverError> {
+        // SAFETY: the context is retained as long as `self` lives.
+        self.watch(unsafe { self.call().context_set(self.handle) })
+    }
+
+    /// Notes a loss on its way out: from then on nothing is destroyed any more, because destroying waits for the device.
+    ///
+    /// # Errors
+    /// The one it was given.
+    pub(crate) fn watch<T>(&self, answer: Result<T, DriverError>) -> Result<T, DriverError> {
+        if let Err(error) = &answer
+            && error.loses_the_device()
+        {
+            self.give_up();
+        }
+        answer
+    }
+
+    /// Nothing is destroyed in this context from now on: it is lost, or something in it hangs.
+    pub fn give_up(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Context::give_up`] was called or a loss was seen.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Runs a destructor's call, unless the context was given up. Its answer has nowhere to go.
+    pub(crate) fn destroy(&self, call: impl FnOnce(Calls<'_>) -> Result<(), DriverError>) {
+        if !self.dead.load(Ordering::Relaxed) && self.bind().is_ok() {
+            let _ = self.watch(call(self.call()));
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.dead.load(Ordering::Relaxed) {
+            // SAFETY: retained once in `new`, released once here; everything made in it is gone, since all of it holds
+            // an `Arc` of this.
+            let _ = unsafe { self.call().context_release(self.device.number()) };
+        }
+    }
+}

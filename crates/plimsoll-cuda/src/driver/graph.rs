@@ -1,0 +1,116 @@
+//! A chain of kernels as one instantiated graph: what a throughput sample launches.
+
+use std::sync::Arc;
+
+use super::types::{GraphEdge, Handle, KernelNodeParams};
+use super::{Context, DriverError, Stream};
+use crate::launch::{Launch, pointers};
+use crate::unavailable::Unavailable;
+
+/// A kernel's place in a graph that is being built.
+#[derive(Clone, Copy, Debug)]
+pub struct Node(Handle);
+
+/// An instantiated graph: kernels one after another.
+#[derive(Debug)]
+pub struct Graph {
+    context: Arc<Context>,
+    executable: Handle,
+    /// The kernels' modules must outlive it.
+    _functions: Vec<super::Function>,
+}
+
+/// A graph under construction, destroyed whatever happens.
+struct Plan<'c> {
+    context: &'c Context,
+    handle: Handle,
+}
+
+impl Drop for Plan<'_> {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; an instantiated graph doesn't need its plan.
+        self.context.destroy(|call| unsafe { call.graph_destroy(self.handle) });
+    }
+}
+
+impl Plan<'_> {
+    fn add(&self, launch: &Launch, after: Option<Node>, dependent: bool) -> Result<Node, DriverError> {
+        let call = self.context.call();
+        let mut parameters = pointers(&launch.arguments);
+        let node = KernelNodeParams {
+            function: launch.function.handle(),
+            grid: launch.geometry.grid,
+            block: launch.geometry.block,
+            shared: launch.geometry.shared,
+            parameters: parameters.as_mut_ptr(),
+            extra: std::ptr::null_mut(),
+        };
+        let mut handle = Handle::NULL;
+        let before = after.map_or(Handle::NULL, |node| node.0);
+        let plain = usize::from(after.is_some() && !dependent);
+        // SAFETY: graph, function and earlier node are live; `after` holds as many handles as are counted; parameters
+        // are as for a launch (`Stream::launch`) and are copied before the call returns.
+        unsafe { call.graph_kernel(&raw mut handle, self.handle, &raw const before, plain, &raw const node) }?;
+        if after.is_some() && dependent {
+            let edge = GraphEdge::DEPENDENT;
+            // SAFETY: one edge between two live nodes of this graph; all three arrays have one element.
+            unsafe { call.graph_edges(self.handle, &raw const before, &raw const handle, &raw const edge, 1) }?;
+        }
+        Ok(Node(handle))
+    }
+}
+
+impl Graph {
+    /// A graph of `count` kernels in a row, the i-th of which is `cycle[i % cycle.len()]`. With `dependent`, each may
+    /// begin before the one before has ended (programmatic dependent launch).
+    ///
+    /// # Errors
+    /// The driver's; graphs need driver 11.4, dependent launch 12.3 and compute capability 9.0.
+    pub fn chain(context: &Arc<Context>, cycle: &[Launch], count: u32, dependent: bool) -> Result<Self, DriverError> {
+        if cycle.iter().any(|launch| launch.form.cooperative || launch.form.cluster > 1) {
+            let why = "graphs hold plain and dependent launches here";
+            return Err(
+                Unavailable::new("kernel graph", why, "Launch cooperative kernels and clusters in a stream").into()
+            );
+        }
+        context.bind()?;
+        let mut handle = Handle::NULL;
+        // SAFETY: the handle is written to a live variable.
+        context.watch(unsafe { context.call().graph_create(&raw mut handle, 0) })?;
+        let plan = Plan { context, handle };
+        let mut last = None;
+        for launch in cycle.iter().cycle().take(count as usize) {
+            last = Some(context.watch(plan.add(launch, last, dependent))?);
+        }
+        let mut executable = Handle::NULL;
+        // SAFETY: the graph is live; the handle is written to a live variable.
+        context.watch(unsafe { context.call().graph_instantiate(&raw mut executable, handle, 0) })?;
+        let functions = cycle.iter().map(|launch| launch.function.clone()).collect();
+        Ok(Self { context: Arc::clone(context), executable, _functions: functions })
+    }
+
+    /// Moves it to the device, so that the first launch doesn't.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn upload(&self, stream: &Stream) -> Result<(), DriverError> {
+        // SAFETY: both handles live.
+        self.context.watch(unsafe { self.context.call().graph_upload(self.executable, stream.handle()) })
+    }
+
+    /// Launches all of it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
+        // SAFETY: both handles live.
+        self.context.watch(unsafe { self.context.call().graph_launch(self.executable, stream.handle()) })
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: instantiated once, destroyed once; the driver keeps what still runs.
+        self.context.destroy(|call| unsafe { call.graph_free(self.executable) });
+    }
+}

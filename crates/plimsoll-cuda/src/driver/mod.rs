@@ -1,0 +1,149 @@
+//! The driver: `libcuda.so.1` opened at run time, our table of its calls, and owned objects over it that are safe to
+//! use. With `memory` and `nvrtc` the only place with `unsafe`. How long to wait, what to measure and what an error
+//! means for a run is decided outside.
+//!
+//! `PLIMSOLL_LIBCUDA` names another library by absolute path. It is there for the tests' stand-in; a tool that times a
+//! driver has no other use for it.
+
+mod context;
+mod error;
+mod graph;
+mod info;
+mod module;
+pub(crate) mod nvml;
+mod stream;
+mod table;
+mod types;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use crate::unavailable::Unavailable;
+
+pub use context::Context;
+pub(crate) use error::{DEVICE_UNAVAILABLE, NO_DEVICE, OUT_OF_MEMORY, STUB_LIBRARY};
+pub use error::{DriverError, mend, name};
+pub use graph::{Graph, Node};
+pub use info::{Attribute, DeviceHandle};
+pub use module::{Function, Module};
+pub use stream::{Event, Stream};
+pub(crate) use table::Calls;
+pub use types::{DevicePointer, Handle};
+
+/// The driver's library.
+const LIBRARY: &str = "libcuda.so.1";
+/// Names another library, by absolute path: for tests.
+pub const LIBRARY_OVERRIDE: &str = "PLIMSOLL_LIBCUDA";
+/// The oldest driver that this version is written for, as `cuDriverGetVersion` counts: CUDA 11.0.
+const OLDEST: i32 = 11_000;
+
+/// An opened and initialised driver.
+pub struct Driver {
+    table: table::Table,
+    version: i32,
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Driver({})", self.version_text())
+    }
+}
+
+impl Driver {
+    /// The driver of this machine, opened at the first call.
+    ///
+    /// # Errors
+    /// No library, a stub in its place, a driver too old, no device: each with the way out.
+    pub fn system() -> Result<Arc<Self>, Unavailable> {
+        static SYSTEM: OnceLock<Result<Arc<Driver>, Unavailable>> = OnceLock::new();
+        let open = || match std::env::var_os(LIBRARY_OVERRIDE) {
+            Some(path) if Path::new(&path).is_absolute() => Self::open(Path::new(&path)),
+            Some(_) => Err(Unavailable::new(
+                "CUDA driver",
+                format!("{LIBRARY_OVERRIDE} is not an absolute path"),
+                format!("Unset {LIBRARY_OVERRIDE} or give an absolute path"),
+            )),
+            None => Self::open(Path::new(LIBRARY)),
+        };
+        SYSTEM.get_or_init(open).clone()
+    }
+
+    /// Opens and initialises the driver in `library`.
+    ///
+    /// # Errors
+    /// Those of [`Driver::system`].
+    pub fn open(library: &Path) -> Result<Arc<Self>, Unavailable> {
+        let library = load(library).map_err(|why| {
+            Unavailable::new(
+                "CUDA driver",
+                format!("can't load it: {why}"),
+                format!(
+                    "Install the NVIDIA driver, or add the folder of its {LIBRARY} to LD_LIBRARY_PATH; without a GPU \
+                     use --device cpu"
+                ),
+            )
+        })?;
+        let mut driver = Self { table: table::Table::new(library), version: 0 };
+        driver.initialise().map_err(|error| match error {
+            DriverError::Unavailable(reason) => reason,
+            DriverError::Call { code, .. } => Unavailable::new("CUDA driver", error.to_string(), mend(code)),
+        })?;
+        if driver.version < OLDEST {
+            let why =
+                format!("the driver supports CUDA {}, and 11.0 is the oldest that will do", driver.version_text());
+            return Err(Unavailable::new("CUDA driver", why, "Update the NVIDIA driver to 450.80 or newer"));
+        }
+        Ok(Arc::new(driver))
+    }
+
+    fn initialise(&mut self) -> Result<(), DriverError> {
+        let mut version = 0;
+        // SAFETY: cuInit takes no pointer, and the version is written to a live integer.
+        unsafe {
+            self.call().init(0)?;
+            self.call().driver_version(&raw mut version)?;
+        }
+        self.version = version;
+        Ok(())
+    }
+
+    /// The table, to be called.
+    pub(crate) fn call(&self) -> Calls<'_> {
+        Calls(&self.table)
+    }
+
+    /// Whether the driver has a call, by its symbol.
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn has(&self, symbol: &str) -> Result<(), Unavailable> {
+        self.table.has(symbol)
+    }
+
+    /// The newest CUDA version that the driver supports, as it counts: 12040 is 12.4.
+    #[must_use]
+    pub fn version(&self) -> i32 {
+        self.version
+    }
+
+    /// The same for a person: `12.4`.
+    #[must_use]
+    pub fn version_text(&self) -> String {
+        format!("{}.{}", self.version / 1000, self.version % 1000 / 10)
+    }
+}
+
+/// Opens a library by a name that the loader resolves, or by absolute path.
+fn load(library: &Path) -> Result<Library, String> {
+    // SAFETY: loading runs the library's initialisers. The name is the driver's own, which the loader finds in the
+    // folders that the system and the user chose, never in the current one, or an absolute path that the user gave.
+    unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| {
+        let mut text = error.to_string();
+        if let Some(cause) = std::error::Error::source(&error) {
+            text = format!("{text} ({cause})");
+        }
+        text.chars().filter(|c| !c.is_control()).take(300).collect()
+    })
+}

@@ -1,0 +1,168 @@
+//! Loaded cubins and their kernels.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use super::Context;
+use super::error::DriverError;
+use super::types::Handle;
+use crate::launch::{MOST_PARAMETERS, SLOT_BYTES};
+use crate::unavailable::Unavailable;
+
+/// Smallest image that may be handed to the driver: an ELF header.
+const SMALLEST_IMAGE: usize = 64;
+
+/// A cubin loaded into a context.
+#[derive(Debug)]
+pub struct Module {
+    context: Arc<Context>,
+    handle: Handle,
+}
+
+impl Module {
+    /// Loads a cubin, which must be an ELF file that is whole: the driver reads as far as the headers in it say.
+    ///
+    /// # Errors
+    /// The driver's: `CUDA_ERROR_NO_BINARY_FOR_GPU` where it was compiled for another device.
+    pub fn load(context: &Arc<Context>, cubin: &[u8]) -> Result<Arc<Self>, DriverError> {
+        if cubin.len() < SMALLEST_IMAGE || !cubin.starts_with(b"\x7fELF") {
+            let why = format!("{} bytes that are no ELF file", cubin.len());
+            return Err(Unavailable::new("kernel image", why, "Empty the kernel cache or run with --no-cache").into());
+        }
+        context.bind()?;
+        let mut handle = Handle::NULL;
+        // SAFETY: the image is an ELF file from our own compiler or from the cache, where a hash of its whole content
+        // was verified, so its headers point inside it; the driver copies what it keeps. The handle is written to a
+        // live variable and the context is current.
+        context.watch(unsafe { context.call().module_load(&raw mut handle, cubin.as_ptr().cast()) })?;
+        Ok(Arc::new(Self { context: Arc::clone(context), handle }))
+    }
+
+    /// A kernel by its `extern "C"` name, loaded at once: lazy loading would stall the first launch.
+    ///
+    /// # Errors
+    /// The driver's: `CUDA_ERROR_NOT_FOUND` where the module has none of this name.
+    pub fn function(self: &Arc<Self>, name: &str) -> Result<Function, DriverError> {
+        let name = CString::new(name)
+            .map_err(|_| Unavailable::new("kernel", "its name holds a zero byte", "This is an error of plimsoll"))?;
+        let context = &self.context;
+        context.bind()?;
+        let mut handle = Handle::NULL;
+        // SAFETY: the name is terminated and outlives the call; the handle is written to a live variable.
+        context.watch(unsafe { context.call().module_function(&raw mut handle, self.handle, name.as_ptr()) })?;
+        let mut function = Function { module: Arc::clone(self), handle, parameters: None };
+        function.parameters = function.count_parameters()?;
+        function.registers()?;
+        Ok(function)
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded once, unloaded once, and no function of it is left: each holds an `Arc` of this.
+        self.context.destroy(|call| unsafe { call.module_unload(self.handle) });
+    }
+}
+
+/// A kernel of a loaded module.
+#[derive(Clone, Debug)]
+pub struct Function {
+    module: Arc<Module>,
+    handle: Handle,
+    parameters: Option<usize>,
+}
+
+impl Function {
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// The context it belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.module.context
+    }
+
+    /// How many parameters it takes; `None` where the driver can't tell (before 12.4).
+    #[must_use]
+    pub fn parameters(&self) -> Option<usize> {
+        self.parameters
+    }
+
+    fn count_parameters(&self) -> Result<Option<usize>, DriverError> {
+        for index in 0..=MOST_PARAMETERS {
+            let (mut offset, mut size) = (0, 0);
+            let call = self.context().call();
+            // SAFETY: the function lives; offset and size are written to live integers.
+            match unsafe { call.function_parameter(self.handle, index, &raw mut offset, &raw mut size) } {
+                Ok(()) if size <= SLOT_BYTES && index < MOST_PARAMETERS => {}
+                Ok(()) => {
+                    let why = format!("parameter {index} is larger than {SLOT_BYTES} bytes or one too many");
+                    return Err(
+                        Unavailable::new("kernel", why, "This is an error of plimsoll: please report it").into()
+                    );
+                }
+                Err(DriverError::Unavailable(_)) => return Ok(None),
+                // CUDA_ERROR_INVALID_VALUE: there is no such parameter, so `index` is their number.
+                Err(DriverError::Call { code: 1, .. }) => return Ok(Some(index)),
+                Err(error) => return self.context().watch(Err(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn attribute(&self, attribute: i32) -> Result<u32, DriverError> {
+        let mut value = 0;
+        // SAFETY: the function lives; the value is written to a live integer.
+        let answer = unsafe { self.context().call().function_attribute(&raw mut value, attribute, self.handle) };
+        self.context().watch(answer)?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    /// Registers per thread.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn registers(&self) -> Result<u32, DriverError> {
+        self.attribute(4)
+    }
+
+    /// Local memory per thread, bytes; more than 0 means that registers were spilled or arrays indexed.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn local_bytes(&self) -> Result<u32, DriverError> {
+        self.attribute(3)
+    }
+
+    /// Most threads of a block.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn max_threads(&self) -> Result<u32, DriverError> {
+        self.attribute(0)
+    }
+
+    /// Lets a block have up to `bytes` of dynamic shared memory, which is needed above 48 KiB.
+    ///
+    /// # Errors
+    /// The driver's: more than the device gives.
+    pub fn allow_shared(&self, bytes: u32) -> Result<(), DriverError> {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: the function lives; 8 is CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
+        self.context().watch(unsafe { self.context().call().function_set(self.handle, 8, bytes) })
+    }
+
+    /// How many blocks of `threads` with `shared` bytes of dynamic shared memory fit on a multiprocessor.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn blocks_per_multiprocessor(&self, threads: u32, shared: u32) -> Result<u32, DriverError> {
+        let mut blocks = 0;
+        let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+        // SAFETY: the function lives; the number is written to a live integer.
+        let answer = unsafe { self.context().call().occupancy(&raw mut blocks, self.handle, threads, shared as usize) };
+        self.context().watch(answer)?;
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+}

@@ -1,0 +1,262 @@
+//! NVIDIA's management library, `libnvidia-ml.so.1`, opened at run time: the dozen calls that telemetry needs. What the
+//! numbers mean for a measurement is `telemetry`'s business.
+//!
+//! Own bindings and no crate: these calls run between slices of a measurement and must not allocate, and the driver's
+//! table has the machinery already.
+
+use std::ffi::{CString, c_char, c_uint, c_void};
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use libloading::os::unix::Library;
+
+use super::table::resolve;
+use super::types::Handle;
+use crate::unavailable::Unavailable;
+
+/// The library.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+/// Names another library, by absolute path: for tests.
+const LIBRARY_OVERRIDE: &str = "PLIMSOLL_LIBNVML";
+/// Most processes that are listed.
+pub(crate) const MOST_PROCESSES: usize = 64;
+
+/// `nvmlProcessInfo_v2_t`, which `…_v3` of the call fills.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct ProcessInfo {
+    pid: c_uint,
+    memory: u64,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+}
+
+/// `nvmlProcessUtilizationSample_t`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Utilization {
+    /// The process.
+    pub pid: c_uint,
+    /// Microseconds since the epoch.
+    pub time: u64,
+    /// Share of the multiprocessors' time, percent.
+    pub multiprocessors: c_uint,
+    memory: c_uint,
+    encoder: c_uint,
+    decoder: c_uint,
+}
+
+const _: () = assert!(size_of::<ProcessInfo>() == 24 && size_of::<Utilization>() == 32);
+
+/// A number that NVML tells of a device, by its symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Number {
+    PcieGeneration,
+    PcieGenerationMost,
+    PcieWidth,
+    PcieWidthMost,
+    PowerLimit,
+    Power,
+}
+
+const NUMBERS: [&str; 6] = [
+    "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkWidth",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetPowerUsage",
+];
+
+type OfNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint;
+type OfWide = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
+type OfClock = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
+type OfPair = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
+type OfEcc = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
+type OfProcesses = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
+type OfUtilization = unsafe extern "C" fn(Handle, *mut Utilization, *mut c_uint, u64) -> c_uint;
+type OfText = unsafe extern "C" fn(*mut c_char, c_uint) -> c_uint;
+
+/// The opened library; a call that it lacks is `None`.
+pub(crate) struct Nvml {
+    by_uuid: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_uint,
+    numbers: [Option<OfNumber>; NUMBERS.len()],
+    clock: Option<OfClock>,
+    clock_most: Option<OfClock>,
+    throttle: Option<OfWide>,
+    energy: Option<OfWide>,
+    ecc: Option<OfEcc>,
+    mig: Option<OfPair>,
+    processes: Option<OfProcesses>,
+    utilization: Option<OfUtilization>,
+    driver: Option<OfText>,
+    _library: ManuallyDrop<Library>,
+}
+
+impl std::fmt::Debug for Nvml {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Nvml")
+    }
+}
+
+fn missing(why: String) -> Unavailable {
+    Unavailable::new("NVML", why, format!("Install the driver's {LIBRARY}, or mount it into the container"))
+}
+
+impl Nvml {
+    /// The library of this machine, opened and initialised at the first call.
+    pub(crate) fn system() -> Result<&'static Self, Unavailable> {
+        static SYSTEM: OnceLock<Result<Nvml, Unavailable>> = OnceLock::new();
+        let open = || match std::env::var_os(LIBRARY_OVERRIDE) {
+            Some(path) if Path::new(&path).is_absolute() => Self::open(Path::new(&path)),
+            Some(_) => Err(missing(format!("{LIBRARY_OVERRIDE} is not an absolute path"))),
+            None => Self::open(Path::new(LIBRARY)),
+        };
+        SYSTEM.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    fn open(path: &Path) -> Result<Self, Unavailable> {
+        let library = ManuallyDrop::new(super::load(path).map_err(|why| missing(format!("can't load it: {why}")))?);
+        // SAFETY: the types are those of nvml.h for these symbols, and the library is never closed.
+        let nvml = unsafe {
+            let init: unsafe extern "C" fn() -> c_uint = resolve(&library, "NVML", &["nvmlInit_v2"])?;
+            match init() {
+                0 => {}
+                code => return Err(missing(format!("nvmlInit_v2 answered {code}"))),
+            }
+            let numbers = NUMBERS.map(|symbol| resolve(&library, "NVML", &[symbol]).ok());
+            Self {
+                by_uuid: resolve(&library, "NVML", &["nvmlDeviceGetHandleByUUID"])?,
+                numbers,
+                clock: resolve(&library, "NVML", &["nvmlDeviceGetClockInfo"]).ok(),
+                clock_most: resolve(&library, "NVML", &["nvmlDeviceGetMaxClockInfo"]).ok(),
+                throttle: resolve(&library, "NVML", &["nvmlDeviceGetCurrentClocksThrottleReasons"]).ok(),
+                energy: resolve(&library, "NVML", &["nvmlDeviceGetTotalEnergyConsumption"]).ok(),
+                ecc: resolve(&library, "NVML", &["nvmlDeviceGetTotalEccErrors"]).ok(),
+                mig: resolve(&library, "NVML", &["nvmlDeviceGetMigMode"]).ok(),
+                processes: resolve(&library, "NVML", &["nvmlDeviceGetComputeRunningProcesses_v3"]).ok(),
+                utilization: resolve(&library, "NVML", &["nvmlDeviceGetProcessUtilization"]).ok(),
+                driver: resolve(&library, "NVML", &["nvmlSystemGetDriverVersion"]).ok(),
+                _library: library,
+            }
+        };
+        Ok(nvml)
+    }
+
+    /// The device with this UUID, prefix included.
+    pub(crate) fn device(&'static self, uuid: &str) -> Result<NvmlDevice, Unavailable> {
+        let text = CString::new(uuid).map_err(|_| missing("the device's UUID holds a zero byte".to_owned()))?;
+        let mut handle = Handle::NULL;
+        // SAFETY: the text is terminated and outlives the call; the handle is written to a live variable.
+        match unsafe { (self.by_uuid)(text.as_ptr(), &raw mut handle) } {
+            0 => Ok(NvmlDevice { nvml: self, handle }),
+            code => Err(missing(format!("it doesn't know the device {uuid} (answer {code})"))),
+        }
+    }
+
+    /// The driver's release: `580.65.06`.
+    pub(crate) fn driver(&self) -> Option<String> {
+        let mut text = [0_u8; 96];
+        // SAFETY: the call writes at most `length` bytes, terminated.
+        let code = unsafe { (self.driver?)(text.as_mut_ptr().cast(), text.len() as c_uint) };
+        let end = text.iter().position(|&byte| byte == 0)?;
+        let text = String::from_utf8_lossy(&text[..end]);
+        (code == 0).then(|| text.chars().filter(|c| !c.is_control()).collect())
+    }
+}
+
+/// A device as NVML knows it. Its questions allocate nothing; an answer that isn't there is `None`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NvmlDevice {
+    nvml: &'static Nvml,
+    handle: Handle,
+}
+
+/// The value where the call succeeded.
+fn told<T>(code: c_uint, value: T) -> Option<T> {
+    (code == 0).then_some(value)
+}
+
+impl NvmlDevice {
+    pub(crate) fn number(&self, number: Number) -> Option<u32> {
+        let ask = self.nvml.numbers[number as usize]?;
+        let mut value = 0;
+        // SAFETY: the handle is NVML's own; the value is written to a live integer. So in all calls below.
+        told(unsafe { ask(self.handle, &raw mut value) }, value)
+    }
+
+    /// Clock of the multiprocessors, MHz.
+    pub(crate) fn multiprocessor_mhz(&self) -> Option<u32> {
+        const SM: c_uint = 1;
+        let (ask, mut value) = (self.nvml.clock?, 0);
+        // SAFETY: as above.
+        told(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+    }
+
+    /// Their highest clock, MHz.
+    pub(crate) fn multiprocessor_mhz_most(&self) -> Option<u32> {
+        const SM: c_uint = 1;
+        let (ask, mut value) = (self.nvml.clock_most?, 0);
+        // SAFETY: as above.
+        told(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+    }
+
+    /// `nvmlClocksEventReasons`, as bits.
+    pub(crate) fn throttle(&self) -> Option<u64> {
+        let (ask, mut value) = (self.nvml.throttle?, 0);
+        // SAFETY: as above.
+        told(unsafe { ask(self.handle, &raw mut value) }, value)
+    }
+
+    /// Energy since the driver was loaded, mJ.
+    pub(crate) fn energy(&self) -> Option<u64> {
+        let (ask, mut value) = (self.nvml.energy?, 0);
+        // SAFETY: as above.
+        told(unsafe { ask(self.handle, &raw mut value) }, value)
+    }
+
+    /// Memory errors since the driver was loaded, corrected and not.
+    pub(crate) fn ecc_errors(&self) -> Option<u64> {
+        const SINCE_LOAD: c_uint = 0;
+        let ask = self.nvml.ecc?;
+        let of = |kind: c_uint| {
+            let mut value = 0;
+            // SAFETY: as above.
+            told(unsafe { ask(self.handle, kind, SINCE_LOAD, &raw mut value) }, value)
+        };
+        Some(of(0)? + of(1)?)
+    }
+
+    /// Whether the device is divided into instances.
+    pub(crate) fn mig(&self) -> Option<bool> {
+        let (ask, mut now, mut pending) = (self.nvml.mig?, 0, 0);
+        // SAFETY: as above.
+        told(unsafe { ask(self.handle, &raw mut now, &raw mut pending) }, now == 1)
+    }
+
+    /// Numbers of the processes that compute on the device, as the host counts them.
+    pub(crate) fn processes(&self, out: &mut [u32; MOST_PROCESSES]) -> Option<usize> {
+        let mut infos = [ProcessInfo::default(); MOST_PROCESSES];
+        let (ask, mut count) = (self.nvml.processes?, MOST_PROCESSES as c_uint);
+        // SAFETY: `count` says how many structures there is room for, and comes back as how many were written.
+        let count = told(unsafe { ask(self.handle, &raw mut count, infos.as_mut_ptr()) }, count)? as usize;
+        let count = count.min(MOST_PROCESSES);
+        for (number, info) in out.iter_mut().zip(&infos[..count]) {
+            *number = info.pid;
+        }
+        Some(count)
+    }
+
+    /// What processes used since `since` (microseconds since the epoch): how many samples were written to `out`.
+    pub(crate) fn utilization(&self, out: &mut [Utilization; MOST_PROCESSES], since: u64) -> Option<usize> {
+        let (ask, mut count) = (self.nvml.utilization?, MOST_PROCESSES as c_uint);
+        // SAFETY: as in `processes`.
+        let count = told(unsafe { ask(self.handle, out.as_mut_ptr(), &raw mut count, since) }, count)? as usize;
+        Some(count.min(MOST_PROCESSES))
+    }
+}
+
+/// Keeps the table's shape: NVML's handles are pointers, too.
+const _: () = assert!(size_of::<*mut c_void>() == size_of::<Handle>());

@@ -1,0 +1,172 @@
+//! The driver calls that we use, each looked up by name when it is first needed, so that an older driver lacks only what
+//! needs the newer call. Where a call has several ABI versions, the oldest that suffices is taken (the first that is
+//! found, in the order written). Nothing here decides anything: arguments are the callers' duty.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
+
+use libloading::os::unix::Library;
+
+use super::error::{DriverError, SUCCESS};
+use super::types::{Code, DeviceNumber, DevicePointer, GraphEdge, Handle, KernelNodeParams, LaunchConfig, Uuid};
+use crate::unavailable::Unavailable;
+
+/// Looks up the first of `symbols` that the library has.
+///
+/// # Safety
+/// `F` must be the type of the function that all of `symbols` name.
+pub(super) unsafe fn resolve<F: Copy>(
+    library: &Library,
+    what: &'static str,
+    symbols: &[&str],
+) -> Result<F, Unavailable> {
+    for symbol in symbols {
+        // SAFETY: that the symbol has the type `F` is this function's own obligation.
+        if let Ok(found) = unsafe { library.get::<F>(symbol.as_bytes()) } {
+            return Ok(*found);
+        }
+    }
+    let name = symbols.first().copied().unwrap_or_default();
+    Err(Unavailable::new(what, format!("the installed library has no {name}"), "Update the NVIDIA driver"))
+}
+
+macro_rules! table {
+    ($($name:ident [$symbol:literal $(, $later:literal)*] ($($arg:ident: $ty:ty),*);)*) => {
+        /// The library and what was found in it so far.
+        pub(crate) struct Table {
+            library: ManuallyDrop<Library>,
+            $($name: OnceLock<Result<unsafe extern "C" fn($($ty),*) -> Code, Unavailable>>,)*
+        }
+
+        impl Table {
+            /// Takes over an opened library. It is never closed: threads of its own may still run in it.
+            pub(super) fn new(library: Library) -> Self {
+                Self { library: ManuallyDrop::new(library), $($name: OnceLock::new(),)* }
+            }
+
+            /// Every call, by its oldest symbol.
+            #[cfg(test)]
+            pub(crate) const CALLS: &[&str] = &[$($symbol),*];
+
+            /// Whether this driver has the call.
+            ///
+            /// # Errors
+            /// Why not, and what brings it.
+            pub(crate) fn has(&self, symbol: &str) -> Result<(), Unavailable> {
+                match symbol {
+                    $($symbol => self.$name().map(drop),)*
+                    _ => Err(Unavailable::new("CUDA driver", format!("{symbol} is not used here"), "")),
+                }
+            }
+
+            $(
+                #[doc = concat!("The entry point of `", $symbol, "`.")]
+                #[allow(clippy::type_complexity)]
+                fn $name(&self) -> Result<unsafe extern "C" fn($($ty),*) -> Code, Unavailable> {
+                    let found = self.$name.get_or_init(|| {
+                        // SAFETY: the types are those of cuda.h for these symbols, all of which share one signature;
+                        // the library stays loaded for good, so the pointer stays valid.
+                        unsafe { resolve(&self.library, "CUDA driver", &[$symbol $(, $later)*]) }
+                    });
+                    found.clone()
+                }
+            )*
+        }
+
+        /// The calls, checked: an answer other than success is an error that names the call.
+        ///
+        /// Each is `unsafe`: the arguments must be what cuda.h asks of the call, that is live handles, and pointers valid
+        /// for what it reads and writes until it is done with them.
+        #[derive(Clone, Copy)]
+        pub(crate) struct Calls<'t>(pub(super) &'t Table);
+
+        impl Calls<'_> {
+            $(
+                #[allow(clippy::too_many_arguments)]
+                pub(crate) unsafe fn $name(self, $($arg: $ty),*) -> Result<(), DriverError> {
+                    let function = self.0.$name()?;
+                    // SAFETY: the arguments are the caller's obligation.
+                    match unsafe { function($($arg),*) } {
+                        SUCCESS => Ok(()),
+                        code => Err(DriverError::Call { call: $symbol, code }),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+table! {
+    init ["cuInit"] (flags: c_uint);
+    driver_version ["cuDriverGetVersion"] (version: *mut c_int);
+
+    device_count ["cuDeviceGetCount"] (count: *mut c_int);
+    device_get ["cuDeviceGet"] (device: *mut DeviceNumber, ordinal: c_int);
+    device_name ["cuDeviceGetName"] (name: *mut c_char, length: c_int, device: DeviceNumber);
+    // _v2 (11.4) names the MIG instance; the plain one names the whole device.
+    device_uuid ["cuDeviceGetUuid_v2", "cuDeviceGetUuid"] (uuid: *mut Uuid, device: DeviceNumber);
+    device_memory ["cuDeviceTotalMem_v2"] (bytes: *mut usize, device: DeviceNumber);
+    device_attribute ["cuDeviceGetAttribute"] (value: *mut c_int, attribute: c_int, device: DeviceNumber);
+    device_pci ["cuDeviceGetPCIBusId"] (text: *mut c_char, length: c_int, device: DeviceNumber);
+
+    context_retain ["cuDevicePrimaryCtxRetain"] (context: *mut Handle, device: DeviceNumber);
+    context_release ["cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"] (device: DeviceNumber);
+    context_set ["cuCtxSetCurrent"] (context: Handle);
+
+    memory_info ["cuMemGetInfo_v2"] (free: *mut usize, total: *mut usize);
+    memory_alloc ["cuMemAlloc_v2"] (pointer: *mut DevicePointer, bytes: usize);
+    memory_free ["cuMemFree_v2"] (pointer: DevicePointer);
+    host_alloc ["cuMemHostAlloc"] (pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
+    host_free ["cuMemFreeHost"] (pointer: *mut c_void);
+    copy_up ["cuMemcpyHtoDAsync_v2"] (to: DevicePointer, from: *const c_void, bytes: usize, stream: Handle);
+    copy_down ["cuMemcpyDtoHAsync_v2"] (to: *mut c_void, from: DevicePointer, bytes: usize, stream: Handle);
+    copy_across ["cuMemcpyDtoDAsync_v2"] (to: DevicePointer, from: DevicePointer, bytes: usize, stream: Handle);
+    fill_bytes ["cuMemsetD8Async"] (to: DevicePointer, value: u8, count: usize, stream: Handle);
+
+    stream_create ["cuStreamCreate"] (stream: *mut Handle, flags: c_uint);
+    stream_destroy ["cuStreamDestroy_v2"] (stream: Handle);
+    stream_query ["cuStreamQuery"] (stream: Handle);
+    stream_wait_event ["cuStreamWaitEvent"] (stream: Handle, event: Handle, flags: c_uint);
+
+    event_create ["cuEventCreate"] (event: *mut Handle, flags: c_uint);
+    event_destroy ["cuEventDestroy_v2"] (event: Handle);
+    event_record ["cuEventRecord"] (event: Handle, stream: Handle);
+    event_query ["cuEventQuery"] (event: Handle);
+    event_elapsed ["cuEventElapsedTime"] (milliseconds: *mut f32, from: Handle, to: Handle);
+
+    module_load ["cuModuleLoadData"] (module: *mut Handle, image: *const c_void);
+    module_unload ["cuModuleUnload"] (module: Handle);
+    module_function ["cuModuleGetFunction"] (function: *mut Handle, module: Handle, name: *const c_char);
+    function_attribute ["cuFuncGetAttribute"] (value: *mut c_int, attribute: c_int, function: Handle);
+    function_set ["cuFuncSetAttribute"] (function: Handle, attribute: c_int, value: c_int);
+    // 12.4; where it is missing, parameter layouts go unchecked.
+    function_parameter ["cuFuncGetParamInfo"] (function: Handle, index: usize, offset: *mut usize, size: *mut usize);
+    occupancy ["cuOccupancyMaxActiveBlocksPerMultiprocessor"] (
+        blocks: *mut c_int, function: Handle, threads: c_int, shared: usize
+    );
+
+    launch ["cuLaunchKernel"] (
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared: c_uint, stream: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    );
+    // 11.8; needed for attributes alone.
+    launch_with ["cuLaunchKernelEx"] (
+        config: *const LaunchConfig, function: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    );
+
+    graph_create ["cuGraphCreate"] (graph: *mut Handle, flags: c_uint);
+    graph_destroy ["cuGraphDestroy"] (graph: Handle);
+    graph_kernel ["cuGraphAddKernelNode"] (
+        node: *mut Handle, graph: Handle, after: *const Handle, after_count: usize, parameters: *const KernelNodeParams
+    );
+    // 12.3; needed for dependent launch alone.
+    graph_edges ["cuGraphAddDependencies_v2"] (
+        graph: Handle, from: *const Handle, to: *const Handle, edges: *const GraphEdge, count: usize
+    );
+    // 11.4.
+    graph_instantiate ["cuGraphInstantiateWithFlags"] (executable: *mut Handle, graph: Handle, flags: u64);
+    graph_upload ["cuGraphUpload"] (executable: Handle, stream: Handle);
+    graph_launch ["cuGraphLaunch"] (executable: Handle, stream: Handle);
+    graph_free ["cuGraphExecDestroy"] (executable: Handle);
+}

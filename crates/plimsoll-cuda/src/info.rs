@@ -1,0 +1,137 @@
+//! What a GPU says of itself, as records keep it.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::Fault;
+use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver};
+
+use crate::calibrate::Replay;
+use crate::device::CudaDevice;
+use crate::driver::{Attribute, DeviceHandle};
+use crate::memory;
+use crate::telemetry::Telemetry;
+use crate::unavailable::{Unavailable, capability};
+
+/// What was found while the device was opened.
+pub(crate) struct Found<'f> {
+    pub index: u32,
+    pub handle: &'f DeviceHandle,
+    pub device: &'f CudaDevice,
+    pub telemetry: &'f Result<Telemetry, Unavailable>,
+    pub replay: Option<Replay>,
+}
+
+/// The header of records about this device.
+///
+/// # Errors
+/// The driver's.
+pub(crate) fn info(found: &Found<'_>, calibration: Calibration) -> Result<DeviceInfo, Fault> {
+    let (handle, device) = (found.handle, found.device);
+    let name = handle.name()?;
+    let instance = name.contains(" MIG ");
+    let (free, _) = memory::free(&device.context)?;
+    Ok(DeviceInfo {
+        selector: format!("cuda:{}", found.index),
+        id: format!("{}-{}", if instance { "MIG" } else { "GPU" }, handle.uuid()?),
+        backend: "cuda".to_owned(),
+        architecture: Some(format!("sm_{}", device.capability)),
+        driver: Some(format!("CUDA {}", handle.driver().version_text())),
+        multiprocessors: device.multiprocessors,
+        memory_total: handle.memory()?,
+        memory_free: free,
+        caches: caches(handle)?,
+        peaks: bandwidth(handle, &name, instance)?.into_iter().collect(),
+        capabilities: capabilities(found),
+        calibration,
+        notes: notes(found)?,
+        name,
+    })
+}
+
+fn number(handle: &DeviceHandle, attribute: Attribute) -> Result<u64, Fault> {
+    Ok(u64::try_from(handle.attribute(attribute)?).unwrap_or(0))
+}
+
+fn caches(handle: &DeviceHandle) -> Result<Vec<CacheInfo>, Fault> {
+    let l2 = number(handle, Attribute::L2Bytes)?;
+    let multiprocessors = u32::try_from(number(handle, Attribute::Multiprocessors)?).unwrap_or(0);
+    // The driver doesn't tell the first level's size; the probes measure it.
+    let cache = CacheInfo { level: "L2".to_owned(), bytes: l2, line: 128, shared_by: multiprocessors };
+    Ok(if l2 > 0 { vec![cache] } else { vec![] })
+}
+
+/// Bus width × 2 × memory clock as the driver reports them, or as the catalogue has them where it knows the model. An
+/// instance of a divided device reports the whole device's bus and gets a part of it: no peak.
+fn bandwidth(handle: &DeviceHandle, name: &str, instance: bool) -> Result<Option<Peak>, Fault> {
+    if instance {
+        return Ok(None);
+    }
+    let bits = u32::try_from(number(handle, Attribute::MemoryBusWidth)?).unwrap_or(0);
+    let hz = number(handle, Attribute::MemoryClockRate)? as f64 * 1e3;
+    let reported = peak_bandwidth_from_driver(bits, hz);
+    let told = format!("{bits} bit × 2 × {} as the driver reports them", Unit::Hertz.format(hz));
+    let (value, source) = match machine(name) {
+        Ok(known) => {
+            (known.peak_bandwidth(), format!("{} ({told}: {})", known.source, Unit::BytePerSecond.format(reported)))
+        }
+        Err(_) if reported > 0.0 => (reported, told),
+        Err(_) => return Ok(None),
+    };
+    Ok(Some(Peak { metric: "bandwidth".to_owned(), value, unit: Unit::BytePerSecond, source }))
+}
+
+fn capabilities(found: &Found<'_>) -> Vec<Capability> {
+    let device = found.device;
+    let cooperative = match found.handle.attribute(Attribute::Cooperative) {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(Unavailable::new("cooperative launch", "the device has none", "Use another device")),
+        Err(error) => Err(Unavailable::new("cooperative launch", error.to_string(), "Update the NVIDIA driver")),
+    };
+    let counters: Result<(), _> =
+        Err(Unavailable::new("CUPTI", "this version reads no hardware counters on a GPU", "Use a later version"));
+    vec![
+        capability("NVRTC", &device.kernels.compiler()),
+        capability("kernel cache", &device.kernels.cache()),
+        capability("calibration kernels", &device.spinner),
+        capability("NVML", &found.telemetry.as_ref().map_err(Clone::clone)),
+        capability("kernel graphs", &device.graphs()),
+        capability("dependent launch", &device.dependent_launch()),
+        capability("cooperative launch", &cooperative),
+        capability("hardware counters", &counters),
+    ]
+}
+
+fn notes(found: &Found<'_>) -> Result<BTreeMap<String, String>, Fault> {
+    let handle = found.handle;
+    let mut notes = BTreeMap::new();
+    let mut note = |name: &str, value: String| notes.insert(name.to_owned(), value);
+    let mode = match handle.attribute(Attribute::ComputeMode)? {
+        0 => "default".to_owned(),
+        3 => "one process".to_owned(),
+        other => format!("{other}"),
+    };
+    note("compute mode", mode);
+    note("ECC", if handle.attribute(Attribute::Ecc)? == 0 { "off" } else { "on" }.to_owned());
+    note("PCIe address", handle.pci()?);
+    note("memory bus", format!("{} bit", number(handle, Attribute::MemoryBusWidth)?));
+    note("memory clock", Unit::Hertz.format(number(handle, Attribute::MemoryClockRate)? as f64 * 1e3).to_string());
+    note("core clock at most", Unit::Hertz.format(number(handle, Attribute::ClockRate)? as f64 * 1e3).to_string());
+    note("shared memory per multiprocessor", format!("{} B", number(handle, Attribute::SharedPerMultiprocessor)?));
+    note("threads per multiprocessor", number(handle, Attribute::ThreadsPerMultiprocessor)?.to_string());
+    note("copy engines", number(handle, Attribute::CopyEngines)?.to_string());
+    if let Some(replay) = found.replay {
+        let line = format!("{} + {} per kernel", Unit::Second.format(replay.a), Unit::Second.format(replay.b));
+        note("graph of empty kernels", line);
+    }
+    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        note("CUDA_VISIBLE_DEVICES", visible.chars().filter(|c| !c.is_control()).take(200).collect());
+    }
+    if let Ok(telemetry) = found.telemetry {
+        for (name, value) in telemetry.notes() {
+            note(name, value);
+        }
+    }
+    Ok(notes)
+}

@@ -1,0 +1,171 @@
+//! What a launch is: a kernel, its geometry, its arguments and its form. Nothing is launched here.
+
+use std::ffi::c_void;
+
+use plimsoll_core::Fault;
+
+use crate::driver::Function;
+use crate::memory::{DeviceBuffer, Span};
+
+/// Most parameters of a kernel.
+pub const MOST_PARAMETERS: usize = 24;
+/// Room for each parameter, bytes: no scalar or pointer of CUDA C++ is larger.
+pub const SLOT_BYTES: usize = 16;
+
+/// Blocks, threads and dynamic shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks, x y z.
+    pub grid: [u32; 3],
+    /// Threads per block, x y z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory per block, bytes.
+    pub shared: u32,
+}
+
+impl Geometry {
+    /// `blocks` of `threads` in a row.
+    #[must_use]
+    pub const fn linear(blocks: u32, threads: u32) -> Self {
+        Self { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
+    }
+}
+
+/// How a launch differs from a plain one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// May begin before the stream's last kernel has ended (compute capability 9.0, driver 11.8).
+    pub dependent: bool,
+    /// All blocks are resident at once and may synchronise.
+    pub cooperative: bool,
+    /// Blocks per cluster in x; 0 and 1 mean none (compute capability 9.0).
+    pub cluster: u32,
+}
+
+/// The arguments of a kernel in order, as bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    slots: [[u64; 2]; MOST_PARAMETERS],
+    count: usize,
+}
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self { slots: [[0; 2]; MOST_PARAMETERS], count: 0 }
+    }
+}
+
+impl Arguments {
+    /// No arguments yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many there are, those beyond [`MOST_PARAMETERS`] included, which [`Launch::new`] refuses.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    fn push(mut self, bits: u64) -> Self {
+        if let Some(slot) = self.slots.get_mut(self.count) {
+            slot[0] = bits;
+        }
+        self.count += 1;
+        self
+    }
+
+    /// A pointer to the whole of a buffer.
+    #[must_use]
+    pub fn buffer(self, buffer: &DeviceBuffer) -> Self {
+        self.push(buffer.pointer())
+    }
+
+    /// A pointer to a part of a buffer.
+    #[must_use]
+    pub fn span(self, span: Span) -> Self {
+        self.push(span.pointer())
+    }
+
+    /// An `unsigned long long` or `size_t`.
+    #[must_use]
+    pub fn u64(self, value: u64) -> Self {
+        self.push(value)
+    }
+
+    /// A `long long`.
+    #[must_use]
+    pub fn i64(self, value: i64) -> Self {
+        self.push(value as u64)
+    }
+
+    /// An `unsigned`.
+    #[must_use]
+    pub fn u32(self, value: u32) -> Self {
+        self.push(u64::from(value))
+    }
+
+    /// An `int`.
+    #[must_use]
+    pub fn i32(self, value: i32) -> Self {
+        self.push(u64::from(value as u32))
+    }
+
+    /// A `float`.
+    #[must_use]
+    pub fn f32(self, value: f32) -> Self {
+        self.push(u64::from(value.to_bits()))
+    }
+
+    /// A `double`.
+    #[must_use]
+    pub fn f64(self, value: f64) -> Self {
+        self.push(value.to_bits())
+    }
+}
+
+/// One pointer per slot, for the driver, which reads through them and writes nothing.
+pub(crate) fn pointers(arguments: &Arguments) -> [*mut c_void; MOST_PARAMETERS] {
+    std::array::from_fn(|place| (&raw const arguments.slots[place]).cast_mut().cast())
+}
+
+/// A kernel, ready to be launched.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub(crate) function: Function,
+    pub(crate) geometry: Geometry,
+    pub(crate) arguments: Arguments,
+    pub(crate) form: Form,
+}
+
+impl Launch {
+    /// A plain launch.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where the number of arguments isn't the kernel's, or the geometry is empty.
+    pub fn new(function: &Function, geometry: Geometry, arguments: Arguments) -> Result<Self, Fault> {
+        let count = arguments.count();
+        if count > MOST_PARAMETERS || function.parameters().is_some_and(|takes| takes != count) {
+            let takes = function.parameters().unwrap_or(MOST_PARAMETERS);
+            return Err(Fault::Invalid(format!("a kernel that takes {takes} arguments was given {count}")));
+        }
+        if geometry.grid.contains(&0) || geometry.block.contains(&0) {
+            return Err(Fault::Invalid(format!("an empty launch: {geometry:?}")));
+        }
+        Ok(Self { function: function.clone(), geometry, arguments, form: Form::default() })
+    }
+
+    /// The same in another form.
+    #[must_use]
+    pub fn with_form(mut self, form: Form) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// Blocks, threads and shared memory.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+}

@@ -1,0 +1,320 @@
+//! The workloads that the probes hand to the sampling engine: what is launched k times in a sample, in which form, and
+//! what is timed. What the kernels do, and whether they did it, is the probes' business.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::Fault;
+use plimsoll_core::sample::{Batch, Check, Work, Workload};
+
+use crate::driver::{Event, Graph, Stream};
+use crate::launch::Launch;
+use crate::memory::{HostBuffer, Span};
+use crate::spin::Spinner;
+use crate::wait;
+
+/// Samples between two waits: their events are made beforehand.
+const PAIRS: usize = 32;
+/// Most launches of a graph: `measurement.md`'s bound on K.
+const MOST: u32 = 8192;
+/// Bounds on how long the device is kept busy while the host queues a sample.
+const LEAD: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(5));
+
+/// One thing that a stream does.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// A kernel.
+    Launch(Launch),
+    /// Host to device.
+    Up(Rc<RefCell<HostBuffer>>, Span),
+    /// Device to host.
+    Down(Rc<RefCell<HostBuffer>>, Span),
+    /// Device to device: to, from.
+    Across(Span, Span),
+    /// Every byte set to a value.
+    Fill(Span, u8),
+}
+
+impl Action {
+    fn enqueue(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
+        match self {
+            Self::Launch(launch) => Ok(stream.launch(launch)?),
+            Self::Up(host, span) => host.borrow_mut().copy_to(stream, *span),
+            Self::Down(host, span) => host.borrow_mut().copy_from(stream, *span),
+            Self::Across(to, from) => to.copy_from(stream, *from),
+            Self::Fill(span, value) => Ok(span.fill(stream, *value)?),
+        }
+    }
+}
+
+/// How a sample's k launches reach the device, and what is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One instantiated graph of k kernels between two events; `dependent` lets each begin before the last has ended.
+    Graph {
+        /// Programmatic dependent launch on every edge.
+        dependent: bool,
+    },
+    /// k calls between two events.
+    Stream,
+    /// One action between two events: the device's share of a launch.
+    Latency,
+    /// One action by the host's clock, from the call until the host has seen it done.
+    HostLatency,
+}
+
+/// Actions on a second stream that run beside the first: both begin at the sample's start, which ends when both have.
+struct Beside {
+    stream: Arc<Stream>,
+    actions: Vec<Action>,
+    done: Event,
+}
+
+type Prepare = Box<dyn FnMut(&Arc<Stream>) -> Result<(), Fault>>;
+type Verify = Box<dyn FnMut(&Arc<Stream>) -> Result<Check, Fault>>;
+
+/// A workload on one stream: actions that are repeated in turn (a rotation has one per window).
+pub struct Load {
+    stream: Arc<Stream>,
+    shape: Shape,
+    cycle: Vec<Action>,
+    before: Vec<Action>,
+    beside: Option<Beside>,
+    work: Work,
+    most: u32,
+    pairs: Vec<(Event, Event)>,
+    graph: Option<(u32, Graph)>,
+    lead: Option<Arc<Spinner>>,
+    lead_length: Duration,
+    turn: usize,
+    prepare: Option<Prepare>,
+    check: Option<Verify>,
+}
+
+impl Load {
+    /// A workload of one or more actions in turn. Graphs hold kernels alone.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for no action or a copy in a graph; the driver's.
+    pub fn new(stream: &Arc<Stream>, shape: Shape, cycle: Vec<Action>, work: Work) -> Result<Self, Fault> {
+        let kernels = cycle.iter().all(|action| matches!(action, Action::Launch(_)));
+        if cycle.is_empty() || (matches!(shape, Shape::Graph { .. }) && !kernels) {
+            return Err(Fault::Invalid("a graph takes one or more kernels and nothing else".to_owned()));
+        }
+        let context = stream.context();
+        let pair = |_| Ok((Event::new(context)?, Event::new(context)?));
+        let pairs = (0..PAIRS).map(pair).collect::<Result<Vec<_>, Fault>>()?;
+        Ok(Self {
+            stream: Arc::clone(stream),
+            shape,
+            cycle,
+            before: Vec::new(),
+            beside: None,
+            work,
+            most: MOST,
+            pairs,
+            graph: None,
+            lead: None,
+            lead_length: LEAD.0,
+            turn: 0,
+            prepare: None,
+            check: None,
+        })
+    }
+
+    /// Kernels in one graph per sample.
+    ///
+    /// # Errors
+    /// Those of [`Load::new`].
+    pub fn graph(stream: &Arc<Stream>, launches: Vec<Launch>, dependent: bool, work: Work) -> Result<Self, Fault> {
+        let cycle = launches.into_iter().map(Action::Launch).collect();
+        Self::new(stream, Shape::Graph { dependent }, cycle, work)
+    }
+
+    /// Keeps the device busy while the host queues a sample, so that no sample holds the host's part of a launch.
+    #[must_use]
+    pub fn with_lead(mut self, spinner: &Arc<Spinner>) -> Self {
+        self.lead = Some(Arc::clone(spinner));
+        self
+    }
+
+    /// Actions before every sample, outside the timed window: a flush of the caches.
+    #[must_use]
+    pub fn with_before(mut self, actions: Vec<Action>) -> Self {
+        self.before = actions;
+        self
+    }
+
+    /// Actions that run beside the first ones on a second stream, as often as they.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn with_beside(mut self, stream: &Arc<Stream>, actions: Vec<Action>) -> Result<Self, Fault> {
+        let done = Event::untimed(stream.context())?;
+        self.beside = Some(Beside { stream: Arc::clone(stream), actions, done });
+        Ok(self)
+    }
+
+    /// Runs before every slice of samples, untimed: poisons outputs.
+    #[must_use]
+    pub fn with_prepare(mut self, prepare: impl FnMut(&Arc<Stream>) -> Result<(), Fault> + 'static) -> Self {
+        self.prepare = Some(Box::new(prepare));
+        self
+    }
+
+    /// Runs after the last sample: did the kernels do what they claim?
+    #[must_use]
+    pub fn with_check(mut self, check: impl FnMut(&Arc<Stream>) -> Result<Check, Fault> + 'static) -> Self {
+        self.check = Some(Box::new(check));
+        self
+    }
+
+    /// Most launches of a sample, instead of 8192.
+    #[must_use]
+    pub fn at_most(mut self, most: u32) -> Self {
+        self.most = most.clamp(1, MOST);
+        self
+    }
+
+    fn is_latency(&self) -> bool {
+        matches!(self.shape, Shape::Latency | Shape::HostLatency)
+    }
+
+    /// Builds the graph of k kernels and learns how long the host takes to launch it.
+    fn build(&mut self, k: u32) -> Result<(), Fault> {
+        let Shape::Graph { dependent } = self.shape else { return Ok(()) };
+        if self.graph.as_ref().is_some_and(|(built, _)| *built == k) {
+            return Ok(());
+        }
+        self.graph = None;
+        let launches: Vec<Launch> = self.cycle.iter().filter_map(Action::kernel).cloned().collect();
+        let graph = Graph::chain(self.stream.context(), &launches, k, dependent)?;
+        graph.upload(&self.stream)?;
+        wait::stream(&self.stream, wait::DEADLINE)?;
+        let start = Instant::now();
+        graph.launch(&self.stream)?;
+        self.lead_length = (2 * start.elapsed()).clamp(LEAD.0, LEAD.1);
+        wait::stream(&self.stream, wait::DEADLINE)?;
+        self.graph = Some((k, graph));
+        Ok(())
+    }
+
+    /// Queues the k launches of one sample.
+    fn body(&mut self, k: u32, start: usize) -> Result<(), Fault> {
+        if let Some(beside) = &self.beside {
+            beside.stream.wait_for(&self.pairs[start].0)?;
+        }
+        if let Some((_, graph)) = self.graph.as_ref().filter(|_| matches!(self.shape, Shape::Graph { .. })) {
+            graph.launch(&self.stream)?;
+        } else {
+            for _ in 0..k {
+                self.cycle[self.turn].enqueue(&self.stream)?;
+                self.turn = (self.turn + 1) % self.cycle.len();
+                if let Some(beside) = &self.beside {
+                    beside.actions.iter().try_for_each(|action| action.enqueue(&beside.stream))?;
+                }
+            }
+        }
+        if let Some(beside) = &self.beside {
+            beside.done.record(&beside.stream)?;
+            self.stream.wait_for(&beside.done)?;
+        }
+        Ok(())
+    }
+
+    fn before(&self) -> Result<(), Fault> {
+        self.before.iter().try_for_each(|action| action.enqueue(&self.stream))
+    }
+
+    fn lead(&self) -> Result<(), Fault> {
+        self.lead.as_ref().map_or(Ok(()), |spinner| spinner.spin(&self.stream, self.lead_length))
+    }
+
+    /// Samples queued together, waited for once.
+    fn slice(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.lead()?;
+        for place in 0..out.len() {
+            self.before()?;
+            self.pairs[place].0.record(&self.stream)?;
+            self.body(k, place)?;
+            self.pairs[place].1.record(&self.stream)?;
+        }
+        let Some(last) = out.len().checked_sub(1) else { return Ok(()) };
+        wait::event(&self.pairs[last].1, self.stream.context(), wait::DEADLINE)?;
+        for (sample, (start, end)) in out.iter_mut().zip(&self.pairs) {
+            *sample = end.nanoseconds_since(start)?;
+        }
+        Ok(())
+    }
+
+    /// One sample by the host's clock, from an idle device.
+    fn by_host(&mut self, k: u32) -> Result<u64, Fault> {
+        self.before()?;
+        self.pairs[0].0.record(&self.stream)?;
+        wait::stream(&self.stream, wait::DEADLINE)?;
+        let start = Instant::now();
+        self.body(k, 0)?;
+        self.pairs[0].1.record(&self.stream)?;
+        wait::event(&self.pairs[0].1, self.stream.context(), wait::DEADLINE)?;
+        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Action {
+    fn kernel(&self) -> Option<&Launch> {
+        match self {
+            Self::Launch(launch) => Some(launch),
+            _ => None,
+        }
+    }
+}
+
+impl Workload for Load {
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn batch(&self) -> Batch {
+        if self.is_latency() {
+            return Batch { cycle: 1, max: 1 };
+        }
+        let cycle = u32::try_from(self.cycle.len()).unwrap_or(u32::MAX);
+        Batch { cycle, max: self.most.max(cycle) }
+    }
+
+    fn prepare(&mut self, k: u32) -> Result<(), Fault> {
+        self.stream.context().bind()?;
+        self.build(k)?;
+        self.prepare.as_mut().map_or(Ok(()), |prepare| prepare(&self.stream))
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.stream.context().bind()?;
+        self.build(k)?;
+        match self.shape {
+            Shape::HostLatency => {
+                for sample in out {
+                    *sample = self.by_host(k)?;
+                }
+            }
+            Shape::Latency => {
+                for sample in out.chunks_mut(1) {
+                    self.slice(k, sample)?;
+                }
+            }
+            Shape::Graph { .. } | Shape::Stream => {
+                for samples in out.chunks_mut(PAIRS) {
+                    self.slice(k, samples)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        wait::stream(&self.stream, wait::DEADLINE)?;
+        self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.stream))
+    }
+}

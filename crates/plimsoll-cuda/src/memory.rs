@@ -1,0 +1,351 @@
+//! Memory of the device and pinned memory of the host, and copies between them. Sizes are checked before a copy is asked
+//! for, and free memory before an allocation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::Fault;
+
+use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
+use crate::wait;
+
+/// Free and total memory of the context's device, bytes.
+///
+/// # Errors
+/// The driver's.
+pub fn free(context: &Context) -> Result<(u64, u64), DriverError> {
+    context.bind()?;
+    let (mut free, mut total) = (0_usize, 0_usize);
+    // SAFETY: both sizes are written to live integers; the context is current.
+    context.watch(unsafe { context.call().memory_info(&raw mut free, &raw mut total) })?;
+    Ok((free as u64, total as u64))
+}
+
+/// Memory of the device. It is freed when dropped, after what uses it: the driver's free waits for the device.
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    context: Arc<Context>,
+    pointer: DevicePointer,
+    bytes: u64,
+}
+
+impl DeviceBuffer {
+    /// `bytes` of uninitialised memory; none for 0.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`] where less is free, before the driver is asked, or where it refuses.
+    pub fn new(context: &Arc<Context>, bytes: u64) -> Result<Self, Fault> {
+        if bytes == 0 {
+            return Ok(Self { context: Arc::clone(context), pointer: 0, bytes });
+        }
+        let (free, _) = free(context)?;
+        let refused = Fault::OutOfMemory { asked: bytes, free };
+        let Some(size) = usize::try_from(bytes).ok().filter(|_| bytes <= free) else { return Err(refused) };
+        let mut pointer = 0;
+        // SAFETY: the pointer is written to a live integer; the context is current.
+        match context.watch(unsafe { context.call().memory_alloc(&raw mut pointer, size) }) {
+            Ok(()) => Ok(Self { context: Arc::clone(context), pointer, bytes }),
+            Err(error) if error.code() == Some(OUT_OF_MEMORY) => Err(refused),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its address on the device.
+    #[must_use]
+    pub fn pointer(&self) -> DevicePointer {
+        self.pointer
+    }
+
+    /// The whole of it.
+    #[must_use]
+    pub fn whole(&self) -> Span {
+        Span { pointer: self.pointer, bytes: self.bytes }
+    }
+
+    /// `bytes` from `offset`.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where that isn't inside.
+    pub fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside {} bytes", self.bytes));
+        inside.then(|| Span { pointer: self.pointer + offset, bytes }).ok_or_else(outside)
+    }
+
+    /// Copies host bytes to its beginning and waits.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where they don't fit; [`Fault::Hung`]; the driver's.
+    pub fn upload(&self, stream: &Stream, from: &[u8], deadline: Duration) -> Result<(), Fault> {
+        let to = self.part(0, from.len() as u64)?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.context.bind()?;
+        // SAFETY: `to` has room for `from`, and both live until the wait below has seen the copy done. Where the wait
+        // fails the driver may still read: pageable memory is staged by the driver before the call returns.
+        let call = self.context.call();
+        self.context.watch(unsafe { call.copy_up(to.pointer, from.as_ptr().cast(), from.len(), stream.handle()) })?;
+        wait::stream(stream, deadline)
+    }
+
+    /// Copies its first bytes to the host and waits.
+    ///
+    /// # Errors
+    /// Those of [`DeviceBuffer::upload`].
+    pub fn download(&self, stream: &Stream, to: &mut [u8], deadline: Duration) -> Result<(), Fault> {
+        let from = self.part(0, to.len() as u64)?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        self.context.bind()?;
+        // A copy into memory that isn't pinned returns only when it is done, so what the stream does before it must be
+        // waited for first, with a deadline.
+        wait::stream(stream, deadline)?;
+        let call = self.context.call();
+        // SAFETY: `from` has as many bytes as `to`, which is exclusively ours; the wait below sees the copy done, and
+        // the driver has done it when the call returns because the memory is pageable.
+        self.context
+            .watch(unsafe { call.copy_down(to.as_mut_ptr().cast(), from.pointer, to.len(), stream.handle()) })?;
+        wait::stream(stream, deadline)
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: allocated once, freed once.
+            self.context.destroy(|call| unsafe { call.memory_free(self.pointer) });
+        }
+    }
+}
+
+/// A part of a device buffer, as a kernel or a copy takes it. It must not be used after its buffer is gone; the device
+/// answers such a use with an illegal address, which ends the run, and host memory is never touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pointer: DevicePointer,
+    bytes: u64,
+}
+
+impl Span {
+    /// Address on the device.
+    #[must_use]
+    pub fn pointer(self) -> DevicePointer {
+        self.pointer
+    }
+
+    /// Size.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    fn size(self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Sets every byte, in the stream's order.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn fill(self, stream: &Stream, value: u8) -> Result<(), DriverError> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let context = stream.context();
+        // SAFETY: only device memory is written; an address that isn't there any more is the driver's error.
+        context.watch(unsafe { context.call().fill_bytes(self.pointer, value, self.size(), stream.handle()) })
+    }
+
+    /// Copies another part of the same size, in the stream's order.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where the sizes differ; the driver's.
+    pub fn copy_from(self, stream: &Stream, from: Self) -> Result<(), Fault> {
+        same_size(self.bytes, from.bytes)?;
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let context = stream.context();
+        // SAFETY: only device memory is touched; an address that isn't there any more is the driver's error.
+        let call = context.call();
+        Ok(context.watch(unsafe { call.copy_across(self.pointer, from.pointer, self.size(), stream.handle()) })?)
+    }
+}
+
+fn same_size(to: u64, from: u64) -> Result<(), Fault> {
+    if to == from { Ok(()) } else { Err(Fault::Invalid(format!("a copy of {from} bytes into {to}"))) }
+}
+
+/// Which memory of the host a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostKind {
+    /// Locked in place, so that the device reads and writes it directly.
+    Pinned,
+    /// Ordinary memory, which the driver stages.
+    Pageable,
+}
+
+/// Memory of the host that copies go to and from.
+#[derive(Debug)]
+pub struct HostBuffer {
+    place: Place,
+    bytes: usize,
+    /// The stream whose copies use it: nothing may free or look at it before they are done.
+    busy: Option<Arc<Stream>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Pinned(Pinned),
+    Pageable(Box<[u8]>),
+}
+
+/// An allocation of `cuMemHostAlloc`.
+#[derive(Debug)]
+struct Pinned {
+    context: Arc<Context>,
+    pointer: *mut u8,
+}
+
+// SAFETY: the memory belongs to this object alone, and the driver's calls may be made from any thread.
+unsafe impl Send for Pinned {}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: allocated once, freed once; `HostBuffer` waited for the last copy or the context is given up.
+        self.context.destroy(|call| unsafe { call.host_free(self.pointer.cast()) });
+    }
+}
+
+impl HostBuffer {
+    /// `bytes` of zeroed memory.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`] where the host has less, [`Fault::Invalid`] for 0 bytes, the driver's.
+    pub fn new(context: &Arc<Context>, kind: HostKind, bytes: u64) -> Result<Self, Fault> {
+        let refused = || Fault::OutOfMemory { asked: bytes, free: 0 };
+        let size = usize::try_from(bytes).map_err(|_| refused())?;
+        if size == 0 {
+            return Err(Fault::Invalid("a host buffer of 0 bytes".to_owned()));
+        }
+        let place = match kind {
+            HostKind::Pageable => {
+                let mut bytes = Vec::new();
+                bytes.try_reserve_exact(size).map_err(|_| refused())?;
+                bytes.resize(size, 0);
+                Place::Pageable(bytes.into_boxed_slice())
+            }
+            HostKind::Pinned => {
+                context.bind()?;
+                let mut pointer = std::ptr::null_mut();
+                // SAFETY: the pointer is written to a live variable; the context is current.
+                match context.watch(unsafe { context.call().host_alloc(&raw mut pointer, size, 0) }) {
+                    Ok(()) => {}
+                    Err(error) if error.code() == Some(OUT_OF_MEMORY) => return Err(refused()),
+                    Err(error) => return Err(error.into()),
+                }
+                // SAFETY: `size` bytes at `pointer` were just allocated and are ours alone.
+                unsafe { pointer.cast::<u8>().write_bytes(0, size) };
+                Place::Pinned(Pinned { context: Arc::clone(context), pointer: pointer.cast() })
+            }
+        };
+        Ok(Self { place, bytes: size, busy: None })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    fn pointer(&mut self) -> *mut u8 {
+        match &mut self.place {
+            Place::Pinned(pinned) => pinned.pointer,
+            Place::Pageable(bytes) => bytes.as_mut_ptr(),
+        }
+    }
+
+    /// Its content, once all copies are done.
+    ///
+    /// # Errors
+    /// [`Fault::Hung`]; the driver's.
+    pub fn content(&mut self, deadline: Duration) -> Result<&mut [u8], Fault> {
+        self.settle(deadline)?;
+        let (pointer, bytes) = (self.pointer(), self.bytes);
+        // SAFETY: `bytes` initialised bytes at `pointer`, borrowed as long as `self` is; no copy is under way.
+        Ok(unsafe { std::slice::from_raw_parts_mut(pointer, bytes) })
+    }
+
+    /// Copies its first bytes to the device, in the stream's order.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where `to` is larger; the driver's.
+    pub fn copy_to(&mut self, stream: &Arc<Stream>, to: Span) -> Result<(), Fault> {
+        self.fits(to)?;
+        self.enter(stream)?;
+        let (context, pointer) = (stream.context(), self.pointer());
+        let call = context.call();
+        // SAFETY: `to` is no larger than this buffer, which outlives the copy: drop and `content` wait for the
+        // stream that `enter` noted.
+        Ok(context
+            .watch(unsafe { call.copy_up(to.pointer, pointer.cast_const().cast(), to.size(), stream.handle()) })?)
+    }
+
+    /// Fills its first bytes from the device, in the stream's order.
+    ///
+    /// # Errors
+    /// Those of [`HostBuffer::copy_to`].
+    pub fn copy_from(&mut self, stream: &Arc<Stream>, from: Span) -> Result<(), Fault> {
+        self.fits(from)?;
+        self.enter(stream)?;
+        let (context, pointer) = (stream.context(), self.pointer());
+        let call = context.call();
+        // SAFETY: as in `copy_to`.
+        Ok(context.watch(unsafe { call.copy_down(pointer.cast(), from.pointer, from.size(), stream.handle()) })?)
+    }
+
+    /// Waits for the copies under way.
+    fn settle(&mut self, deadline: Duration) -> Result<(), Fault> {
+        if let Some(stream) = &self.busy {
+            wait::stream(stream, deadline)?;
+        }
+        self.busy = None;
+        Ok(())
+    }
+
+    /// Notes the stream of the next copy; copies of another stream are waited for.
+    fn enter(&mut self, stream: &Arc<Stream>) -> Result<(), Fault> {
+        if self.busy.as_ref().is_some_and(|busy| !Arc::ptr_eq(busy, stream)) {
+            self.settle(wait::DEADLINE)?;
+        }
+        if self.busy.is_none() {
+            self.busy = Some(Arc::clone(stream));
+        }
+        Ok(())
+    }
+
+    fn fits(&self, span: Span) -> Result<(), Fault> {
+        if span.bytes <= self.bytes as u64 && span.bytes > 0 {
+            return Ok(());
+        }
+        Err(Fault::Invalid(format!("a copy of {} bytes with a host buffer of {}", span.bytes, self.bytes)))
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        let hung = self.settle(wait::DEADLINE).is_err();
+        if let (true, Place::Pageable(bytes)) = (hung, &mut self.place) {
+            // The driver may still write here: leaking is the only safe end.
+            std::mem::forget(std::mem::take(bytes));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What the device says happened meanwhile: clocks, reasons for lowering them, memory errors, the link, other processes.
+//! It is asked at most every 20 ms and allocates nothing, because it runs between slices of a measurement.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use plimsoll_core::sample::{Evidence, Throttle};
+
+use crate::driver::nvml::{MOST_PROCESSES, Number, Nvml, NvmlDevice, Utilization};
+use crate::unavailable::Unavailable;
+
+/// Least time between two questions.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// `nvmlClocksEventReasonSwPowerCap`, and the hardware's power brake.
+const POWER: u64 = 0x04 | 0x80;
+/// Software and hardware thermal slowdown.
+const THERMAL: u64 = 0x20 | 0x40;
+/// Hardware slowdown, whatever asked for it.
+const HARDWARE: u64 = 0x08;
+
+/// Throttle reasons from NVML's bits.
+fn throttle(bits: u64) -> Throttle {
+    let any = |mask: u64| bits & mask != 0;
+    Throttle { power: any(POWER), thermal: any(THERMAL), hardware: any(HARDWARE) }
+}
+
+/// Processes on the device, by the host's numbers.
+#[derive(Clone, Copy, Debug)]
+struct Processes {
+    numbers: [u32; MOST_PROCESSES],
+    count: usize,
+}
+
+impl Processes {
+    fn of(device: &NvmlDevice) -> Self {
+        let mut numbers = [0; MOST_PROCESSES];
+        let count = device.processes(&mut numbers).unwrap_or(0);
+        Self { numbers, count }
+    }
+
+    fn contain(&self, number: u32) -> bool {
+        self.numbers[..self.count].contains(&number)
+    }
+}
+
+/// One device's telemetry.
+#[derive(Debug)]
+pub struct Telemetry {
+    device: NvmlDevice,
+    /// Those there before our context was made.
+    strangers: Processes,
+    /// Those that came with it: in a container, our own number isn't the host's.
+    ours: Processes,
+    last: Instant,
+    last_stamp: u64,
+    ecc: u64,
+}
+
+impl Telemetry {
+    /// Of the device with this UUID (without prefix), matched before a context is made on it.
+    ///
+    /// # Errors
+    /// No NVML, or a device that it doesn't know.
+    pub fn new(uuid: &str) -> Result<Self, Unavailable> {
+        let nvml = Nvml::system()?;
+        let device = nvml
+            .device(&format!("GPU-{uuid}"))
+            .or_else(|whole| nvml.device(&format!("MIG-{uuid}")).map_err(|_| whole))?;
+        let strangers = Processes::of(&device);
+        let ours = Processes { numbers: [0; MOST_PROCESSES], count: 0 };
+        let ecc = device.ecc_errors().unwrap_or(0);
+        Ok(Self { device, strangers, ours, last: Instant::now(), last_stamp: stamp(), ecc })
+    }
+
+    /// Learns which process is ours: the one that came while our context was made.
+    pub fn context_was_made(&mut self) {
+        let now = Processes::of(&self.device);
+        let mut ours = Processes { numbers: [0; MOST_PROCESSES], count: 0 };
+        for &number in &now.numbers[..now.count] {
+            if !self.strangers.contain(number) || number == std::process::id() {
+                ours.numbers[ours.count] = number;
+                ours.count += 1;
+            }
+        }
+        self.ours = ours;
+    }
+
+    /// What happened since the last call that answered; `None` where that was just now.
+    pub fn observe(&mut self) -> Option<Evidence> {
+        let wall = self.last.elapsed();
+        if wall < INTERVAL {
+            return None;
+        }
+        self.last = Instant::now();
+        let device = self.device;
+        let ecc = device.ecc_errors().unwrap_or(self.ecc);
+        let evidence = Evidence {
+            clock_hz: device.multiprocessor_mhz().map(|mhz| f64::from(mhz) * 1e6),
+            throttle: device.throttle().map(throttle).unwrap_or_default(),
+            ecc_errors: ecc.saturating_sub(self.ecc),
+            cotenant: self.strangers_share() * wall.as_secs_f64(),
+            link_degraded: self.link_degraded(),
+            ..Evidence::default()
+        };
+        self.ecc = ecc;
+        Some(evidence)
+    }
+
+    /// Share of the multiprocessors' time that other processes used, 0 to 1, where NVML tells.
+    fn strangers_share(&mut self) -> f64 {
+        let mut samples = [Utilization::default(); MOST_PROCESSES];
+        let since = std::mem::replace(&mut self.last_stamp, stamp());
+        let count = self.device.utilization(&mut samples, since).unwrap_or(0);
+        let strange = |sample: &&Utilization| {
+            sample.time > since && sample.pid != std::process::id() && !self.ours.contain(sample.pid)
+        };
+        // Without knowing which is ours, none can be called strange.
+        if self.ours.count == 0 {
+            return 0.0;
+        }
+        let percent: u32 = samples[..count].iter().filter(strange).map(|sample| sample.multiprocessors).sum();
+        (f64::from(percent) / 100.0).min(1.0)
+    }
+
+    /// Fewer lanes than device and slot have. The generation is no sign: an idle link lowers it to save power.
+    fn link_degraded(&self) -> bool {
+        let width = self.device.number(Number::PcieWidth);
+        let most = self.device.number(Number::PcieWidthMost);
+        width.zip(most).is_some_and(|(width, most)| width < most)
+    }
+
+    /// What belongs in a record's header, by name.
+    #[must_use]
+    pub fn notes(&self) -> Vec<(&'static str, String)> {
+        let device = &self.device;
+        let number = |number: Number| device.number(number);
+        let watts = |milliwatts: u32| format!("{:.0} W", f64::from(milliwatts) / 1e3);
+        let link = |generation: Option<u32>, width: Option<u32>| {
+            generation.zip(width).map(|(generation, width)| format!("generation {generation}, {width} lanes"))
+        };
+        let all = [
+            ("driver release", Nvml::system().ok().and_then(Nvml::driver)),
+            ("power limit", number(Number::PowerLimit).map(watts)),
+            ("power at the start", number(Number::Power).map(watts)),
+            ("highest clock", device.multiprocessor_mhz_most().map(|mhz| format!("{mhz} MHz"))),
+            ("PCIe link", link(number(Number::PcieGeneration), number(Number::PcieWidth))),
+            ("PCIe link at most", link(number(Number::PcieGenerationMost), number(Number::PcieWidthMost))),
+            ("MIG", device.mig().map(|on| if on { "on" } else { "off" }.to_owned())),
+            ("other processes at the start", Some(self.strangers.count.to_string())),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// Energy that the device has used since its driver was loaded, joules.
+    #[must_use]
+    pub fn energy_joules(&self) -> Option<f64> {
+        self.device.energy().map(|millijoules| millijoules as f64 / 1e3)
+    }
+}
+
+/// Microseconds since the epoch, as NVML stamps its samples.
+fn stamp() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throttle_reasons_are_bits_and_harmless_ones_raise_nothing() {
+        // Idle, application clocks, sync boost, display clocks.
+        assert_eq!(throttle(0x01 | 0x02 | 0x10 | 0x100), Throttle::default());
+        let both = throttle(0x04 | 0x40);
+        assert!(both.power && both.thermal && !both.hardware);
+        assert!(throttle(0x08).hardware && throttle(0x80).power && throttle(0x20).thermal);
+    }
+}
