@@ -1,0 +1,73 @@
+//! Derived figures and joined rounds.
+
+use super::*;
+use crate::Traffic;
+use crate::sample::{CachePolicy, Figure};
+use crate::unit::Unit;
+
+fn point(round: u32, at: f64, samples: &[u64]) -> Point {
+    Point {
+        series: 0,
+        round,
+        at: vec![at.into()],
+        k: 2,
+        tick: 1e-9,
+        work: Work { traffic: Traffic { read: 600, written: 400 }, operations: 10.0, ..Work::default() },
+        samples: samples.to_vec(),
+        evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
+        flags: Flags::NONE,
+        extra: BTreeMap::new(),
+    }
+}
+
+fn series(points: Vec<Point>) -> Series {
+    let metrics = vec![
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
+    ];
+    let axes = vec![axis("footprint", Unit::Byte)];
+    Series::new(SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table), points)
+}
+
+#[test]
+fn metrics_follow_from_ticks_launches_and_work() {
+    let series = series(vec![point(0, 1.0, &[1000; 30])]);
+    let row = &series.rows[0];
+    // 1000 ticks of 1 ns for two launches: 500 ns each.
+    let near = |figure: f64, expected: f64| (figure / expected - 1.0).abs() < 1e-12;
+    assert!(near(row.time.value, 500e-9));
+    assert!(near(series.estimate(row, "bandwidth").unwrap().value, 1000.0 / 500e-9));
+    assert!(near(series.estimate(row, "cycles").unwrap().value, 100.0));
+    assert!(series.estimate(row, "nothing").is_none());
+}
+
+#[test]
+fn rounds_join_in_one_row_and_their_spread_is_part_of_the_interval() {
+    let points = vec![point(0, 1.0, &[1000; 30]), point(0, 2.0, &[1; 3]), point(1, 1.0, &[1100; 30])];
+    let series = series(points);
+    assert_eq!(series.rows.len(), 2);
+    let row = &series.rows[0];
+    assert_eq!((row.points.len(), row.n), (2, 60));
+    assert!(row.time.interval.lo <= 500.1e-9 && row.time.interval.hi >= 549.9e-9);
+    let bandwidth = series.estimate(row, "bandwidth").unwrap();
+    assert!(bandwidth.interval.lo < bandwidth.value && bandwidth.value < bandwidth.interval.hi);
+}
+
+#[test]
+fn words_of_later_versions_are_read_and_yield_no_figure() {
+    let spec = r#"{"case":"c","figure":"teleported","cache":"warm","axes":[{"name":"x","unit":"parsec"}],
+        "metrics":[{"name":"m","unit":"B/s","of":"entropy"}],"draw":{"form":"hologram","z":1}}"#;
+    let spec: SeriesSpec = serde_json::from_str(spec).unwrap();
+    assert_eq!((spec.figure, spec.cache, spec.draw.clone()), (Figure::Unknown, CachePolicy::Unknown, Draw::Unknown));
+    let series = Series::new(spec, vec![point(0, 1.0, &[1000; 30])]);
+    assert!(series.estimate(&series.rows[0], "m").is_none());
+}
+
+#[test]
+fn the_best_row_is_the_one_with_more_bandwidth_and_fewer_cycles() {
+    let series = series(vec![point(0, 1.0, &[1000; 30]), point(0, 2.0, &[500; 30])]);
+    for metric in ["bandwidth", "cycles"] {
+        assert_eq!(series.best(metric, |_| true).unwrap().0.at, [Value::Number(2.0)]);
+    }
+    assert!(series.best("bandwidth", |_| false).is_none());
+}
