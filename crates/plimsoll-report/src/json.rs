@@ -8,6 +8,7 @@ use plimsoll_suite::standing::{Beside, Standing};
 
 use crate::Report;
 use crate::content::{Entry, Source, is_finite};
+use crate::text::is_hidden;
 
 /// Version of this format's layout.
 const VERSION: u32 = 1;
@@ -25,7 +26,24 @@ pub fn render(report: &Report<'_>) -> String {
         "series": series,
         "not_measured": report.troubles(),
     });
-    format!("{whole:#}\n")
+    text(&whole)
+}
+
+/// JSON for people and programs: indented, with a newline at the end. Characters that a terminal would obey (control,
+/// direction) are written as escapes, so nothing is lost and nothing acts.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    let mut out = String::new();
+    for c in format!("{value:#}\n").chars() {
+        if c == '\n' || !is_hidden(c) {
+            out.push(c);
+            continue;
+        }
+        for half in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{half:04x}"));
+        }
+    }
+    out
 }
 
 fn run(entry: &Entry<'_>) -> Value {
@@ -96,7 +114,10 @@ mod tests {
     fn it_reads_back_with_every_finding_and_row() {
         let runs = [made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0)];
         let report = Report::new(&runs);
-        let read: Value = serde_json::from_str(&render(&report)).unwrap();
+        let text = render(&report);
+        assert!(!text.contains('\u{202e}') && !text.contains('\x1b'));
+        let read: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["runs"][0]["devices"][0]["name"], made::HOSTILE);
         assert_eq!(read["runs"][0]["findings"].as_array().unwrap().len(), runs[0].findings.len());
         assert_eq!(read["series"].as_array().unwrap().len(), runs[0].series.len());
         assert_eq!(read["runs"][0]["findings"][2]["ceiling"]["value"], 61.2e9);

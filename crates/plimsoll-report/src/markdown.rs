@@ -92,6 +92,8 @@ pub fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
+            // A name must not call somebody.
+            '@' => out.push_str("&#64;"),
             // An underscore inside a word and a bracket inside an interval are no markup, and plain text reads better.
             '|' | '\\' | '`' | '*' | '#' | '~' => out.extend(['\\', c]),
             '[' if !text.contains("](") => out.push('['),

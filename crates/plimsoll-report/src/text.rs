@@ -10,7 +10,7 @@ pub fn clean(text: &str) -> String {
     let mut shown: String = text
         .chars()
         .map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c })
-        .filter(|&c| !c.is_control() && !is_invisible(c))
+        .filter(|&c| !is_hidden(c))
         .take(LONGEST + 1)
         .collect();
     if shown.chars().count() > LONGEST {
@@ -18,6 +18,11 @@ pub fn clean(text: &str) -> String {
         shown.push('…');
     }
     shown
+}
+
+/// True for what a terminal would obey rather than show.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control() || is_invisible(c)
 }
 
 /// Directional controls (Unicode annex 9), zero-width characters, line and paragraph separators, interlinear and tag

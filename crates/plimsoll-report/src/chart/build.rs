@@ -1,6 +1,7 @@
 //! From series to charts: which rows make a line, a group of bars or a heat map, and what each point says of itself.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use plimsoll_core::sample::Figure;
 use plimsoll_core::series::{Draw, Row, Series, Value};
@@ -10,6 +11,21 @@ use plimsoll_suite::references;
 use super::{Category, Cell, Chart, Mark, Plot, Scale, Trace};
 use crate::content::{Case, Section, Source, coordinate, figure, is_finite};
 use crate::text::clean;
+
+/// Names numbered as they come: records may hold very many.
+#[derive(Default)]
+struct Places(BTreeMap<String, usize>);
+
+impl Places {
+    fn of(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.0.get(name) {
+            return place;
+        }
+        let place = self.0.len();
+        self.0.insert(name.to_owned(), place);
+        place
+    }
+}
 
 /// The pictures of one series: none where it is best shown as a table or has nothing to show.
 #[must_use]
@@ -98,15 +114,16 @@ fn lines(case: &Case<'_>, x: &str, y: &str, log: (bool, bool)) -> Option<Plot> {
     let apart = varying(case, &[x], !on_axis);
     let mut traces = Vec::new();
     for source in &case.sources {
-        let mut own: Vec<Trace> = Vec::new();
+        let (mut own, mut places): (Vec<Trace>, Places) = Default::default();
         for row in &source.series.rows {
             let Some(at) = x_of(source.series, row, x) else { continue };
             let Some(mark) = mark(source, row, at, y) else { continue };
             let label = label(source, row, &apart);
-            match own.iter_mut().find(|trace| trace.label == label) {
-                Some(trace) => trace.marks.push(mark),
-                None => own.push(Trace { label, reference: false, run: source.run, marks: vec![mark] }),
+            let place = places.of(&label);
+            if place == own.len() {
+                own.push(Trace { label, reference: false, run: source.run, marks: vec![] });
             }
+            own[place].marks.push(mark);
         }
         traces.append(&mut own);
     }
@@ -174,19 +191,20 @@ fn reference_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -
 fn bars(case: &Case<'_>, x: &str, y: &str) -> Option<Plot> {
     let apart = varying(case, &[x], false);
     let (mut categories, mut labels): (Vec<Category>, Vec<String>) = Default::default();
+    let (mut named, mut labelled) = (Places::default(), Places::default());
     for source in &case.sources {
         for row in &source.series.rows {
             let (Some(place), Some(mark)) = (source.series.axis(x), mark(source, row, 0.0, y)) else { continue };
             let name = coordinate(&source.series.spec.axes[place].unit, &row.at[place]);
             let label = label(source, row, &apart);
-            let of = labels.iter().position(|known| *known == label).unwrap_or_else(|| {
-                labels.push(label);
-                labels.len() - 1
-            });
-            match categories.iter_mut().find(|category| category.name == name) {
-                Some(category) => category.bars.push((of, mark)),
-                None => categories.push(Category { name, bars: vec![(of, mark)] }),
+            let (category, of) = (named.of(&name), labelled.of(&label));
+            if category == categories.len() {
+                categories.push(Category { name, bars: vec![] });
             }
+            if of == labels.len() {
+                labels.push(label);
+            }
+            categories[category].bars.push((of, mark));
         }
     }
     categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.0));
@@ -202,16 +220,17 @@ type Placed<'v> = (&'v Value, &'v Value, Mark);
 /// One heat map per source and per value of any further axis.
 fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> {
     let apart = varying(case, &[x, y], false);
-    let mut groups: Vec<(String, Vec<Placed<'_>>)> = Vec::new();
+    let (mut groups, mut places): (Vec<(String, Vec<Placed<'_>>)>, Places) = Default::default();
     for source in &case.sources {
         for row in &source.series.rows {
             let (Some(a), Some(b)) = (source.series.at(row, x), source.series.at(row, y)) else { continue };
             let Some(mark) = mark(source, row, 0.0, value) else { continue };
             let label = label(source, row, &apart);
-            match groups.iter_mut().find(|group| group.0 == label) {
-                Some(group) => group.1.push((a, b, mark)),
-                None => groups.push((label, vec![(a, b, mark)])),
+            let place = places.of(&label);
+            if place == groups.len() {
+                groups.push((label, vec![]));
             }
+            groups[place].1.push((a, b, mark));
         }
     }
     let first = case.sources[0].series;
@@ -222,7 +241,14 @@ fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> 
     let heat = |cells: Vec<Placed<'_>>| {
         let columns = ordered(cells.iter().map(|cell| cell.0));
         let rows = ordered(cells.iter().map(|cell| cell.1));
-        let place = |all: &[&Value], value: &Value| all.iter().position(|other| *other == value).unwrap_or(0);
+        let place = |all: &[&Value]| {
+            let mut places = Places::default();
+            all.iter().for_each(|value| {
+                places.of(&key(value));
+            });
+            move |value: &Value| places.of(&key(value))
+        };
+        let (mut column, mut row) = (place(&columns), place(&rows));
         let named = |name: &str, all: &[&Value]| all.iter().map(|value| coordinate(&unit_of(name), value)).collect();
         Plot::Heat {
             x: clean(x),
@@ -230,26 +256,31 @@ fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> 
             columns: named(x, &columns),
             rows: named(y, &rows),
             value: scale.clone(),
-            cells: cells
-                .into_iter()
-                .map(|(a, b, mark)| Cell { column: place(&columns, a), row: place(&rows, b), mark })
-                .collect(),
+            cells: cells.into_iter().map(|(a, b, mark)| Cell { column: column(a), row: row(b), mark }).collect(),
         }
     };
     groups.into_iter().map(|(label, cells)| (label, heat(cells))).collect()
 }
 
+/// What tells values apart.
+fn key(value: &Value) -> String {
+    format!("{value:?}")
+}
+
 /// Different values in order: numbers by size, names as they come.
 fn ordered<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<&'v Value> {
-    let mut all: Vec<&Value> = Vec::new();
+    let (mut all, mut places): (Vec<&Value>, Places) = Default::default();
     for value in values {
-        if !all.contains(&value) {
+        if places.of(&key(value)) == all.len() {
             all.push(value);
         }
     }
     all.sort_by(|a, b| match (a.number(), b.number()) {
         (Some(a), Some(b)) => a.total_cmp(&b),
-        _ => Ordering::Equal,
+        // Names before numbers, where an axis has both: an order must be total.
+        (None, Some(_)) => Ordering::Less,
+        (Some(_), None) => Ordering::Greater,
+        (None, None) => Ordering::Equal,
     });
     all
 }
