@@ -1,6 +1,7 @@
 //! The CPU's probes, one file each, and the workload that most of them share: a task on a team of pinned threads.
 
 pub mod chain;
+mod incore;
 mod kernels;
 mod latency;
 mod stream;
@@ -17,7 +18,7 @@ use crate::Cpu;
 use crate::threads::{Task, Team};
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cpu>] = &[&stream::Stream, &latency::Latency];
+pub static PROBES: &[&dyn Probe<Cpu>] = &[&stream::Stream, &latency::Latency, &incore::Incore];
 
 /// A team on the first `threads` cores, whose interruptions the session's clock counts from now on.
 ///

@@ -7,10 +7,13 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod generic;
+mod oracle;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
+
+pub use oracle::naive;
 
 /// The numbers of independent chains that kernels exist for.
 pub const ILP: [usize; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
@@ -207,6 +210,11 @@ impl Instruction {
     /// `ADD`, `MUL`, `FMA`, `DIV` or `SQRT`.
     pub fn name(&self) -> &'static str {
         self.operation.name()
+    }
+
+    /// The bits of a [`Links`] entry that belong to one lane.
+    pub fn kept(&self) -> u64 {
+        if self.element.bytes() == 4 { u64::from(u32::MAX) } else { u64::MAX }
     }
 
     /// Lanes of one instruction.
