@@ -237,7 +237,7 @@ fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> 
     let unit_of = |name: &str| first.axis(name).map_or(Unit::One, |place| first.spec.axes[place].unit.clone());
     let Some(unit) = first.metric(value).map(|metric| metric.unit.clone()) else { return Vec::new() };
     // All maps of a series share one scale of shades, or they could not be compared.
-    let scale = Scale::new(value, &unit, false, groups.iter().flat_map(|group| &group.1).map(|cell| cell.2.y));
+    let scale = Scale::shades(value, &unit, groups.iter().flat_map(|group| &group.1).map(|cell| cell.2.y));
     let heat = |cells: Vec<Placed<'_>>| {
         let columns = ordered(cells.iter().map(|cell| cell.0));
         let rows = ordered(cells.iter().map(|cell| cell.1));

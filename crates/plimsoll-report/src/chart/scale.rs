@@ -45,6 +45,20 @@ impl Scale {
         scale
     }
 
+    /// A linear scale from the least to the most of `values`, for shades: they show differences, not lengths.
+    #[must_use]
+    pub fn shades(name: &str, unit: &Unit, values: impl IntoIterator<Item = f64>) -> Self {
+        let finite = values.into_iter().filter(|value| value.is_finite());
+        let ends = finite.fold(None, |ends: Option<(f64, f64)>, value| {
+            Some(ends.map_or((value, value), |(lo, hi)| (lo.min(value), hi.max(value))))
+        });
+        match ends {
+            Some((lo, hi)) if lo < hi => Self { name: name.to_owned(), unit: unit.clone(), log: false, lo, hi },
+            // Nothing differs: one shade between zero and the only value.
+            _ => Self::new(name, unit, false, ends.map(|(lo, _)| lo)),
+        }
+    }
+
     /// Room of 3 % at each end, and at least a factor of two in all.
     fn widen_log(&mut self) {
         let missing = (2.0 * self.lo / self.hi).max(1.0).sqrt();

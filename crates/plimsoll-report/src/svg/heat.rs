@@ -24,7 +24,7 @@ pub(super) fn draw(out: &mut Markup, heat: &Heat<'_>) -> f64 {
     let left = heat.rows.iter().map(|row| width(row)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let size = (
         (WIDTH - RIGHT - left) / heat.columns.len().max(1) as f64,
-        (300.0 / heat.rows.len().max(1) as f64).clamp(10.0, 34.0),
+        (300.0 / heat.rows.len().max(1) as f64).clamp(4.5, 34.0),
     );
     let bottom = TOP + size.1 * heat.rows.len() as f64;
     out.text("soft", (4.0, TOP - 10.0), "start", heat.y);
@@ -65,7 +65,8 @@ fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size:
     let shade = shade(value, cell.mark.y);
     out.point("", &cell.mark, |out| {
         let opacity = format!(" style=\"--s:{shade:.2}\"");
-        out.rect("cell", (at.0 + 0.5, at.1 + 0.5), (size.0 - 1.0, size.1 - 1.0), &opacity);
+        let gap = if size.0.min(size.1) < 8.0 { 0.0 } else { 1.0 };
+        out.rect("cell", (at.0 + gap / 2.0, at.1 + gap / 2.0), (size.0 - gap, size.1 - gap), &opacity);
         let figure = value.number(cell.mark.y);
         if size.1 >= 16.0 && width(&figure) + 6.0 <= size.0 {
             out.text("fig", (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
