@@ -39,6 +39,8 @@ pub struct Session<'s, B: Backend> {
     measured: usize,
     idle_since: f64,
     series: Vec<Series>,
+    /// The sweep at work, so that even a panic in it loses no point.
+    open: Option<(SeriesSpec, Vec<Point>)>,
 }
 
 impl<'s, B: Backend> Session<'s, B> {
@@ -65,6 +67,7 @@ impl<'s, B: Backend> Session<'s, B> {
             measured: 0,
             idle_since: started,
             series: Vec::new(),
+            open: None,
         }
     }
 
@@ -97,8 +100,14 @@ impl<'s, B: Backend> Session<'s, B> {
         &self.series
     }
 
-    pub(crate) fn into_series(self) -> Vec<Series> {
+    pub(crate) fn into_series(mut self) -> Vec<Series> {
+        self.close();
         self.series
+    }
+
+    /// Joins the points of the sweep at work.
+    fn close(&mut self) {
+        self.series.extend(self.open.take().map(|(spec, points)| Series::new(spec, points)));
     }
 
     /// Measures every point in every round, interleaved, and returns the series with all that was derived.
@@ -123,7 +132,7 @@ impl<'s, B: Backend> Session<'s, B> {
         let end = self.started + self.promised;
         let rounds = self.policy().rounds.max(1);
         let mut left = sweep.points.len() * rounds as usize;
-        let mut points = Vec::with_capacity(left);
+        self.open = Some((sweep.series.clone(), Vec::with_capacity(left)));
         let mut outcome = Ok(());
         let mut too_large = vec![false; sweep.points.len()];
         'rounds: for round in 0..rounds {
@@ -134,7 +143,7 @@ impl<'s, B: Backend> Session<'s, B> {
                 if *too_large {
                     continue;
                 }
-                match self.visit(&sweep, round, at(point), seconds, |device| setup(device, point), &mut points) {
+                match self.visit(&sweep, round, at(point), seconds, |device| setup(device, point)) {
                     Ok(()) => {}
                     Err(fault @ Fault::OutOfMemory { .. }) => {
                         *too_large = true;
@@ -147,7 +156,7 @@ impl<'s, B: Backend> Session<'s, B> {
                 }
             }
         }
-        self.series.push(Series::new(sweep.series, points));
+        self.close();
         outcome.map(|()| &self.series[self.series.len() - 1])
     }
 
@@ -159,7 +168,6 @@ impl<'s, B: Backend> Session<'s, B> {
         at: Vec<Value>,
         seconds: f64,
         setup: impl FnOnce(&mut B::Device) -> Result<W, Fault>,
-        points: &mut Vec<Point>,
     ) -> Result<(), Fault> {
         if self.stopped() {
             return Err(Fault::Stopped);
@@ -201,7 +209,9 @@ impl<'s, B: Backend> Session<'s, B> {
         if let Some(what) = wrong {
             self.parts.sink.write(&self.fault_record("verify", what, point.at.clone()))?;
         }
-        points.push(point);
+        if let Some((_, points)) = &mut self.open {
+            points.push(point);
+        }
         self.measured += 1;
         self.idle_since = self.parts.sampler.clock().now();
         self.report_progress();

@@ -202,7 +202,13 @@ fn notes(device: &CpuDevice) -> BTreeMap<String, String> {
     let mut note = |name: &str, value: String| notes.insert(name.to_owned(), value);
     note("logical processors", format!("{} online, {} allowed", topology.cpus.len(), topology.allowed.len()));
     note("measured on", format!("processors {:?}", device.cpus));
-    note("timer", format!("{:?}", device.timer));
+    note(
+        "timer",
+        match device.timer {
+            Timer::Tsc { hz } => format!("time-stamp counter at {}", Unit::Hertz.format(hz)),
+            Timer::Os => "the operating system's monotonic clock".to_owned(),
+        },
+    );
     note("page size", format!("{} B", topology.page_size));
     if let Some(quota) = topology.quota {
         note("CPU quota", format!("{quota} processors"));

@@ -1,4 +1,5 @@
 //! Content: what each probe is, what its series show, known machines, profiles and verdicts.
+#![forbid(unsafe_code)]
 
 pub mod machines;
 pub mod probes;

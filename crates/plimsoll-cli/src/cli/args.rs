@@ -16,7 +16,8 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok; 1 a check or comparison failed; 2 wrong usage or bad input; 3 device or \
-library unavailable or lost; 4 inconclusive or incomparable; 130 interrupted, with what was measured kept.
+library unavailable or lost; 4 inconclusive or incomparable; 130 or 143 interrupted, with what was \
+measured kept.
 
 First steps: `plimsoll measure` measures this machine and writes a report; `plimsoll list` shows what is measured.";
 

@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Inconclusive = 4,
     /// Ctrl-C; what was measured is kept.
     Interrupted = 130,
+    /// SIGTERM; what was measured is kept.
+    Terminated = 143,
 }
 
 impl From<Exit> for ExitCode {
@@ -85,7 +87,7 @@ impl From<Fault> for Failure {
             }
             Fault::Invalid(what) => Self::usage(what),
             Fault::Sink(error) => Self::usage(format!("can't write the record: {error}")),
-            Fault::Stopped => Self { exit: Exit::Interrupted, error: "interrupted".to_owned(), hints: vec![] },
+            Fault::Stopped => Self { exit: super::signals::exit(), error: "interrupted".to_owned(), hints: vec![] },
             other => Self { exit: Exit::Unavailable, error: other.to_string(), hints: vec![] },
         }
     }

@@ -105,7 +105,7 @@ fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
     if faults().any(|fault| matches!(fault, Fault::Stopped))
         || (!summary.complete && faults().all(|fault| !grave(fault)))
     {
-        Exit::Interrupted
+        signals::exit()
     } else if tee.any_wrong() {
         Exit::Failed
     } else if faults().any(grave) {

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
         let selector = instrument.info().selector.clone();
         for spec in &specs {
             if stop.load(Ordering::Relaxed) {
-                return Ok(Exit::Interrupted);
+                return Ok(signals::exit());
             }
             let mut tally = Tally::default();
             let ended = instrument.verify(spec.name, depth, &mut |case| tally.take(&case));

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Check, Clock, Evidence, Figure, Policy, Workload};
+use super::{Check, Clock, Evidence, Figure, Gathered, Policy, Workload};
 use crate::Fault;
 use crate::stats::{MAX_SAMPLES, Scratch, StopRule, estimate};
 
@@ -98,10 +98,13 @@ impl<C: Clock> Sampler<C> {
         self.ticks.clear();
         self.seconds.clear();
         let deadline = self.clock.now() + budget;
+        let before = self.clock.now();
         let k = self.choose_batch(workload, figure, stop)?;
+        // At least as long as one sample, so that long ones are not asked for by the handful.
+        let guess = if self.policy.trace { SLICE_SECONDS } else { (self.clock.now() - before).min(SLICE_SECONDS) };
         self.clock.observe();
-        let mut evidence = Evidence::default();
-        let mut ended = self.fill(workload, k, deadline, stop, &mut evidence);
+        let mut gathered = Gathered::default();
+        let mut ended = self.fill(workload, k, deadline, stop, guess, &mut gathered);
         if self.ticks.is_empty() {
             return Err(match ended {
                 Ended::Fault(fault) => fault,
@@ -116,6 +119,7 @@ impl<C: Clock> Sampler<C> {
             }
         }
         let tick = self.clock.tick();
+        let evidence = gathered.evidence();
         Ok(Measured { k, ticks: &self.ticks, seconds: &self.seconds, tick, evidence, ended, check })
     }
 
@@ -163,12 +167,12 @@ impl<C: Clock> Sampler<C> {
         k: u32,
         deadline: f64,
         stop: &AtomicBool,
-        evidence: &mut Evidence,
+        mut sample_seconds: f64,
+        gathered: &mut Gathered,
     ) -> Ended {
         let mut rule = StopRule::new(self.policy.min_samples, self.policy.half_width);
         let to_launch = self.clock.tick() / f64::from(k);
         let mut check_at = self.policy.min_samples.clamp(1, MAX_SAMPLES);
-        let mut sample_seconds = SLICE_SECONDS / 4.0;
         loop {
             if stop.load(Ordering::Relaxed) {
                 return Ended::Stopped;
@@ -186,7 +190,7 @@ impl<C: Clock> Sampler<C> {
             let now = self.clock.now();
             sample_seconds = (now - before) / slice as f64;
             self.seconds.extend(self.ticks[old..].iter().map(|&ticks| ticks as f64 * to_launch));
-            evidence.merge(&self.clock.observe());
+            gathered.add(&self.clock.observe());
             let n = self.ticks.len();
             if n == check_at {
                 let estimate = estimate(&self.seconds, &mut self.scratch);

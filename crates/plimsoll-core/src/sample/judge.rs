@@ -5,9 +5,10 @@ use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
 use crate::stats::{Scratch, summarize};
 
-/// Share of the wall time beyond which steal, quota or a co-tenant counts.
+/// Share of the wall time beyond which a quota, steal or a co-tenant counts.
 const DISTURBED: f64 = 0.005;
-/// Seconds over all processors below which it doesn't: systems count in ticks of 10 ms, and one tick may be chance.
+/// Seconds over all processors below which steal and co-tenants don't: they are counted in ticks of 10 ms, and one
+/// tick may be chance.
 const TICKS: f64 = 0.015;
 
 /// What a judgement needs to know of the device and the series.
@@ -53,13 +54,14 @@ fn of_samples(seconds: &[f64], k: u32, work: &Work, context: &Context<'_>) -> Fl
 
 fn of_evidence(flags: &mut Flags, samples: usize, evidence: &Evidence, context: &Context<'_>) {
     let processors = f64::from(context.device.multiprocessors.max(1));
-    let share = |seconds: f64| seconds * processors > TICKS && seconds > DISTURBED * evidence.wall;
+    let share = |seconds: f64| seconds > DISTURBED * evidence.wall;
+    let ticked = |seconds: f64| seconds * processors > TICKS && share(seconds);
     flags.insert_if(Flag::ThrottlePower, evidence.throttle.power);
     flags.insert_if(Flag::ThrottleThermal, evidence.throttle.thermal);
     flags.insert_if(Flag::ThrottleHw, evidence.throttle.hardware);
-    flags.insert_if(Flag::Steal, share(evidence.steal));
+    flags.insert_if(Flag::Steal, ticked(evidence.steal));
     flags.insert_if(Flag::CpuQuota, share(evidence.quota));
-    flags.insert_if(Flag::Cotenant, share(evidence.cotenant));
+    flags.insert_if(Flag::Cotenant, ticked(evidence.cotenant));
     flags.insert_if(Flag::Preempted, evidence.preemptions as f64 > 0.1 * samples as f64);
     flags.insert_if(Flag::SmtShared, evidence.smt_shared);
     flags.insert_if(Flag::Ecc, evidence.ecc_errors > 0);

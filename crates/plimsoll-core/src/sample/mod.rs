@@ -178,9 +178,6 @@ pub struct Evidence {
     pub link_degraded: bool,
     /// Two measuring threads share a core.
     pub smt_shared: bool,
-    /// How many observations the mean clock stands for.
-    #[serde(skip)]
-    pub observations: u32,
 }
 
 /// Throttle reasons, as bits of the device's own report.
@@ -195,25 +192,37 @@ pub struct Throttle {
     pub hardware: bool,
 }
 
-impl Evidence {
-    /// Adds a later observation to this one.
-    pub fn merge(&mut self, later: &Evidence) {
+/// Evidence of one point, gathered over its slices: sums, and the mean of the clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gathered {
+    evidence: Evidence,
+    clocks: u32,
+}
+
+impl Gathered {
+    /// Adds a later observation.
+    pub(crate) fn add(&mut self, later: &Evidence) {
+        let all = &mut self.evidence;
         if let Some(hz) = later.clock_hz {
-            let seen = f64::from(self.observations);
-            let mean = self.clock_hz.map_or(hz, |mean| (mean * seen + hz) / (seen + 1.0));
-            self.clock_hz = Some(mean);
-            self.observations += 1;
+            let seen = f64::from(self.clocks);
+            all.clock_hz = Some(all.clock_hz.map_or(hz, |mean| (mean * seen + hz) / (seen + 1.0)));
+            self.clocks += 1;
         }
-        self.wall += later.wall;
-        self.steal += later.steal;
-        self.quota += later.quota;
-        self.cotenant += later.cotenant;
-        self.preemptions += later.preemptions;
-        self.ecc_errors += later.ecc_errors;
-        self.throttle.power |= later.throttle.power;
-        self.throttle.thermal |= later.throttle.thermal;
-        self.throttle.hardware |= later.throttle.hardware;
-        self.link_degraded |= later.link_degraded;
-        self.smt_shared |= later.smt_shared;
+        all.wall += later.wall;
+        all.steal += later.steal;
+        all.quota += later.quota;
+        all.cotenant += later.cotenant;
+        all.preemptions += later.preemptions;
+        all.ecc_errors += later.ecc_errors;
+        all.throttle.power |= later.throttle.power;
+        all.throttle.thermal |= later.throttle.thermal;
+        all.throttle.hardware |= later.throttle.hardware;
+        all.link_degraded |= later.link_degraded;
+        all.smt_shared |= later.smt_shared;
+    }
+
+    /// All of it.
+    pub(crate) fn evidence(&self) -> Evidence {
+        self.evidence
     }
 }
