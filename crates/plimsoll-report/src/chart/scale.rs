@@ -172,7 +172,9 @@ impl Scale {
         let halves = factor != 1.0 || power > 1.0;
         let digits = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().filter(|&digit| halves || digit != 2.5);
         let round = digits.map(|digit| digit * power).find(|&step| step >= rough * 0.999);
-        round.unwrap_or(10.0 * power).max(f64::MIN_POSITIVE) * factor
+        let counts = matches!(self.unit, Unit::Thread | Unit::Core | Unit::Element | Unit::Instruction | Unit::Launch);
+        let least = if counts { 1.0 } else { f64::MIN_POSITIVE };
+        round.unwrap_or(10.0 * power).max(least) * factor
     }
 
     fn linear_values(&self, most: usize) -> Vec<f64> {

@@ -19,7 +19,7 @@ pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
         Column::number("new").keep(2),
         Column::number("change"),
         Column::number("95 % interval").keep(3),
-        Column::text("explained by").keep(4),
+        Column::text("explained by").keep(4).wrapping(),
     ]);
     for verdict in Verdict::ALL.into_iter().filter(|&verdict| all || verdict != Verdict::Same) {
         for row in comparison.rows.iter().filter(|row| row.verdict == verdict) {

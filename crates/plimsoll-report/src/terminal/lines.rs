@@ -44,7 +44,14 @@ fn symbol(hue: Option<usize>, style: &Style) -> char {
     hue.map_or('.', |hue| symbols[hue % symbols.len()])
 }
 
+/// Where most points are doubtful, marking each would only hide which line it is on.
+fn mostly_doubtful(traces: &[Trace]) -> bool {
+    let marks = || traces.iter().flat_map(|trace| &trace.marks);
+    2 * marks().filter(|mark| mark.doubtful).count() > marks().count()
+}
+
 fn draw_traces(canvas: &mut Canvas, x: &Scale, y: &Scale, traces: &[Trace], style: &Style) {
+    let mark_doubt = !mostly_doubtful(traces);
     let at = |mark: &crate::chart::Mark| (x.position(mark.x), y.position(mark.y));
     for (place, trace) in traces.iter().enumerate() {
         let hue = hue_of(traces, place);
@@ -52,7 +59,7 @@ fn draw_traces(canvas: &mut Canvas, x: &Scale, y: &Scale, traces: &[Trace], styl
             canvas.line(at(&pair[0]), at(&pair[1]), hue);
         }
         for mark in trace.marks.iter().filter(|_| !trace.reference) {
-            canvas.symbol(at(mark), if mark.doubtful { '!' } else { symbol(hue, style) }, hue);
+            canvas.symbol(at(mark), if mark.doubtful && mark_doubt { '!' } else { symbol(hue, style) }, hue);
         }
     }
 }
@@ -84,7 +91,9 @@ fn legend(traces: &[Trace], style: &Style) -> String {
         let symbol = hue.map_or_else(|| style.faint(&symbol), |hue| style.hue(&symbol, hue));
         out.push_str(&format!("  {symbol} {}\n", fit(&trace.label, style.columns() - 4)));
     }
-    if traces.iter().flat_map(|trace| &trace.marks).any(|mark| mark.doubtful) {
+    if mostly_doubtful(traces) {
+        out.push_str("  most points carry a flag that throws doubt on them\n");
+    } else if traces.iter().flat_map(|trace| &trace.marks).any(|mark| mark.doubtful) {
         out.push_str("  ! carries a flag that throws doubt on it\n");
     }
     out

@@ -45,7 +45,7 @@ fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
         Column::number("peak").keep(3),
         Column::number("reference").keep(1),
         Column::number("that is").keep(4),
-        Column::text("flags").keep(5),
+        Column::text("flags").keep(5).wrapping(),
     ]);
     let mut last_probe = "";
     for standing in standings {

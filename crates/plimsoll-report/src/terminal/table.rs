@@ -15,13 +15,14 @@ pub struct Column {
     title: String,
     right: bool,
     keep: u8,
+    wraps: bool,
 }
 
 impl Column {
     /// A column of text that is always shown.
     #[must_use]
     pub fn text(title: &str) -> Self {
-        Self { title: title.to_owned(), right: false, keep: u8::MAX }
+        Self { title: title.to_owned(), right: false, keep: u8::MAX, wraps: false }
     }
 
     /// A column of numbers that is always shown; its cells never wrap.
@@ -34,6 +35,12 @@ impl Column {
     #[must_use]
     pub fn keep(self, keep: u8) -> Self {
         Self { keep, ..self }
+    }
+
+    /// Lets a column of text wrap (at spaces) before any column is dropped for its sake.
+    #[must_use]
+    pub fn wrapping(self) -> Self {
+        Self { wraps: true, ..self }
     }
 }
 
@@ -48,6 +55,8 @@ pub struct Table {
 const GAP: usize = 2;
 /// Least width of a column of text that must wrap.
 const NARROWEST: usize = 10;
+/// Width that a wrapping column is content with: the longest name of a flag.
+const CONTENT: usize = 16;
 
 impl Table {
     /// A table without rows.
@@ -75,10 +84,10 @@ impl Table {
         let room = style.columns();
         let widths: Vec<usize> = (0..self.columns.len()).map(|place| self.width(place)).collect();
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&place| self.has_content(place)).collect();
-        let total = |shown: &[usize]| {
-            shown.iter().map(|&place| widths[place]).sum::<usize>() + GAP * shown.len().saturating_sub(1)
-        };
-        while total(&shown) > room {
+        let gaps = |shown: &[usize]| GAP * shown.len().saturating_sub(1);
+        let total = |shown: &[usize]| shown.iter().map(|&place| widths[place]).sum::<usize>() + gaps(shown);
+        let least = |place: usize| if self.columns[place].wraps { widths[place].min(CONTENT) } else { widths[place] };
+        while shown.iter().map(|&place| least(place)).sum::<usize>() + gaps(&shown) > room {
             let least = shown.iter().copied().filter(|&place| self.columns[place].keep < u8::MAX);
             let Some(least) = least.min_by_key(|&place| self.columns[place].keep) else { break };
             shown.retain(|&place| place != least);
@@ -87,11 +96,14 @@ impl Table {
         self.draw(&shown, &self.narrowed(&shown, widths, excess), style)
     }
 
-    /// Takes `excess` from the widest columns of text.
+    /// Takes `excess` from the columns of text: those that wrap first, the widest first.
     fn narrowed(&self, shown: &[usize], mut widths: Vec<usize>, mut excess: usize) -> Vec<usize> {
         while excess > 0 {
-            let texts = shown.iter().copied().filter(|&place| !self.columns[place].right && widths[place] > NARROWEST);
-            let Some(widest) = texts.max_by_key(|&place| widths[place]) else { break };
+            let texts = || shown.iter().copied().filter(|&place| !self.columns[place].right);
+            let wrapping = texts().filter(|&place| self.columns[place].wraps && widths[place] > CONTENT);
+            let others = texts().filter(|&place| widths[place] > NARROWEST);
+            let widest = wrapping.max_by_key(|&place| widths[place]).or(others.max_by_key(|&place| widths[place]));
+            let Some(widest) = widest else { break };
             widths[widest] -= 1;
             excess -= 1;
         }
