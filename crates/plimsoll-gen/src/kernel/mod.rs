@@ -302,12 +302,9 @@ pub fn unit(source: Source, kernels: &[KernelDesc]) -> String {
     text
 }
 
-/// The compiler's options for a target. No contraction: `a·b + c` is rounded once only where the source says so, and so
-/// results have one right value.
-#[must_use]
-pub fn options(target: Target) -> Vec<String> {
-    vec![format!("--gpu-architecture={target}"), "--std=c++17".into(), "--fmad=false".into()]
-}
+/// The compiler's options beside the target. No contraction: `a·b + c` is rounded once only where the source says so, and
+/// so results have one right value.
+pub const OPTIONS: [&str; 2] = ["--std=c++17", "--fmad=false"];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,124 @@
+//! The kernels without PTX and without cooperation between threads, compiled by g++ through a loop over the threads, under
+//! the address and undefined-behaviour sanitizers, against naive oracles on awkward sizes.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use plimsoll_gen::kernel::check::{self, Data};
+use plimsoll_gen::kernel::stream::{Op, Parameters};
+use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, mix, unit};
+use plimsoll_gen::pattern;
+
+/// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
+fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(source.name());
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = format!(
+        "#include \"shim.hpp\"\n{}\n#include \"{}.hpp\"\nint main() {{\n  int failed = 0;\n{checks}  return failed;\n}}\n",
+        unit(source, kernels),
+        source.name(),
+    );
+    let (main, program) = (folder.join("main.cpp"), folder.join("main"));
+    std::fs::write(&main, text).unwrap();
+    let compiled = Command::new("g++")
+        .args(["-std=c++17", "-O1", "-g0", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-psabi"])
+        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+        .args([Path::new("-I"), &here.join("kernels"), Path::new("-I"), &here.join("tests/shim"), Path::new("-o")])
+        .args([&program, &main])
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let output = Command::new(&program).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    printed
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn stream_kernels_are_right_on_awkward_sizes() {
+    let mut checks = String::new();
+    let mut kernels = Vec::new();
+    for op in Op::ALL {
+        let base = Parameters { threads: 32, ..Parameters::new(op) };
+        let forms = [
+            Parameters { unroll: 2, ..base },
+            Parameters { vector_bytes: 8, unroll: 3, looping: true, ..base },
+            Parameters { element: Element::F64, looping: true, ..base },
+            Parameters { element: Element::F64, vector_bytes: 32, ..base },
+        ];
+        for form in forms {
+            let kernel = form.kernel();
+            let in_source = kernel.entry.split(", ").nth(1).unwrap();
+            let (name, tile) = (&kernel.name, kernel.elements_per_block());
+            writeln!(checks, "  failed |= check(\"{name}\", {in_source}, {tile}, {}, 32, {name});", form.looping)
+                .unwrap();
+            kernels.push(kernel);
+        }
+    }
+    run(Source::Stream, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn copy_kernels_are_right_on_awkward_sizes() {
+    let mut checks = String::new();
+    let kernels = copy::kernels();
+    for kernel in &kernels {
+        let name = &kernel.name;
+        writeln!(checks, "  failed |= check(\"{name}\", {}, {}, {name});", kernel.lanes(), kernel.looping).unwrap();
+    }
+    assert!(kernels.iter().any(|kernel| kernel.index == Index::U32));
+    run(Source::Copy, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn mixes_are_right_on_awkward_sizes() {
+    let mut checks = String::new();
+    let kernels = [(1, 1, 2), (4, 3, 1), (0, 4, 4), (3, 0, 2), (2, 1, 3)].map(|(r, w, burst)| mix::mix(r, w, burst));
+    for kernel in &kernels {
+        let (name, reads, writes) = (&kernel.name, kernel.inputs, kernel.outputs);
+        let (tile, threads) = (kernel.elements_per_block(), kernel.threads);
+        writeln!(checks, "  failed |= check(\"{name}\", {reads}, {writes}, {tile}, {threads}, {name});").unwrap();
+    }
+    run(Source::Mix, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn checks_find_one_wrong_element_and_fills_are_the_hosts() {
+    let kernels = check::kernels();
+    let mut checks = String::new();
+    let right = [(Op::Copy, "a"), (Op::Scale, "s * a"), (Op::Triad, "fma(s, b, a)"), (Op::Schoenauer, "fma(b, c, a)")];
+    for element in [Element::F32, Element::F64] {
+        for (op, value) in right {
+            let (name, t) = (check::map(op, element).unwrap().name, element.c_name());
+            let right =
+                format!("[]({t} a, {t} b, {t} c, {t} s) -> {t} {{ (void)b; (void)c; (void)s; return {value}; }}");
+            writeln!(checks, "  failed |= finds<{t}>(\"{name}\", {name}, {right});").unwrap();
+        }
+    }
+    let fills = [
+        (Data::Bits, Element::Word),
+        (Data::Unit, Element::F32),
+        (Data::Unit, Element::F64),
+        (Data::Small, Element::F32),
+    ];
+    let names = fills.map(|(data, element)| check::fill(data, element).name);
+    for name in &names {
+        writeln!(checks, "  print(\"{name}\", {name});").unwrap();
+    }
+    let printed = run(Source::Check, &kernels, &checks);
+    let values: [fn(u64) -> u64; 4] = [
+        |i| pattern::bits(7, i).into(),
+        |i| pattern::unit_f32(7, i).to_bits().into(),
+        |i| pattern::unit_f64(7, i).to_bits(),
+        |i| (pattern::small(7, i) as f32).to_bits().into(),
+    ];
+    let lines =
+        names.iter().zip(values).flat_map(|(name, value)| (0..5).map(move |i| format!("{name} {i} {:x}", value(i))));
+    assert_eq!(printed.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+}
