@@ -13,15 +13,16 @@ pub const FMA_PER_ELEMENT: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512,
 
 /// Accumulators: at least latency × throughput (4 cycles × 2 FMA on current x86-64 cores, up to 3 per cycle besides),
 /// and with the two constants they fit the 16 registers of AVX2.
-const CHAINS: usize = 12;
+pub const CHAINS: usize = 12;
 
 /// FMA per chain in one turn of the inner loop: its counter costs 1 of 96.
 const ROUND: usize = 8;
 
-/// Below 1, so that the accumulators of any array stay finite: they tend to `ADDEND / (1 − FACTOR)` = 1.6.
-const FACTOR: f32 = 0.75;
-/// See [`FACTOR`].
-const ADDEND: f32 = 0.4;
+/// What each step multiplies by. Below 1, so that the accumulators of any array stay finite: they tend to
+/// `ADDEND / (1 − FACTOR)` = 1.6.
+pub const FACTOR: f32 = 0.75;
+/// What each step adds: see [`FACTOR`].
+pub const ADDEND: f32 = 0.4;
 
 /// A type that the kernels exist for: f64 and f32, and no others.
 pub trait Real: sealed::Sealed + Copy {

@@ -1,14 +1,17 @@
 //! The CPU's probes, one file each, and the workload that most of them share: a task on a team of pinned threads.
 
 pub mod chain;
+mod footprint;
 mod incore;
 mod kernels;
 mod latency;
+mod roofline;
 mod stream;
 mod window;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Probe, Session};
@@ -18,7 +21,13 @@ use crate::Cpu;
 use crate::threads::{Task, Team};
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cpu>] = &[&stream::Stream, &latency::Latency, &incore::Incore];
+pub static PROBES: &[&dyn Probe<Cpu>] = &[
+    &stream::Stream,
+    &footprint::Footprint,
+    &latency::Latency,
+    &incore::Incore,
+    &roofline::Roofline,
+];
 
 /// A team on the first `threads` cores, whose interruptions the session's clock counts from now on.
 ///
@@ -38,6 +47,14 @@ pub enum Lap {
     Team,
     /// Rank 0's own: the others only make load.
     First,
+}
+
+/// Runs a check on a team. Its members note what is wrong in `found`; what the first noted is the verdict.
+fn verdict(team: &RefCell<Team>, check: &Task, found: &Mutex<Option<String>>) -> Check {
+    if let Err(fault) = team.borrow_mut().run(check) {
+        return Check::Failed(fault.to_string());
+    }
+    found.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Check::Passed, Check::Failed)
 }
 
 /// A task on a team: one launch is one run of the task by every member.

@@ -210,7 +210,7 @@ impl Bench {
     /// Every chunk that was visited, against the oracle, by the member that visited it.
     fn checker(&self, Variant { kernel, threads, .. }: Variant) -> Box<dyn FnMut() -> Check> {
         let (team, window, sums) = (Rc::clone(&self.team), Arc::clone(&self.window), Arc::clone(&self.sums.0));
-        let found: Arc<Mutex<Option<String>>> = Arc::default();
+        let found = Arc::new(Mutex::new(None));
         let note = Arc::clone(&found);
         let task = Task::new(move |rank| {
             if rank.index >= threads {
@@ -225,13 +225,7 @@ impl Bench {
                 }
             }
         });
-        Box::new(move || match team.borrow_mut().run(&task) {
-            Err(fault) => Check::Failed(fault.to_string()),
-            Ok(()) => match found.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                Some(what) => Check::Failed(what),
-                None => Check::Passed,
-            },
-        })
+        Box::new(move || super::verdict(&team, &task, &found))
     }
 }
 

@@ -63,7 +63,26 @@ pub(super) fn delay(seconds: f64, budget: f64) -> f64 {
 /// A member's place in its walk, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-struct Place(AtomicUsize);
+pub(super) struct Place(AtomicUsize);
+
+impl Place {
+    /// The steps so far; one more is noted.
+    pub(super) fn next(&self) -> usize {
+        let walked = self.0.load(Ordering::Relaxed);
+        self.0.store(walked + 1, Ordering::Relaxed);
+        walked
+    }
+
+    /// The steps so far.
+    pub(super) fn walked(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Back to the beginning.
+    pub(super) fn rewind(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
 
 /// Arrays of equal size with one part for each member of a team, first touched by that member.
 #[derive(Debug)]
@@ -169,21 +188,18 @@ impl<T: Plain> Window<T> {
     /// The next chunk of member `rank` of `active`. Where fewer are active than there are parts, each walks through its
     /// own and every `active`-th after it, so that all of the window is touched.
     pub(super) fn step(&self, rank: usize, active: usize) -> Chunk {
-        let place = &self.places[rank].0;
-        let walked = place.load(Ordering::Relaxed);
-        place.store(walked + 1, Ordering::Relaxed);
-        self.nth(rank, active, walked % self.walk(rank, active))
+        self.nth(rank, active, self.places[rank].next() % self.walk(rank, active))
     }
 
     /// The chunks that member `rank` has been at since the last [`Window::rewind`], each once.
     pub(super) fn visited(&self, rank: usize, active: usize) -> impl Iterator<Item = Chunk> + '_ {
-        let steps = self.places[rank].0.load(Ordering::Relaxed).min(self.walk(rank, active));
+        let steps = self.places[rank].walked().min(self.walk(rank, active));
         (0..steps).map(move |n| self.nth(rank, active, n))
     }
 
     /// Sends every member back to the beginning of its walk.
     pub(super) fn rewind(&self) {
-        self.places.iter().for_each(|place| place.0.store(0, Ordering::Relaxed));
+        self.places.iter().for_each(Place::rewind);
     }
 
     fn walk(&self, rank: usize, active: usize) -> usize {

@@ -5,7 +5,7 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
 /// What the probe is.
@@ -41,6 +41,128 @@ pub fn curve() -> SeriesSpec {
     )
 }
 
-fn findings(_: &DeviceInfo, _: &[Series]) -> Vec<Finding> {
-    Vec::new()
+/// The kernels of the curve: only reads, one read a write, two reads a write.
+pub const KERNELS: [&str; 3] = ["read", "copy", "triad"];
+
+/// What one level can hold: its name and the total footprints, bytes, at which the data are in it and nowhere nearer.
+struct Level<'a> {
+    name: &'a str,
+    from: f64,
+    to: f64,
+}
+
+/// A level's plateau lies between twice what the level before holds and three quarters of what it holds itself: nearer
+/// to either end the curve is on its way from one plateau to the next. Memory begins at three times the last level.
+fn levels(info: &DeviceInfo) -> Vec<Level<'_>> {
+    let cores = f64::from(info.multiprocessors.max(1));
+    let mut levels = Vec::new();
+    let mut nearer = 0.0;
+    for (i, cache) in info.caches.iter().enumerate() {
+        // The last level counts all its instances already where several processors share one.
+        let whole = i + 1 == info.caches.len() && cache.shared_by > 1;
+        let bytes = cache.bytes as f64 * if whole { 1.0 } else { cores };
+        let from = if i == 0 { bytes / 4.0 } else { 2.0 * nearer };
+        levels.push(Level { name: &cache.level, from, to: 0.75 * bytes });
+        nearer = bytes;
+    }
+    if nearer > 0.0 {
+        levels.push(Level { name: MEMORY, from: 3.0 * nearer, to: f64::INFINITY });
+    }
+    levels
+}
+
+/// What the level behind all caches is called.
+const MEMORY: &str = "memory";
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
+    let levels = levels(info);
+    KERNELS.iter().flat_map(|kernel| levels.iter().filter_map(|level| plateau(info, curve, kernel, level))).collect()
+}
+
+/// The median of a level's rows; the interval spans their middle half.
+fn plateau(info: &DeviceInfo, curve: &Series, kernel: &str, level: &Level<'_>) -> Option<Finding> {
+    let within = |row: &&Row| {
+        let footprint = curve.number(row, "footprint").unwrap_or(0.0);
+        curve.text(row, "kernel") == Some(kernel) && (level.from..=level.to).contains(&footprint)
+    };
+    let mut rows: Vec<(&Row, Estimate)> =
+        curve.rows.iter().filter(within).filter_map(|row| Some((row, curve.estimate(row, "bandwidth")?))).collect();
+    rows.sort_by(|one, other| one.1.value.total_cmp(&other.1.value));
+    let (row, mut estimate) = *rows.get(rows.len() / 2)?;
+    let quartile = |quarters: usize| rows[(rows.len() - 1) * quarters / 4].1.value;
+    estimate.interval.lo = estimate.interval.lo.min(quartile(1));
+    estimate.interval.hi = estimate.interval.hi.max(quartile(3));
+    let per_core =
+        curve.estimate(row, "bytes per cycle").map(|cycle| cycle.value / f64::from(info.multiprocessors.max(1)));
+    let says = match per_core {
+        Some(bytes) => format!("{bytes:.1} B/cycle per core, median of {} footprints", rows.len()),
+        None => format!("median of {} footprints", rows.len()),
+    };
+    let metric = if level.name == MEMORY { "bandwidth".into() } else { String::new() };
+    let name = format!("{kernel} {}", level.name);
+    Some(Finding { metric, says, ..super::finding(name, Unit::BytePerSecond, row, estimate) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::Point;
+
+    fn cache(level: &str, bytes: u64, shared_by: u32) -> CacheInfo {
+        CacheInfo { level: level.into(), bytes, line: 64, shared_by }
+    }
+
+    fn two_cores() -> DeviceInfo {
+        let caches = vec![cache("L1", 48 << 10, 1), cache("L2", 2 << 20, 1), cache("L3", 32 << 20, 2)];
+        DeviceInfo { multiprocessors: 2, caches, ..DeviceInfo::default() }
+    }
+
+    /// A curve with a step at each capacity of [`two_cores`], at a clock of 2 GHz.
+    fn curve(largest: f64) -> Series {
+        let mut points = Vec::new();
+        let mut footprint = 8192.0;
+        while footprint <= largest {
+            let bytes_per_second = match footprint {
+                f if f <= 98304.0 => 400e9,
+                f if f <= 4_194_304.0 => 160e9,
+                f if f <= 33_554_432.0 => 80e9,
+                _ => 40e9,
+            };
+            points.push(Point {
+                series: 0,
+                round: 0,
+                at: vec!["read".into(), footprint.into()],
+                k: 1,
+                tick: 1e-12,
+                work: Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
+                samples: vec![((1 << 20) as f64 / bytes_per_second * 1e12) as u64; 30],
+                evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
+                flags: Default::default(),
+                extra: Default::default(),
+            });
+            footprint *= 2.0_f64.powf(1.0 / 3.0);
+        }
+        Series::new(super::curve(), points)
+    }
+
+    #[test]
+    fn every_level_has_its_plateau_and_memory_alone_competes_with_stream() {
+        let found = findings(&two_cores(), &[curve(1e9)]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), (f.value / 1e9).round())).collect();
+        assert_eq!(figures, [("read L1", 400.0), ("read L2", 160.0), ("read L3", 80.0), ("read memory", 40.0)]);
+        assert!(found[0].says.starts_with("100.0 B/cycle per core"), "{}", found[0].says);
+        let competing: Vec<bool> = found.iter().map(|f| f.metric == "bandwidth").collect();
+        assert_eq!(competing, [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_curve_that_ends_early_says_nothing_of_what_it_did_not_reach() {
+        let found = findings(&two_cores(), &[curve(5e6)]);
+        assert_eq!(found.len(), 2);
+        assert!(findings(&DeviceInfo::default(), &[curve(1e9)]).is_empty());
+    }
 }
