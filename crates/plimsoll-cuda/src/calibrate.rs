@@ -55,7 +55,7 @@ pub fn events(stream: &Stream) -> Result<Events, Fault> {
             start.record(stream)?;
             end.record(stream)?;
         }
-        wait::stream(stream, wait::DEADLINE)?;
+        wait::stream(stream)?;
         for (start, end) in &pairs {
             gaps.push(end.nanoseconds_since(start)?);
         }
@@ -97,7 +97,7 @@ pub fn replay(stream: &Stream, empty: &Function, lead: &Spinner) -> Result<Repla
             start.record(stream)?;
             graph.launch(stream)?;
             end.record(stream)?;
-            wait::event(&end, context, wait::DEADLINE)?;
+            wait::event(&end)?;
             least = least.min(end.nanoseconds_since(&start)?);
         }
         points.push((f64::from(kernels), least as f64 * TICK));

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench};
@@ -20,6 +21,7 @@ use crate::probes::PROBES;
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
 use crate::unavailable::Unavailable;
+use crate::wait;
 
 /// The kernels that calibration needs.
 const CLOCK_SOURCE: &str = include_str!("../../plimsoll-gen/kernels/clock.cu");
@@ -95,6 +97,8 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Compile anew and keep nothing.
     pub no_cache: bool,
+    /// How long a wait may last; [`wait::DEADLINE`] where `None`.
+    pub deadline: Option<Duration>,
     /// Another compiler than NVRTC.
     pub compiler: Option<Arc<dyn Compiler>>,
 }
@@ -154,7 +158,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     }
     let handle = DeviceHandle::new(driver, index).map_err(refusal)?;
     let mut telemetry = Telemetry::new(&handle.uuid()?);
-    let context = make_context(&handle)?;
+    let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
     if let Ok(telemetry) = &mut telemetry {
         telemetry.context_was_made();
     }
@@ -181,7 +185,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
 }
 
 /// Retains the context, or says why the device refuses.
-fn make_context(handle: &DeviceHandle) -> Result<Arc<Context>, Fault> {
+fn make_context(handle: &DeviceHandle, deadline: Duration) -> Result<Arc<Context>, Fault> {
     const PROHIBITED: i32 = 2;
     const EXCLUSIVE: i32 = 3;
     let mode = handle.attribute(Attribute::ComputeMode)?;
@@ -193,7 +197,7 @@ fn make_context(handle: &DeviceHandle) -> Result<Arc<Context>, Fault> {
             "Have the administrator allow it: nvidia-smi -c DEFAULT",
         ));
     }
-    Context::new(handle.clone()).map_err(|error| match error.code() {
+    Context::new(handle.clone(), deadline).map_err(|error| match error.code() {
         Some(DEVICE_UNAVAILABLE) if mode == EXCLUSIVE => unavailable(
             "its compute mode lets one process compute, and another one does",
             "Wait for that process (nvidia-smi lists it), or have the mode changed: nvidia-smi -c DEFAULT",

@@ -192,11 +192,11 @@ impl Load {
         let launches: Vec<Launch> = self.cycle.iter().filter_map(Action::kernel).cloned().collect();
         let graph = Graph::chain(self.stream.context(), &launches, k, dependent)?;
         graph.upload(&self.stream)?;
-        wait::stream(&self.stream, wait::DEADLINE)?;
+        wait::stream(&self.stream)?;
         let start = Instant::now();
         graph.launch(&self.stream)?;
         self.lead_length = (2 * start.elapsed()).clamp(LEAD.0, LEAD.1);
-        wait::stream(&self.stream, wait::DEADLINE)?;
+        wait::stream(&self.stream)?;
         self.graph = Some((k, graph));
         Ok(())
     }
@@ -242,7 +242,7 @@ impl Load {
             self.pairs[place].1.record(&self.stream)?;
         }
         let Some(last) = out.len().checked_sub(1) else { return Ok(()) };
-        wait::event(&self.pairs[last].1, self.stream.context(), wait::DEADLINE)?;
+        wait::event(&self.pairs[last].1)?;
         for (sample, (start, end)) in out.iter_mut().zip(&self.pairs) {
             *sample = end.nanoseconds_since(start)?;
         }
@@ -253,11 +253,11 @@ impl Load {
     fn by_host(&mut self, k: u32) -> Result<u64, Fault> {
         self.before()?;
         self.pairs[0].0.record(&self.stream)?;
-        wait::stream(&self.stream, wait::DEADLINE)?;
+        wait::stream(&self.stream)?;
         let start = Instant::now();
         self.body(k, 0)?;
         self.pairs[0].1.record(&self.stream)?;
-        wait::event(&self.pairs[0].1, self.stream.context(), wait::DEADLINE)?;
+        wait::event(&self.pairs[0].1)?;
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 }
@@ -314,7 +314,7 @@ impl Workload for Load {
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
-        wait::stream(&self.stream, wait::DEADLINE)?;
+        wait::stream(&self.stream)?;
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.stream))
     }
 }

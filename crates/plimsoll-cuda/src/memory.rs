@@ -2,7 +2,6 @@
 //! for, and free memory before an allocation.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_core::Fault;
 
@@ -82,7 +81,7 @@ impl DeviceBuffer {
     ///
     /// # Errors
     /// [`Fault::Invalid`] where they don't fit; [`Fault::Hung`]; the driver's.
-    pub fn upload(&self, stream: &Stream, from: &[u8], deadline: Duration) -> Result<(), Fault> {
+    pub fn upload(&self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
         let to = self.part(0, from.len() as u64)?;
         if from.is_empty() {
             return Ok(());
@@ -92,14 +91,14 @@ impl DeviceBuffer {
         // fails the driver may still read: pageable memory is staged by the driver before the call returns.
         let call = self.context.call();
         self.context.watch(unsafe { call.copy_up(to.pointer, from.as_ptr().cast(), from.len(), stream.handle()) })?;
-        wait::stream(stream, deadline)
+        wait::stream(stream)
     }
 
     /// Copies its first bytes to the host and waits.
     ///
     /// # Errors
     /// Those of [`DeviceBuffer::upload`].
-    pub fn download(&self, stream: &Stream, to: &mut [u8], deadline: Duration) -> Result<(), Fault> {
+    pub fn download(&self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
         let from = self.part(0, to.len() as u64)?;
         if to.is_empty() {
             return Ok(());
@@ -107,13 +106,13 @@ impl DeviceBuffer {
         self.context.bind()?;
         // A copy into memory that isn't pinned returns only when it is done, so what the stream does before it must be
         // waited for first, with a deadline.
-        wait::stream(stream, deadline)?;
+        wait::stream(stream)?;
         let call = self.context.call();
         // SAFETY: `from` has as many bytes as `to`, which is exclusively ours; the wait below sees the copy done, and
         // the driver has done it when the call returns because the memory is pageable.
         self.context
             .watch(unsafe { call.copy_down(to.as_mut_ptr().cast(), from.pointer, to.len(), stream.handle()) })?;
-        wait::stream(stream, deadline)
+        wait::stream(stream)
     }
 }
 
@@ -277,8 +276,8 @@ impl HostBuffer {
     ///
     /// # Errors
     /// [`Fault::Hung`]; the driver's.
-    pub fn content(&mut self, deadline: Duration) -> Result<&mut [u8], Fault> {
-        self.settle(deadline)?;
+    pub fn content(&mut self) -> Result<&mut [u8], Fault> {
+        self.settle()?;
         let (pointer, bytes) = (self.pointer(), self.bytes);
         // SAFETY: `bytes` initialised bytes at `pointer`, borrowed as long as `self` is; no copy is under way.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer, bytes) })
@@ -313,9 +312,9 @@ impl HostBuffer {
     }
 
     /// Waits for the copies under way.
-    fn settle(&mut self, deadline: Duration) -> Result<(), Fault> {
+    fn settle(&mut self) -> Result<(), Fault> {
         if let Some(stream) = &self.busy {
-            wait::stream(stream, deadline)?;
+            wait::stream(stream)?;
         }
         self.busy = None;
         Ok(())
@@ -324,7 +323,7 @@ impl HostBuffer {
     /// Notes the stream of the next copy; copies of another stream are waited for.
     fn enter(&mut self, stream: &Arc<Stream>) -> Result<(), Fault> {
         if self.busy.as_ref().is_some_and(|busy| !Arc::ptr_eq(busy, stream)) {
-            self.settle(wait::DEADLINE)?;
+            self.settle()?;
         }
         if self.busy.is_none() {
             self.busy = Some(Arc::clone(stream));
@@ -342,7 +341,7 @@ impl HostBuffer {
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        let hung = self.settle(wait::DEADLINE).is_err();
+        let hung = self.settle().is_err();
         if let (true, Place::Pageable(bytes)) = (hung, &mut self.place) {
             // The driver may still write here: leaking is the only safe end.
             std::mem::forget(std::mem::take(bytes));

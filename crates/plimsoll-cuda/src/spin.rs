@@ -57,9 +57,9 @@ impl Spinner {
     pub fn clock_hz(&self, stream: &Stream, length: Duration) -> Result<Option<f64>, Fault> {
         stream.context().bind()?;
         self.launch(stream, self.multiprocessors, length)?;
-        wait::stream(stream, wait::DEADLINE)?;
+        wait::stream(stream)?;
         let mut bytes = [0_u8; 16];
-        self.out.download(stream, &mut bytes, wait::DEADLINE)?;
+        self.out.download(stream, &mut bytes)?;
         let words = [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])));
         let [cycles, nanoseconds] = words.map(|word| word as f64);
         let hz = cycles / nanoseconds * 1e9;

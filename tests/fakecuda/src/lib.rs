@@ -1,1 +1,76 @@
-//! stub
+//! A stand-in for `libcuda.so.1` with faults to order: device memory is the heap, time is a counter, kernels do nothing
+//! but the few that `kernels` knows. It answers as a driver answers, wrong handles included, so that a test can see what
+//! the code above makes of every answer; whether kernels are right is not its business.
+//!
+//! Orders come from the variable `FAKECUDA` when the library is first called, or from `fakecuda_configure`, as words
+//! between spaces or semicolons:
+//!
+//! | word | what it does |
+//! | --- | --- |
+//! | `fail=cuMemAlloc_v2:2` | the call answers 2, always; with `@3` from its third time on |
+//! | `lost-after=40` | after 40 calls every call answers 719 |
+//! | `hang-after=2` | after 2 launches nothing that is waited for gets done |
+//! | `version=11080` | the driver's version |
+//! | `devices=0` | how many devices there are |
+//! | `memory=1000000` | the device's memory in bytes |
+//! | `mode=2` | its compute mode |
+//! | `capability=80` | its compute capability times ten |
+//!
+//! An older driver is a copy of the library in which names of calls were made unreadable: see [`without`].
+#![allow(unsafe_code, clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+mod calls;
+mod kernels;
+mod state;
+
+use std::path::{Path, PathBuf};
+
+/// Begins every image that this driver loads after an ELF header: then kernels as `name(size,size);name()`, with the
+/// sizes of their parameters, ended by a zero byte.
+pub const MAGIC: &str = "FAKECUDA:";
+
+/// An image with these kernels, as a compiler for this driver would make it.
+#[must_use]
+pub fn image(kernels: &str) -> Vec<u8> {
+    let mut bytes = b"\x7fELF".to_vec();
+    bytes.resize(64, 0);
+    bytes.extend_from_slice(MAGIC.as_bytes());
+    bytes.extend_from_slice(kernels.as_bytes());
+    bytes.push(0);
+    bytes
+}
+
+/// The library beside the running test, if it was built.
+///
+/// # Errors
+/// Where it was looked for.
+pub fn library() -> Result<PathBuf, String> {
+    let test = std::env::current_exe().map_err(|error| error.to_string())?;
+    let folders = test.ancestors().skip(1).take(2);
+    let found = folders.map(|folder| folder.join("libfakecuda.so")).find(|path| path.is_file());
+    found.ok_or_else(|| format!("no libfakecuda.so beside {}", test.display()))
+}
+
+/// A copy of the library in `folder`: a driver of its own, with state of its own, that lacks the calls `missing`.
+///
+/// # Errors
+/// The library isn't there, or the copy can't be written.
+pub fn without(folder: &Path, missing: &[&str]) -> Result<PathBuf, String> {
+    let mut bytes = std::fs::read(library()?).map_err(|error| error.to_string())?;
+    for symbol in missing {
+        let name = format!("\0{symbol}\0");
+        let places: Vec<usize> = (0..bytes.len().saturating_sub(name.len()))
+            .filter(|&at| bytes[at..].starts_with(name.as_bytes()))
+            .collect();
+        if places.is_empty() {
+            return Err(format!("{symbol} is not in the library"));
+        }
+        // The hash table still leads to the name, which then differs.
+        for at in places {
+            bytes[at + 1] = b'x';
+        }
+    }
+    let path = folder.join("libcuda.so.1");
+    std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
+    Ok(path)
+}

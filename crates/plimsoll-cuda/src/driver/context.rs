@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::types::Handle;
 use super::{Calls, DeviceHandle, Driver, DriverError};
@@ -12,20 +13,28 @@ pub struct Context {
     device: DeviceHandle,
     handle: Handle,
     dead: AtomicBool,
+    deadline: Duration,
 }
 
 impl Context {
-    /// Retains the device's primary context and makes it current on this thread.
+    /// Retains the device's primary context and makes it current on this thread. No wait in it lasts longer than
+    /// `deadline`.
     ///
     /// # Errors
     /// The driver's: `CUDA_ERROR_DEVICE_UNAVAILABLE` where another process holds the device alone.
-    pub fn new(device: DeviceHandle) -> Result<Arc<Self>, DriverError> {
+    pub fn new(device: DeviceHandle, deadline: Duration) -> Result<Arc<Self>, DriverError> {
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the device number is the driver's own.
         unsafe { device.driver().call().context_retain(&raw mut handle, device.number()) }?;
-        let context = Arc::new(Self { device, handle, dead: AtomicBool::new(false) });
+        let context = Arc::new(Self { device, handle, dead: AtomicBool::new(false), deadline });
         context.bind()?;
         Ok(context)
+    }
+
+    /// How long a wait may last.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// The device.

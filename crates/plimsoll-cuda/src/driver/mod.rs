@@ -52,6 +52,9 @@ impl std::fmt::Debug for Driver {
 }
 
 impl Driver {
+    /// Every call that this backend makes, by its oldest symbol.
+    pub const CALLS: &[&str] = table::Table::CALLS;
+
     /// The driver of this machine, opened at the first call.
     ///
     /// # Errors

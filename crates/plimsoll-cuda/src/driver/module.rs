@@ -102,7 +102,8 @@ impl Function {
                         Unavailable::new("kernel", why, "This is an error of plimsoll: please report it").into()
                     );
                 }
-                Err(DriverError::Unavailable(_)) => return Ok(None),
+                // 801: CUDA_ERROR_NOT_SUPPORTED.
+                Err(DriverError::Unavailable(_) | DriverError::Call { code: 801, .. }) => return Ok(None),
                 // CUDA_ERROR_INVALID_VALUE: there is no such parameter, so `index` is their number.
                 Err(DriverError::Call { code: 1, .. }) => return Ok(Some(index)),
                 Err(error) => return self.context().watch(Err(error)),

@@ -46,7 +46,6 @@ macro_rules! table {
             }
 
             /// Every call, by its oldest symbol.
-            #[cfg(test)]
             pub(crate) const CALLS: &[&str] = &[$($symbol),*];
 
             /// Whether this driver has the call.

@@ -1,0 +1,173 @@
+//! A driver to order: a copy of the stand-in, a compiler for it, and one round of everything that the backend does.
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use libloading::os::unix::Library;
+use plimsoll_core::Fault;
+use plimsoll_core::sample::{Work, Workload};
+use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Function, Stream};
+use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
+use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with};
+
+/// A driver of this test's own.
+pub struct Fake {
+    pub folder: tempfile::TempDir,
+    pub path: PathBuf,
+    library: Library,
+}
+
+impl Fake {
+    /// One that lacks some calls.
+    pub fn without(missing: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = fakecuda::without(folder.path(), missing).unwrap();
+        // SAFETY: the stand-in's initialisers do nothing.
+        let library = unsafe { Library::new(&path) }.unwrap();
+        Self { folder, path, library }
+    }
+
+    pub fn new() -> Self {
+        Self::without(&[])
+    }
+
+    /// Gives orders; everything that exists is forgotten.
+    pub fn order(&self, orders: &str) -> &Self {
+        let orders = CString::new(orders).unwrap();
+        // SAFETY: the symbol has this type, and the text is terminated.
+        unsafe {
+            let configure =
+                self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(b"fakecuda_configure").unwrap();
+            configure(orders.as_ptr());
+        }
+        self
+    }
+
+    fn number(&self, symbol: &str) -> u64 {
+        // SAFETY: both symbols have this type.
+        unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
+    }
+
+    /// How many objects are left.
+    pub fn alive(&self) -> u64 {
+        self.number("fakecuda_alive")
+    }
+
+    /// How many calls were made.
+    pub fn total(&self) -> u64 {
+        self.number("fakecuda_total")
+    }
+
+    pub fn driver(&self) -> Result<Arc<Driver>, Fault> {
+        Ok(Driver::open(&self.path)?)
+    }
+
+    pub fn options(&self) -> Options {
+        Options {
+            no_cache: true,
+            compiler: Some(Arc::new(Made::default())),
+            deadline: Some(Duration::from_millis(30)),
+            ..Options::default()
+        }
+    }
+}
+
+/// Kernels of the stand-in.
+pub const KERNELS: &str = "plimsoll_spin(8,8);plimsoll_empty();scale(8,8,4)";
+
+/// A compiler for the stand-in, which counts its work.
+#[derive(Default)]
+pub struct Made {
+    pub times: AtomicU64,
+    pub refuses: AtomicBool,
+}
+
+impl Compiler for Made {
+    fn identity(&self) -> String {
+        "made for the stand-in 1.0".to_owned()
+    }
+
+    fn compile(&self, _program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        if self.refuses.load(Ordering::Relaxed) {
+            return Err(Unavailable::new("NVRTC", "error: expected ';'", "Report it"));
+        }
+        Ok(fakecuda::image(KERNELS))
+    }
+}
+
+/// A context with a stream and a kernel, without the bench around it.
+pub struct Bare {
+    pub context: Arc<Context>,
+    pub stream: Arc<Stream>,
+    pub scale: Function,
+    pub spinner: Arc<Spinner>,
+}
+
+impl Bare {
+    pub fn new(fake: &Fake) -> Result<Self, Fault> {
+        let handle = DeviceHandle::new(&fake.driver()?, 0)?;
+        let context = Context::new(handle, Duration::from_millis(30))?;
+        let stream = Arc::new(Stream::new(&context)?);
+        let module = plimsoll_cuda::driver::Module::load(&context, &fakecuda::image(KERNELS))?;
+        let spinner = Arc::new(Spinner::new(&context, module.function("plimsoll_spin")?, 132)?);
+        Ok(Self { scale: module.function("scale")?, context, stream, spinner })
+    }
+
+    pub fn launch(&self, buffer: &DeviceBuffer) -> Result<Launch, Fault> {
+        let arguments = Arguments::new().buffer(buffer).u64(buffer.bytes()).f32(2.0);
+        Launch::new(&self.scale, Geometry::linear(8, 256), arguments)
+    }
+}
+
+/// Everything that the backend does, once: opens a bench, then memory, copies, and every shape of load. Returns how
+/// many calls that took, before all of it is destroyed.
+pub fn everything(fake: &Fake) -> Result<u64, Fault> {
+    drop(open_with(&fake.driver()?, 0, &fake.options())?);
+    let bare = Bare::new(fake)?;
+    let (context, stream) = (&bare.context, &bare.stream);
+    let (a, b) = (DeviceBuffer::new(context, 4096)?, DeviceBuffer::new(context, 4096)?);
+    a.upload(stream, &[7; 4096])?;
+    b.whole().copy_from(stream, a.whole())?;
+    let mut back = [0; 4096];
+    b.download(stream, &mut back)?;
+    if back != [7; 4096] {
+        return Err(Fault::Invalid("the copy came back changed".to_owned()));
+    }
+    let mut loads = vec![
+        Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?.with_lead(&bare.spinner),
+        Load::graph(stream, vec![bare.launch(&a)?], true, Work::default())?,
+    ];
+    let dependent = bare.launch(&a)?.with_form(Form { dependent: true, ..Form::default() });
+    let actions = vec![Action::Launch(bare.launch(&a)?), Action::Launch(dependent), Action::Fill(a.whole(), 1)];
+    loads.push(Load::new(stream, Shape::Stream, actions, Work::default())?);
+    let second = Arc::new(Stream::new(context)?);
+    for kind in [HostKind::Pinned, HostKind::Pageable] {
+        let host = || Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(context, kind, 4096)?)));
+        let up = vec![Action::Up(host()?, a.whole())];
+        let down = vec![Action::Down(host()?, b.whole())];
+        loads.push(Load::new(stream, Shape::Stream, up.clone(), Work::default())?.with_beside(&second, down)?);
+        loads.push(Load::new(stream, Shape::HostLatency, up, Work::default())?);
+    }
+    let flush = vec![Action::Fill(b.whole(), 0)];
+    let latency = vec![Action::Across(a.whole(), b.whole())];
+    loads.push(Load::new(stream, Shape::Latency, latency, Work::default())?.with_before(flush));
+    for load in &mut loads {
+        let cycle = load.batch().cycle;
+        let mut out = [0; 3];
+        load.prepare(cycle)?;
+        load.sample(cycle, &mut out)?;
+        load.check()?;
+        if out.contains(&0) {
+            return Err(Fault::Invalid("a sample took no time".to_owned()));
+        }
+    }
+    Ok(fake.total())
+}

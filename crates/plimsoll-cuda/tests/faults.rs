@@ -1,0 +1,230 @@
+//! Whatever a driver answers, and whatever it lacks: a typed fault, no panic, nothing left behind.
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Bare, Fake, Made, everything};
+use plimsoll_core::Fault;
+use plimsoll_core::probe::Instrument;
+use plimsoll_core::sample::{Work, Workload};
+use plimsoll_cuda::driver::Driver;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Load, Options, open_with};
+
+/// Every call that the backend makes.
+const CALLS: &[&str] = Driver::CALLS;
+
+#[test]
+fn a_sound_driver_does_everything_and_nothing_is_left_behind() {
+    let fake = Fake::new();
+    everything(fake.order("")).unwrap();
+    assert_eq!(fake.alive(), 0);
+}
+
+/// Calls whose failure has nowhere to go, or only takes a convenience away.
+fn may_pass(call: &str, code: u32) -> bool {
+    let ends = ["Destroy", "Release", "Unload", "Free", "ParamInfo"];
+    let optional = ["cuGraphAddDependencies_v2", "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuFuncSetAttribute"];
+    // 600 is no error of a query but its answer "not yet".
+    ends.iter().any(|end| call.contains(end)) || optional.contains(&call) || code == 600
+}
+
+#[test]
+fn every_error_code_of_every_call_is_a_typed_fault() {
+    let fake = Fake::new();
+    for call in CALLS {
+        for code in [1, 2, 3, 34, 46, 100, 101, 209, 214, 700, 719, 801, 999, 54321] {
+            // Here this answer is no error: it says how many parameters there are.
+            if (*call, code) == ("cuFuncGetParamInfo", 1) {
+                continue;
+            }
+            let ended = everything(fake.order(&format!("fail={call}:{code}")));
+            match ended {
+                Ok(_) => assert!(may_pass(call, code), "{call} answered {code} and nobody noticed"),
+                Err(fault) => {
+                    let text = fault.to_string();
+                    assert!(text.contains("cu") || matches!(fault, Fault::OutOfMemory { .. }), "{call} {code}: {text}");
+                    assert!(!matches!(fault, Fault::Panicked(_) | Fault::Invalid(_)), "{call} {code}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_fails_later_is_a_typed_fault_as_well() {
+    let fake = Fake::new();
+    for call in CALLS {
+        for time in [2, 5, 40] {
+            if let Err(fault) = everything(fake.order(&format!("fail={call}:719@{time}"))) {
+                let lost = matches!(&fault, Fault::DeviceLost { .. });
+                assert!(lost || matches!(fault, Fault::Unavailable { .. }), "{call} at {time}: {fault}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_lost_at_any_moment_ends_with_that_fault() {
+    let fake = Fake::new();
+    let total = everything(fake.order("")).unwrap();
+    let early = (0..60).chain((60..total).step_by(usize::try_from(total / 120).unwrap_or(1).max(1)));
+    let late = total.saturating_sub(60)..total;
+    for after in early.chain(late) {
+        match everything(fake.order(&format!("lost-after={after}"))) {
+            // Some destructors are among the calls, and their answers have nowhere to go.
+            Ok(_) => assert!(after + 2 > total, "the loss after {after} of {total} calls went unnoticed"),
+            Err(Fault::DeviceLost { why, .. }) => assert!(why.contains("719") || why.contains("given up"), "{why}"),
+            Err(Fault::Unavailable { why, .. }) => assert!(why.contains("719"), "{after}: {why}"),
+            Err(other) => panic!("lost after {after} calls: {other}"),
+        }
+    }
+}
+
+#[test]
+fn an_older_driver_lacks_only_what_needs_the_missing_call() {
+    for call in CALLS {
+        let fake = Fake::without(&[call]);
+        match everything(fake.order("")) {
+            Ok(_) => {
+                assert!(may_pass(call, 0) || *call == "cuDeviceGetUuid_v2", "{call} is missing and nobody noticed")
+            }
+            Err(Fault::Unavailable { why, mend, .. }) => {
+                assert!(why.contains(call) && mend.contains("Update"), "{call}: {why} {mend}");
+            }
+            Err(other) => panic!("without {call}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn a_driver_of_11_8_measures_without_dependent_launch_and_says_so() {
+    let fake = Fake::without(&["cuGraphAddDependencies_v2", "cuFuncGetParamInfo"]);
+    fake.order("version=11080");
+    let bench = open_with(&fake.driver().unwrap(), 0, &fake.options()).unwrap();
+    let row = |name: &str| bench.info().capabilities.iter().find(|row| row.name == name).unwrap().why_not.clone();
+    assert_eq!(row("kernel graphs"), "");
+    assert!(row("dependent launch").contains("cuGraphAddDependencies_v2"));
+    assert_eq!(bench.info().driver.as_deref(), Some("CUDA 11.8"));
+}
+
+#[test]
+fn what_hangs_ends_at_the_deadline_and_is_not_waited_for_again() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
+    let mut load = Load::graph(&bare.stream, vec![bare.launch(&buffer).unwrap()], false, Work::default()).unwrap();
+    let fault = load.sample(1, &mut [0]).unwrap_err();
+    assert!(matches!(fault, Fault::Hung { .. }) && fault.ends_the_device(), "{fault}");
+    let start = Instant::now();
+    for _ in 0..100 {
+        assert!(load.sample(1, &mut [0]).unwrap_err().ends_the_device());
+    }
+    drop((load, buffer, bare));
+    // A hundred deadlines would be 3 s.
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn an_allocation_beyond_the_free_memory_is_refused_with_both_numbers() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("memory=1000000")).unwrap();
+    let refused = DeviceBuffer::new(&bare.context, 2_000_000).unwrap_err();
+    assert!(matches!(refused, Fault::OutOfMemory { asked: 2_000_000, free: 999_984 }), "{refused}");
+    assert!(matches!(DeviceBuffer::new(&bare.context, u64::MAX), Err(Fault::OutOfMemory { .. })));
+    assert!(DeviceBuffer::new(&bare.context, 0).is_ok());
+}
+
+#[test]
+fn copies_and_launches_that_do_not_fit_never_reach_the_driver() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("")).unwrap();
+    let buffer = DeviceBuffer::new(&bare.context, 64).unwrap();
+    assert!(matches!(buffer.upload(&bare.stream, &[0; 65]), Err(Fault::Invalid(_))));
+    assert!(matches!(buffer.part(60, 5), Err(Fault::Invalid(_))));
+    assert!(matches!(buffer.part(u64::MAX, 2), Err(Fault::Invalid(_))));
+    use plimsoll_cuda::launch::{Arguments, Geometry, Launch};
+    let short = Arguments::new().buffer(&buffer);
+    assert!(matches!(Launch::new(&bare.scale, Geometry::linear(1, 32), short), Err(Fault::Invalid(_))));
+    let whole = Arguments::new().buffer(&buffer).u64(1).f32(1.0);
+    assert!(matches!(Launch::new(&bare.scale, Geometry::linear(0, 32), whole), Err(Fault::Invalid(_))));
+}
+
+#[test]
+fn a_device_that_can_not_be_opened_says_why_and_what_to_do() {
+    let fake = Fake::new();
+    let told = |orders: &str, index: u32| {
+        fake.order(orders);
+        let opened = fake.driver().and_then(|driver| open_with(&driver, index, &fake.options()).map(drop));
+        let fault = opened.unwrap_err();
+        assert!(matches!(fault, Fault::Unavailable { .. }), "{fault}");
+        fault.to_string()
+    };
+    assert!(told("fail=cuInit:34", 0).contains("stub"));
+    assert!(told("fail=cuInit:100", 0).contains("CUDA_VISIBLE_DEVICES"));
+    assert!(told("fail=cuInit:803", 0).contains("Update"));
+    assert!(told("devices=0", 0).contains("nvidia-smi"));
+    assert!(told("devices=2", 2).contains("sees 2 device"));
+    assert!(told("version=10020", 0).contains("CUDA 10.2"));
+    assert!(told("mode=2", 0).contains("prohibits"));
+    assert!(told("mode=3 fail=cuDevicePrimaryCtxRetain:46", 0).contains("another one does"));
+}
+
+#[test]
+fn a_library_that_is_missing_or_none_is_told_apart_from_a_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("libcuda.so.1");
+    assert!(Driver::open(&path).unwrap_err().why.contains("can't load"));
+    std::fs::write(&path, "not a library").unwrap();
+    assert!(Driver::open(&path).unwrap_err().why.contains("can't load"));
+}
+
+#[test]
+fn without_a_compiler_the_device_opens_and_says_what_is_missing() {
+    let fake = Fake::new();
+    let made = Made::default();
+    made.refuses.store(true, std::sync::atomic::Ordering::Relaxed);
+    let options = Options { compiler: Some(Arc::new(made)), ..fake.options() };
+    let bench = open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap();
+    let row = bench.info().capabilities.iter().find(|row| row.name == "calibration kernels").unwrap();
+    assert!(row.why_not.contains("expected ';'"), "{row:?}");
+    assert!(bench.info().calibration.resolution > 0.0);
+}
+
+#[test]
+fn a_cache_spares_the_compiler_and_a_damaged_entry_is_replaced() {
+    let fake = Fake::new();
+    let folder = fake.folder.path().join("cubin");
+    let made = Arc::new(Made::default());
+    let options =
+        Options { compiler: Some(made.clone()), cache: Some(folder.clone()), no_cache: false, ..fake.options() };
+    let open = || drop(open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap());
+    let times = || made.times.load(std::sync::atomic::Ordering::Relaxed);
+    open();
+    open();
+    assert_eq!(times(), 1);
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        std::fs::write(entry.unwrap().path(), "damaged").unwrap();
+    }
+    open();
+    open();
+    assert_eq!(times(), 2);
+}
+
+#[test]
+fn the_header_of_a_device_holds_what_a_record_needs() {
+    let fake = Fake::new();
+    let bench = open_with(&fake.order("").driver().unwrap(), 0, &fake.options()).unwrap();
+    let info = bench.info();
+    assert_eq!(info.selector, "cuda:0");
+    assert_eq!(info.id, "GPU-00000000-0000-0000-0000-000000000000");
+    assert_eq!((info.multiprocessors, info.memory_total, info.last_level_cache()), (132, 1 << 30, 50 << 20));
+    let peak = info.peak("bandwidth").unwrap();
+    assert!((peak.value - 6144.0 / 8.0 * 2.0 * 3.201e9).abs() < 1.0, "{peak:?}");
+    assert_eq!(info.calibration.clock_hz, Some(1.98e9));
+    assert!(info.calibration.empty_launch > 1e-6 && info.calibration.empty_launch < 2e-6);
+    assert_eq!(info.notes["compute mode"], "default");
+}

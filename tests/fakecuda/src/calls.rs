@@ -1,0 +1,445 @@
+//! The calls, with the names and types of cuda.h. Each counts itself first and gives the answer that was ordered.
+
+// Names and arguments are cuda.h's, looked at or not.
+#![allow(non_snake_case, unused_variables)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use crate::MAGIC;
+use crate::kernels::run;
+use crate::state::{Kernel, Node, Orders, State, enter, lock};
+
+type Code = u32;
+type Answer = Result<(), Code>;
+/// Any handle.
+type Handle = usize;
+
+const INVALID_VALUE: Code = 1;
+const OUT_OF_MEMORY: Code = 2;
+const NO_DEVICE: Code = 100;
+const INVALID_DEVICE: Code = 101;
+const INVALID_IMAGE: Code = 200;
+const INVALID_CONTEXT: Code = 201;
+const INVALID_HANDLE: Code = 400;
+const NOT_FOUND: Code = 500;
+const NOT_READY: Code = 600;
+const ILLEGAL_ADDRESS: Code = 700;
+const NOT_SUPPORTED: Code = 801;
+
+/// Defines a call: what it does with the state, once it was counted.
+macro_rules! calls {
+    ($(fn $name:ident($state:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "` of cuda.h.")]
+            ///
+            /// # Safety
+            /// Pointers must be valid as cuda.h says.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
+                let mut guard = match enter(stringify!($name)) {
+                    Ok(guard) => guard,
+                    Err(code) => return code,
+                };
+                let $state = guard.get();
+                let answer: Answer = (|| $body)();
+                answer.err().unwrap_or(0)
+            }
+        )*
+    };
+}
+
+/// Writes a result.
+fn give<T>(to: *mut T, value: T) -> Answer {
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: not null, and valid for a write by the caller's contract.
+    unsafe { to.write_unaligned(value) };
+    Ok(())
+}
+
+fn known(there: bool) -> Answer {
+    if there { Ok(()) } else { Err(INVALID_HANDLE) }
+}
+
+fn text(to: *mut c_char, length: c_int, value: &str) -> Answer {
+    let length = usize::try_from(length).unwrap_or(0);
+    for (place, byte) in value.bytes().chain([0]).take(length).enumerate() {
+        // SAFETY: `length` bytes are writable by the caller's contract.
+        give(unsafe { to.add(place) }, byte as c_char)?;
+    }
+    Ok(())
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes.max(1), 256).unwrap_or(Layout::new::<u64>())
+}
+
+/// Heap memory; its address.
+fn allocate(bytes: usize) -> Result<usize, Code> {
+    // SAFETY: the layout has a size.
+    let address = unsafe { alloc_zeroed(layout(bytes)) };
+    if address.is_null() { Err(OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
+}
+
+fn free(address: usize, bytes: usize) {
+    // SAFETY: allocated with the same layout, and forgotten by the caller.
+    unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout(bytes)) };
+}
+
+/// Copies where both ends are valid; `device` names those that must be ours.
+fn copy(state: &mut State, to: usize, from: usize, bytes: usize, device: &[usize]) -> Answer {
+    if !device.iter().all(|&address| state.holds(address, bytes)) {
+        state.sticky = Some(ILLEGAL_ADDRESS);
+        return Err(ILLEGAL_ADDRESS);
+    }
+    state.now += 1_000 + bytes as u64 / 1_000;
+    let (to, from) = (std::ptr::with_exposed_provenance_mut::<u8>(to), std::ptr::with_exposed_provenance::<u8>(from));
+    // SAFETY: device ends were checked, host ends are valid by the caller's contract; overlap is allowed.
+    unsafe { std::ptr::copy(from, to, bytes) };
+    Ok(())
+}
+
+/// The kernel of a launch with copies of its parameters.
+fn node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result<Node, Code> {
+    let kernel = state.functions.get(&function).ok_or(INVALID_HANDLE)?;
+    let sizes = kernel.sizes.clone().unwrap_or_default();
+    let copy = |(index, size): (usize, &usize)| {
+        let mut bytes = vec![0_u8; *size];
+        // SAFETY: the caller gives one pointer per parameter, each to at least its size.
+        unsafe { std::ptr::copy_nonoverlapping((*parameters.add(index)).cast::<u8>(), bytes.as_mut_ptr(), *size) };
+        bytes
+    };
+    Ok(Node { function, parameters: sizes.iter().enumerate().map(copy).collect() })
+}
+
+fn launch(state: &mut State, function: Handle, stream: Handle, parameters: *mut *mut c_void) -> Answer {
+    known(state.streams.contains(&stream))?;
+    let node = node(state, function, parameters)?;
+    run(state, &node)
+}
+
+fn kernel_of(image: &str, name: &str) -> Option<Kernel> {
+    image.split(';').find_map(|kernel| {
+        let (known, sizes) = kernel.strip_suffix(')')?.split_once('(')?;
+        let sizes = sizes.split(',').filter_map(|size| size.parse().ok()).collect();
+        (known == name).then(|| Kernel { name: name.to_owned(), sizes: Some(sizes) })
+    })
+}
+
+fn attribute(orders: &Orders, number: c_int) -> c_int {
+    match number {
+        5 => i32::MAX,
+        13 => 1_980_000,
+        16 => 132,
+        20 => orders.mode,
+        32 | 95 => 1,
+        36 => 3_201_000,
+        37 => 6_144,
+        38 => 50 << 20,
+        39 => 2_048,
+        40 => 3,
+        75 => orders.capability / 10,
+        76 => orders.capability % 10,
+        81 => 228 << 10,
+        82 => 65_536,
+        97 => 227 << 10,
+        106 => 32,
+        _ => 0,
+    }
+}
+
+/// Takes orders and forgets everything that exists.
+///
+/// # Safety
+/// `orders` must be a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fakecuda_configure(orders: *const c_char) {
+    // SAFETY: by this function's contract.
+    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
+    let mut guard = lock();
+    *guard.get() = State { orders: Some(Orders::read(&orders)), ..State::default() };
+}
+
+/// How many calls were made.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_total() -> u64 {
+    lock().get().total
+}
+
+/// How many objects of any kind still exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_alive() -> u64 {
+    let mut guard = lock();
+    let state = guard.get();
+    let counts = [
+        state.memory.len(),
+        state.pinned.len(),
+        state.streams.len(),
+        state.events.len(),
+        state.modules.len(),
+        state.graphs.len(),
+    ];
+    counts.iter().sum::<usize>() as u64 + state.contexts
+}
+
+calls! {
+    fn cuInit(state, flags: c_uint) {
+        Ok(())
+    }
+    fn cuDriverGetVersion(state, version: *mut c_int) {
+        give(version, state.orders().version)
+    }
+    fn cuDeviceGetCount(state, count: *mut c_int) {
+        let devices = state.orders().devices;
+        if devices == 0 { Err(NO_DEVICE) } else { give(count, devices) }
+    }
+    fn cuDeviceGet(state, device: *mut c_int, ordinal: c_int) {
+        if ordinal < state.orders().devices { give(device, ordinal) } else { Err(INVALID_DEVICE) }
+    }
+    fn cuDeviceGetName(state, name: *mut c_char, length: c_int, device: c_int) {
+        text(name, length, "Imaginary GPU")
+    }
+    fn cuDeviceGetUuid_v2(state, uuid: *mut [u8; 16], device: c_int) {
+        give(uuid, [device as u8; 16])
+    }
+    fn cuDeviceGetUuid(state, uuid: *mut [u8; 16], device: c_int) {
+        give(uuid, [device as u8; 16])
+    }
+    fn cuDeviceTotalMem_v2(state, bytes: *mut usize, device: c_int) {
+        give(bytes, state.orders().memory)
+    }
+    fn cuDeviceGetAttribute(state, value: *mut c_int, number: c_int, device: c_int) {
+        give(value, attribute(state.orders(), number))
+    }
+    fn cuDeviceGetPCIBusId(state, to: *mut c_char, length: c_int, device: c_int) {
+        text(to, length, "0000:01:00.0")
+    }
+    fn cuDevicePrimaryCtxRetain(state, context: *mut Handle, device: c_int) {
+        state.contexts += 1;
+        give(context, 0xc0)
+    }
+    fn cuDevicePrimaryCtxRelease(state, device: c_int) {
+        state.contexts = state.contexts.checked_sub(1).ok_or(INVALID_CONTEXT)?;
+        Ok(())
+    }
+    fn cuCtxSetCurrent(state, context: Handle) {
+        if context == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
+    }
+    fn cuMemGetInfo_v2(state, free: *mut usize, total: *mut usize) {
+        let memory = state.orders().memory;
+        give(free, memory.saturating_sub(state.used()))?;
+        give(total, memory)
+    }
+    fn cuMemAlloc_v2(state, pointer: *mut u64, bytes: usize) {
+        let free = state.orders().memory.saturating_sub(state.used());
+        if bytes == 0 || bytes > free {
+            return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
+        }
+        let address = allocate(bytes)?;
+        state.memory.insert(address, bytes);
+        give(pointer, address as u64)
+    }
+    fn cuMemFree_v2(state, pointer: u64) {
+        let bytes = state.memory.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
+        free(pointer as usize, bytes);
+        Ok(())
+    }
+    fn cuMemHostAlloc(state, pointer: *mut *mut c_void, bytes: usize, flags: c_uint) {
+        let address = allocate(bytes)?;
+        state.pinned.insert(address, bytes);
+        give(pointer, std::ptr::with_exposed_provenance_mut(address))
+    }
+    fn cuMemFreeHost(state, pointer: *mut c_void) {
+        let address = pointer.expose_provenance();
+        let bytes = state.pinned.remove(&address).ok_or(INVALID_VALUE)?;
+        free(address, bytes);
+        Ok(())
+    }
+    fn cuMemcpyHtoDAsync_v2(state, to: u64, from: *const c_void, bytes: usize, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        copy(state, to as usize, from.expose_provenance(), bytes, &[to as usize])
+    }
+    fn cuMemcpyDtoHAsync_v2(state, to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        copy(state, to.expose_provenance(), from as usize, bytes, &[from as usize])
+    }
+    fn cuMemcpyDtoDAsync_v2(state, to: u64, from: u64, bytes: usize, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
+    }
+    fn cuMemsetD8Async(state, to: u64, value: u8, count: usize, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        if !state.holds(to as usize, count) {
+            state.sticky = Some(ILLEGAL_ADDRESS);
+            return Err(ILLEGAL_ADDRESS);
+        }
+        state.now += 1_000 + count as u64 / 1_000;
+        // SAFETY: inside an allocation of ours.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(to as usize).write_bytes(value, count) };
+        Ok(())
+    }
+    fn cuStreamCreate(state, stream: *mut Handle, flags: c_uint) {
+        let handle = state.handle();
+        state.streams.insert(handle);
+        give(stream, handle)
+    }
+    fn cuStreamDestroy_v2(state, stream: Handle) {
+        known(state.streams.remove(&stream))
+    }
+    fn cuStreamQuery(state, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        if state.hangs() { Err(NOT_READY) } else { Ok(()) }
+    }
+    fn cuStreamWaitEvent(state, stream: Handle, event: Handle, flags: c_uint) {
+        known(state.streams.contains(&stream) && state.events.contains_key(&event))
+    }
+    fn cuEventCreate(state, event: *mut Handle, flags: c_uint) {
+        let handle = state.handle();
+        state.events.insert(handle, None);
+        give(event, handle)
+    }
+    fn cuEventDestroy_v2(state, event: Handle) {
+        known(state.events.remove(&event).is_some())
+    }
+    fn cuEventRecord(state, event: Handle, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        // Now and then a tick more, so that a resolution can be seen.
+        state.now += if state.now % 7 == 0 { 1_056 } else { 1_024 };
+        let now = state.now;
+        let time = state.events.get_mut(&event).ok_or(INVALID_HANDLE)?;
+        *time = Some(now);
+        Ok(())
+    }
+    fn cuEventQuery(state, event: Handle) {
+        known(state.events.contains_key(&event))?;
+        if state.hangs() { Err(NOT_READY) } else { Ok(()) }
+    }
+    fn cuEventElapsedTime(state, milliseconds: *mut f32, from: Handle, to: Handle) {
+        let time = |event| state.events.get(event).copied().ok_or(INVALID_HANDLE)?.ok_or(INVALID_HANDLE);
+        let (from, to) = (time(&from)?, time(&to)?);
+        give(milliseconds, (to as f64 - from as f64) as f32 / 1e6)
+    }
+    fn cuModuleLoadData(state, module: *mut Handle, image: *const c_void) {
+        // SAFETY: an image has at least an ELF header of 64 bytes.
+        let header = unsafe { image.cast::<[u8; 64]>().read_unaligned() };
+        if !header.starts_with(b"\x7fELF") {
+            return Err(INVALID_IMAGE);
+        }
+        // SAFETY: a whole cubin is longer than a header and the magic; ours ends with a zero byte.
+        let ours = unsafe {
+            let tail = image.cast::<u8>().add(64);
+            let magic = std::slice::from_raw_parts(tail, MAGIC.len());
+            (magic == MAGIC.as_bytes()).then(|| CStr::from_ptr(tail.add(MAGIC.len()).cast()).to_string_lossy().into_owned())
+        };
+        let handle = state.handle();
+        state.modules.insert(handle, ours);
+        give(module, handle)
+    }
+    fn cuModuleUnload(state, module: Handle) {
+        known(state.modules.remove(&module).is_some())
+    }
+    fn cuModuleGetFunction(state, function: *mut Handle, module: Handle, name: *const c_char) {
+        // SAFETY: a terminated string by the caller's contract.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        let kernel = match state.modules.get(&module).ok_or(INVALID_HANDLE)? {
+            Some(image) => kernel_of(image, &name).ok_or(NOT_FOUND)?,
+            None => Kernel { name, sizes: None },
+        };
+        let handle = state.handle();
+        state.functions.insert(handle, kernel);
+        give(function, handle)
+    }
+    fn cuFuncGetAttribute(state, value: *mut c_int, number: c_int, function: Handle) {
+        known(state.functions.contains_key(&function))?;
+        give(value, match number { 0 => 1024, 4 => 32, _ => 0 })
+    }
+    fn cuFuncSetAttribute(state, function: Handle, number: c_int, value: c_int) {
+        known(state.functions.contains_key(&function))?;
+        if value > 227 << 10 { Err(INVALID_VALUE) } else { Ok(()) }
+    }
+    fn cuFuncGetParamInfo(state, function: Handle, index: usize, offset: *mut usize, size: *mut usize) {
+        let kernel = state.functions.get(&function).ok_or(INVALID_HANDLE)?;
+        let sizes = kernel.sizes.as_ref().ok_or(NOT_SUPPORTED)?;
+        let bytes = *sizes.get(index).ok_or(INVALID_VALUE)?;
+        give(offset, sizes[..index].iter().sum())?;
+        give(size, bytes)
+    }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        state, blocks: *mut c_int, function: Handle, threads: c_int, shared: usize
+    ) {
+        known(state.functions.contains_key(&function))?;
+        give(blocks, 2_048 / threads.max(64))
+    }
+    fn cuLaunchKernel(
+        state, function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared: c_uint, stream: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    ) {
+        launch(state, function, stream, parameters)
+    }
+    fn cuLaunchKernelEx(
+        state, config: *const LaunchConfig, function: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
+    ) {
+        // SAFETY: a live structure by the caller's contract.
+        let stream = unsafe { (*config).stream };
+        launch(state, function, stream, parameters)
+    }
+    fn cuGraphCreate(state, graph: *mut Handle, flags: c_uint) {
+        let handle = state.handle();
+        state.graphs.insert(handle, Vec::new());
+        give(graph, handle)
+    }
+    fn cuGraphDestroy(state, graph: Handle) {
+        known(state.graphs.remove(&graph).is_some())
+    }
+    fn cuGraphAddKernelNode(
+        state, to: *mut Handle, graph: Handle, after: *const Handle, count: usize, parameters: *const KernelNodeParams
+    ) {
+        // SAFETY: a live structure by the caller's contract.
+        let (function, parameters) = unsafe { ((*parameters).function, (*parameters).parameters) };
+        let node = node(state, function, parameters)?;
+        state.graphs.get_mut(&graph).ok_or(INVALID_HANDLE)?.push(node);
+        let handle = state.handle();
+        give(to, handle)
+    }
+    fn cuGraphAddDependencies_v2(
+        state, graph: Handle, from: *const Handle, to: *const Handle, edges: *const c_void, count: usize
+    ) {
+        known(state.graphs.contains_key(&graph))
+    }
+    fn cuGraphInstantiateWithFlags(state, executable: *mut Handle, graph: Handle, flags: u64) {
+        let nodes = state.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
+        let handle = state.handle();
+        state.graphs.insert(handle, nodes);
+        give(executable, handle)
+    }
+    fn cuGraphUpload(state, executable: Handle, stream: Handle) {
+        known(state.graphs.contains_key(&executable) && state.streams.contains(&stream))
+    }
+    fn cuGraphLaunch(state, executable: Handle, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        let nodes = state.graphs.get(&executable).ok_or(INVALID_HANDLE)?.clone();
+        nodes.iter().try_for_each(|node| run(state, node))
+    }
+    fn cuGraphExecDestroy(state, executable: Handle) {
+        known(state.graphs.remove(&executable).is_some())
+    }
+}
+
+/// `CUlaunchConfig`, as far as it is looked at.
+#[derive(Debug)]
+#[repr(C)]
+pub struct LaunchConfig {
+    words: [c_uint; 7],
+    stream: Handle,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v1`, as far as it is looked at.
+#[derive(Debug)]
+#[repr(C)]
+pub struct KernelNodeParams {
+    function: Handle,
+    words: [c_uint; 7],
+    parameters: *mut *mut c_void,
+}
