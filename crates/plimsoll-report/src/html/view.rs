@@ -3,7 +3,7 @@
 use minijinja::Value;
 use serde::Serialize;
 
-use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::device::{DeviceInfo, Peak};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::standing::{Beside, Standing};
 
@@ -94,7 +94,7 @@ fn devices(report: &Report<'_>, entry: &Entry<'_>) -> Vec<Device> {
             label: label.clone(),
             facts: facts(entry, place, device),
             rows: own().map(|standing| row(report, standing)).collect(),
-            sources: sources(own()),
+            sources: sources(device, own()),
         }
     })
     .collect()
@@ -127,11 +127,8 @@ fn facts(entry: &Entry<'_>, place: usize, device: &DeviceInfo) -> Vec<(String, S
         Unit::Byte.format(device.memory_total as f64),
         Unit::Byte.format(device.memory_free as f64)
     );
-    let peaks: Vec<String> = device
-        .peaks
-        .iter()
-        .map(|peak| format!("{} {} ({})", peak.metric, peak.unit.format(peak.value), peak.source))
-        .collect();
+    let peaks: Vec<String> =
+        device.peaks.iter().map(|peak| format!("{} {}", peak.metric, peak.unit.format(peak.value))).collect();
     let mut facts = vec![
         ("device", format!("{} ({})", device.name, device.selector)),
         ("architecture", device.architecture.clone().unwrap_or_default()),
@@ -171,9 +168,10 @@ fn row(report: &Report<'_>, standing: &Standing) -> Row {
     }
 }
 
-/// Each source and each reason once.
-fn sources<'s>(standings: impl Iterator<Item = &'s Standing>) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+/// Each source and each reason once; the device's peaks whether a finding competes with them or not.
+fn sources<'s>(device: &DeviceInfo, standings: impl Iterator<Item = &'s Standing>) -> Vec<String> {
+    let of_peak = |peak: &Peak| format!("peak {}: {}", peak.unit.format(peak.value), clean(&peak.source));
+    let mut lines: Vec<String> = device.peaks.iter().map(of_peak).collect();
     for standing in standings {
         let all = [("ceiling", &standing.ceiling), ("peak", &standing.peak), ("reference", &standing.reference)];
         for (name, beside) in all {
