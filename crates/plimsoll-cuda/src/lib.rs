@@ -18,6 +18,7 @@ pub mod launch;
 pub mod load;
 #[allow(unsafe_code)]
 pub mod memory;
+pub mod nvrtc;
 pub mod probes;
 mod spin;
 mod telemetry;
