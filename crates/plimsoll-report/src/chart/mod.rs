@@ -4,6 +4,9 @@
 mod build;
 mod scale;
 
+#[cfg(test)]
+mod tests;
+
 pub use build::charts;
 pub use scale::{Scale, Tick};
 
