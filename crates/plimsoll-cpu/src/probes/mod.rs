@@ -7,6 +7,8 @@ mod kernels;
 mod latency;
 mod roofline;
 mod stream;
+mod strides;
+mod sync;
 mod window;
 
 use std::cell::RefCell;
@@ -26,6 +28,8 @@ pub static PROBES: &[&dyn Probe<Cpu>] = &[
     &footprint::Footprint,
     &latency::Latency,
     &incore::Incore,
+    &strides::Strides,
+    &sync::Synchronisation,
     &roofline::Roofline,
 ];
 

@@ -4,8 +4,10 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
+
+use super::finding;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -33,6 +35,78 @@ pub fn primitives() -> SeriesSpec {
     )
 }
 
-fn findings(_: &DeviceInfo, _: &[Series]) -> Vec<Finding> {
-    Vec::new()
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(primitives) = series.iter().find(|series| series.spec.case == "primitives") else { return Vec::new() };
+    let one = |row: &Row| {
+        let (name, threads) = (primitives.text(row, "primitive")?, primitives.number(row, "threads")?);
+        let contended = matches!(name, "mutex" | "atomic add");
+        let of = match threads {
+            1.0 => format!("{name}, uncontended"),
+            2.0 if !contended && name.ends_with("hand-over") => name.to_owned(),
+            _ => format!("{name}, {threads} threads"),
+        };
+        let alone = device.multiprocessors == 1;
+        Some(Finding {
+            says: if alone { "Barriers and hand-overs need a second core." } else { meaning(name) }.to_owned(),
+            ..finding(of, Unit::Second, row, primitives.estimate(row, "latency")?)
+        })
+    };
+    primitives.rows.iter().filter_map(one).collect()
+}
+
+/// What the time of one operation spans.
+fn meaning(primitive: &str) -> &'static str {
+    match primitive {
+        "spin barrier" | "std barrier" => "From one meeting of all threads to the next.",
+        "park and unpark" => "From one thread's wake-up of another until that one runs.",
+        "line hand-over" => "From one core's store until the other has seen it and stored.",
+        "mutex" => "What a thread waits to lock, add and unlock once.",
+        "atomic add" => "What a thread waits for its addition, with this many at the same word.",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::flag::Flags;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::Point;
+
+    fn point(primitive: &str, threads: u64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at: vec![primitive.into(), threads.into()],
+            k: 1,
+            tick: 1e-9,
+            work: Work { operations: 10.0, ..Work::default() },
+            samples: vec![1000; 30],
+            evidence: Evidence::default(),
+            flags: Flags::NONE,
+            extra: Default::default(),
+        }
+    }
+
+    #[test]
+    fn every_primitive_has_a_finding_per_number_of_threads() {
+        let points =
+            [point("atomic add", 1), point("atomic add", 2), point("line hand-over", 2), point("std barrier", 2)];
+        let two = DeviceInfo { multiprocessors: 2, ..DeviceInfo::default() };
+        let found = findings(&two, &[Series::new(primitives(), points)]);
+        let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["atomic add, uncontended", "atomic add, 2 threads", "line hand-over", "std barrier, 2 threads"]
+        );
+        assert!(found.iter().all(|finding| (finding.value - 100e-9).abs() < 1e-15 && !finding.says.is_empty()));
+    }
+
+    #[test]
+    fn a_single_core_says_what_it_could_not_measure() {
+        let one = DeviceInfo { multiprocessors: 1, ..DeviceInfo::default() };
+        let found = findings(&one, &[Series::new(primitives(), [point("mutex", 1)])]);
+        assert!(found[0].says.contains("second core"));
+        assert!(findings(&one, &[]).is_empty());
+    }
 }
