@@ -5,6 +5,7 @@ mod footprint;
 mod incore;
 mod kernels;
 mod latency;
+mod loaded_latency;
 mod roofline;
 mod stream;
 mod strides;
@@ -27,6 +28,7 @@ pub static PROBES: &[&dyn Probe<Cpu>] = &[
     &stream::Stream,
     &footprint::Footprint,
     &latency::Latency,
+    &loaded_latency::LoadedLatency,
     &incore::Incore,
     &strides::Strides,
     &sync::Synchronisation,
