@@ -11,6 +11,7 @@ mod calibrate;
 mod clock;
 pub mod compile;
 mod device;
+pub mod disassembler;
 #[allow(unsafe_code)]
 pub mod driver;
 mod info;
@@ -22,6 +23,7 @@ pub mod nvrtc;
 pub mod probes;
 mod spin;
 mod telemetry;
+mod toolkit;
 mod unavailable;
 pub mod wait;
 

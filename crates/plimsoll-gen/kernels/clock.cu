@@ -1,8 +1,8 @@
-// The multiprocessors' clock, and work to settle it: every block multiplies and adds until `nanoseconds` of the device's
-// timer have passed; the first thread of all writes the cycles and the nanoseconds that it saw meanwhile.
+// clock: the multiprocessors' clock, and work to settle it. Every block multiplies and adds until `nanoseconds` of the
+// device's timer have passed; the first thread of all writes the cycles and the nanoseconds that it saw meanwhile.
 //
-// Kept alive by: the store that depends on the sums (never taken: they stay finite) and the two counts.
-// SASS: one loop of FFMA with a read of the timer every 64 of them; no local memory.
+// What keeps it: the store that depends on the sums (never taken: they stay finite) and the two counts.
+// Its loop in SASS: one loop of 64 FFMA and a read of the timer; no local memory.
 
 #if defined(__CUDA_ARCH__)
 __device__ __forceinline__ unsigned long long timer() {
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) plimsoll_spin(unsigned long lo
     unsigned long long now = begin;
     while (now - begin < nanoseconds) {
 #pragma unroll 64
-        for (int i = 0; i < 64; ++i) a = a * b + c;
+        for (int i = 0; i < 64; ++i) a = fmaf(a, b, c);
         now = timer();
     }
     const long long last = clock64();

@@ -13,10 +13,11 @@ use std::path::Path;
 use plimsoll_gen::Target;
 
 use crate::compile::{Compiler, Program};
+use crate::toolkit::Places;
 use crate::unavailable::Unavailable;
 use library::Library;
+use search::Candidate;
 pub use search::VARIABLE;
-use search::{Candidate, Places};
 
 /// How error reasons name it.
 const WHAT: &str = "NVRTC";
@@ -56,12 +57,8 @@ impl Nvrtc {
     /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is
     /// tried in its place.
     pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Self, Unavailable> {
-        Self::among(&Places::of_process(), explicit, major)
-    }
-
-    fn among(places: &Places, explicit: Option<&Path>, major: Option<u32>) -> Result<Self, Unavailable> {
-        let given = places.given(explicit)?;
-        let candidates = if given.is_empty() { places.usual() } else { given };
+        let given = search::given(explicit, std::env::var_os(VARIABLE).as_deref())?;
+        let candidates = if given.is_empty() { search::usual(&Places::of_process()) } else { given };
         let mut failed: Vec<String> = Vec::new();
         for candidate in &candidates {
             match Self::open(candidate) {
@@ -182,7 +179,7 @@ mod tests {
         let library = folder.path().join("libnvrtc.so.13");
         std::fs::write(&library, "no library").unwrap();
         std::fs::write(folder.path().join("libnvrtc-builtins.so.13.0"), "no library").unwrap();
-        let error = Nvrtc::among(&Places::of_process(), Some(folder.path()), None).unwrap_err();
+        let error = Nvrtc::find(Some(folder.path()), None).unwrap_err();
         assert!(error.why.contains("libnvrtc") && error.why.contains("can't open"), "{error}");
     }
 
@@ -190,7 +187,7 @@ mod tests {
     fn a_library_without_its_builtins_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libnvrtc.so.13"), "").unwrap();
-        let error = Nvrtc::among(&Places::of_process(), Some(folder.path()), None).unwrap_err();
+        let error = Nvrtc::find(Some(folder.path()), None).unwrap_err();
         assert!(error.why.contains("libnvrtc-builtins"), "{error}");
     }
 

@@ -1,11 +1,10 @@
-//! Where NVRTC may be. Only names and folders: nothing is opened here. Relative paths are refused and the current folder
-//! is never looked into, so that a file left in a folder of data can't become part of this process.
+//! Where NVRTC may be: libraries and the builtins beside them. Nothing is opened here.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::WHAT;
+use crate::toolkit::{Places, children, numbers};
 use crate::unavailable::Unavailable;
 
 /// Names the library, or its folder, by absolute path.
@@ -26,111 +25,40 @@ pub(super) struct Candidate {
     pub builtins: Vec<PathBuf>,
 }
 
-/// What the search depends on of the process and the machine.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Places {
-    /// [`VARIABLE`].
-    pub variable: Option<OsString>,
-    /// `CUDA_HOME`, `CUDA_PATH`.
-    pub toolkits: Vec<PathBuf>,
-    /// Prefixes of Python environments, the active one first.
-    pub environments: Vec<PathBuf>,
-    /// `LD_LIBRARY_PATH`.
-    pub library_path: Option<OsString>,
-    /// The root of the file system.
-    pub root: PathBuf,
+/// What the user named, by argument or else by variable; empty where nothing was.
+pub(super) fn given(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result<Vec<Candidate>, Unavailable> {
+    let (path, by) = match (explicit, variable.filter(|value| !value.is_empty())) {
+        (Some(path), _) => (path, "the path given"),
+        (None, Some(path)) => (Path::new(path), VARIABLE),
+        (None, None) => return Ok(Vec::new()),
+    };
+    let refuse = |why: &str| {
+        let mend = "Give the absolute path of libnvrtc.so.13 or of the folder that holds it";
+        Err(Unavailable::new(WHAT, format!("{by} '{}' {why}", path.display()), mend))
+    };
+    if !path.is_absolute() {
+        return refuse("is relative");
+    }
+    let found = if path.is_dir() { in_folder(path) } else { vec![candidate(path.to_path_buf())] };
+    if found.is_empty() {
+        return refuse("is a folder without libnvrtc.so");
+    }
+    if !path.exists() {
+        return refuse("does not exist");
+    }
+    Ok(found)
 }
 
-impl Places {
-    pub(super) fn of_process() -> Self {
-        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let python = std::env::split_paths(&path).find(|bin| bin.is_absolute() && bin.join("python3").exists());
-        let python = python.and_then(|bin| bin.parent().map(Path::to_path_buf));
-        let user = folder("HOME").map(|home| home.join(".local"));
-        Self {
-            variable: std::env::var_os(VARIABLE).filter(|value| !value.is_empty()),
-            toolkits: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(folder).collect(),
-            environments: ["VIRTUAL_ENV", "CONDA_PREFIX"]
-                .into_iter()
-                .filter_map(folder)
-                .chain(python)
-                .chain(user)
-                .collect(),
-            library_path: std::env::var_os("LD_LIBRARY_PATH"),
-            root: PathBuf::from("/"),
-        }
+/// Every other place, in the order of the search.
+pub(super) fn usual(places: &Places) -> Vec<Candidate> {
+    let folders = places.toolkits().flat_map(|toolkit| TOOLKIT_FOLDERS.map(|folder| toolkit.join(folder)));
+    let wheels = places.packages().flat_map(|packages| WHEEL_FOLDERS.map(|folder| packages.join(folder)));
+    let all = folders.chain(wheels).chain(places.libraries());
+    let mut found: Vec<Candidate> = all.flat_map(|folder| in_folder(&folder)).collect();
+    if places.loader_is_safe() {
+        found.extend(LOADER_NAMES.map(|name| Candidate { library: name.into(), builtins: Vec::new() }));
     }
-
-    /// What the user named, by argument or else by variable; empty where nothing was.
-    pub(super) fn given(&self, explicit: Option<&Path>) -> Result<Vec<Candidate>, Unavailable> {
-        let variable = self.variable.as_deref().map(Path::new);
-        let (path, by) = match (explicit, variable) {
-            (Some(path), _) => (path, "the path given"),
-            (None, Some(path)) => (path, VARIABLE),
-            (None, None) => return Ok(Vec::new()),
-        };
-        let refuse = |why: &str| {
-            let mend = "Give the absolute path of libnvrtc.so.13 or of the folder that holds it";
-            Err(Unavailable::new(WHAT, format!("{by} '{}' {why}", path.display()), mend))
-        };
-        if !path.is_absolute() {
-            return refuse("is relative");
-        }
-        let found = if path.is_dir() { in_folder(path) } else { vec![candidate(path.to_path_buf())] };
-        if found.is_empty() {
-            return refuse("is a folder without libnvrtc.so");
-        }
-        if !path.exists() {
-            return refuse("does not exist");
-        }
-        Ok(found)
-    }
-
-    /// Every other place, in the order of the search.
-    pub(super) fn usual(&self) -> Vec<Candidate> {
-        let local = self.root.join("usr/local");
-        let versions = children(&local, |name| name == "cuda" || name.starts_with("cuda-"));
-        let toolkits = self.toolkits.iter().cloned().chain(versions).chain([self.root.join("opt/cuda")]);
-        let folders = toolkits.flat_map(|toolkit| TOOLKIT_FOLDERS.map(|folder| toolkit.join(folder)));
-        let packages = self.environments.iter().flat_map(|prefix| site_packages(prefix));
-        let wheels = packages.flat_map(|packages| WHEEL_FOLDERS.map(|folder| packages.join(folder)));
-        let listed = self.library_path.as_deref().map(std::env::split_paths).into_iter().flatten();
-        let listed = listed.filter(|folder| folder.is_absolute());
-        let mut found: Vec<Candidate> =
-            folders.chain(wheels).chain(listed).flat_map(|folder| in_folder(&folder)).collect();
-        if self.loader_is_safe() {
-            let by_name = LOADER_NAMES.map(|name| Candidate { library: name.into(), builtins: Vec::new() });
-            found.extend(by_name);
-        }
-        found
-    }
-
-    /// The loader takes an empty or relative entry of `LD_LIBRARY_PATH` for a place below the current folder.
-    fn loader_is_safe(&self) -> bool {
-        self.library_path
-            .as_deref()
-            .filter(|list| !list.is_empty())
-            .is_none_or(|list| std::env::split_paths(list).all(|folder| folder.is_absolute()))
-    }
-}
-
-/// Entries whose names please, the last in the order of names first (newest versions).
-fn children(folder: &Path, pleases: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let names = |entry: fs::DirEntry| entry.file_name().to_str().filter(|name| pleases(name)).map(str::to_owned);
-    let mut found: Vec<String> = fs::read_dir(folder).into_iter().flatten().flatten().filter_map(names).collect();
-    found.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
-    found.into_iter().map(|name| folder.join(name)).collect()
-}
-
-/// The numbers in a name, so that 12.10 is newer than 12.9.
-fn numbers(name: &str) -> Vec<u32> {
-    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
-}
-
-fn site_packages(prefix: &Path) -> Vec<PathBuf> {
-    let pythons = ["lib", "lib64"].map(|lib| children(&prefix.join(lib), |name| name.starts_with("python3")));
-    pythons.into_iter().flatten().map(|python| python.join("site-packages")).collect()
+    found
 }
 
 /// The libraries of a folder, the newest first. `libnvrtc.so.13` and what it links to are one.
@@ -162,6 +90,8 @@ fn candidate(library: PathBuf) -> Candidate {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn install(folder: &Path, names: &[&str]) -> PathBuf {
@@ -207,7 +137,7 @@ mod tests {
             "libnvrtc.so.11.2",
             "libnvrtc.so",
         ];
-        assert_eq!(libraries(&places.usual(), root), expected);
+        assert_eq!(libraries(&usual(&places), root), expected);
     }
 
     #[test]
@@ -215,7 +145,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let folder = install(&temporary.path().join("lib"), &NVRTC_13);
         install(&folder, &["libnvrtc-builtins.so.12.8"]);
-        let found = Places::default().given(Some(&folder)).unwrap();
+        let found = given(Some(&folder), None).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].builtins, [folder.join("libnvrtc-builtins.so.13.0")]);
     }
@@ -224,14 +154,13 @@ mod tests {
     fn what_the_user_names_comes_before_all_and_relative_paths_are_refused() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = install(&temporary.path().join("lib"), &NVRTC_13);
-        let places = Places { variable: Some(folder.clone().into_os_string()), ..Places::default() };
-        assert_eq!(places.given(None).unwrap()[0].library, folder.join("libnvrtc.so.13"));
+        assert_eq!(given(None, Some(folder.as_os_str())).unwrap()[0].library, folder.join("libnvrtc.so.13"));
         for path in ["libnvrtc.so.13", "./libnvrtc.so.13", "."] {
-            let error = places.given(Some(Path::new(path))).unwrap_err();
+            let error = given(Some(Path::new(path)), None).unwrap_err();
             assert!(error.why.contains("relative"), "{error}");
         }
         for path in ["/nowhere/libnvrtc.so.13", "/"] {
-            assert!(places.given(Some(Path::new(path))).is_err(), "{path}");
+            assert!(given(Some(Path::new(path)), None).is_err(), "{path}");
         }
     }
 
@@ -239,7 +168,7 @@ mod tests {
     fn the_loader_is_not_asked_where_it_would_look_into_the_current_folder() {
         let names = |list: &str| {
             let places = Places { library_path: Some(list.into()), root: "/nowhere".into(), ..Places::default() };
-            places.usual().len()
+            usual(&places).len()
         };
         assert_eq!(names("/usr/lib"), LOADER_NAMES.len());
         assert_eq!(names(""), LOADER_NAMES.len());

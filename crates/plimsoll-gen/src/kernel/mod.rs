@@ -5,6 +5,7 @@
 //! `plimsoll-suite`'s.
 
 pub mod check;
+pub mod clock;
 pub mod copy;
 pub mod dispatch;
 mod grid;
@@ -22,7 +23,7 @@ use crate::Target;
 pub const HEADERS: [(&str, &str); 2] =
     [("device.h", include_str!("../../kernels/device.h")), ("sync.h", include_str!("../../kernels/sync.h"))];
 
-/// A source file: one per probe, and one that checks them.
+/// A source file: one per probe, one that checks them, and one for the device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// `stream.cu`
@@ -37,11 +38,14 @@ pub enum Source {
     Dispatch,
     /// `check.cu`
     Check,
+    /// `clock.cu`
+    Clock,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 6] = [Self::Stream, Self::Mix, Self::Copy, Self::Launch, Self::Dispatch, Self::Check];
+    pub const ALL: [Self; 7] =
+        [Self::Stream, Self::Mix, Self::Copy, Self::Launch, Self::Dispatch, Self::Check, Self::Clock];
 
     /// The probe's name, which is the file's without its ending.
     #[must_use]
@@ -53,6 +57,7 @@ impl Source {
             Self::Launch => "launch",
             Self::Dispatch => "dispatch",
             Self::Check => "check",
+            Self::Clock => "clock",
         }
     }
 
@@ -66,6 +71,7 @@ impl Source {
             Self::Launch => include_str!("../../kernels/launch.cu"),
             Self::Dispatch => include_str!("../../kernels/dispatch.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
+            Self::Clock => include_str!("../../kernels/clock.cu"),
         }
     }
 
@@ -79,6 +85,7 @@ impl Source {
             Self::Launch => launch::kernels(),
             Self::Dispatch => dispatch::kernels(),
             Self::Check => check::kernels(),
+            Self::Clock => clock::kernels(),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Running the disassembler is the caller's.
 
 pub mod elf;
+pub mod expect;
 pub mod graph;
 pub mod instruction;
 mod listing;

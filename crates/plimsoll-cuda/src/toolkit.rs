@@ -1,0 +1,84 @@
+//! Where pieces of the CUDA toolkit may be: folders alone, in the order in which they are searched. Relative paths are left
+//! out and the current folder is never looked into, so that a file left in a folder of data can't become part of this
+//! process. What is wanted from there is `nvrtc`'s and `disassembler`'s.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the search depends on of the process and the machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    /// `CUDA_HOME`, `CUDA_PATH`.
+    pub toolkits: Vec<PathBuf>,
+    /// Prefixes of Python environments, the active one first.
+    pub environments: Vec<PathBuf>,
+    /// Folders of `PATH`.
+    pub programs: Vec<PathBuf>,
+    /// `LD_LIBRARY_PATH`.
+    pub library_path: Option<OsString>,
+    /// The root of the file system.
+    pub root: PathBuf,
+}
+
+impl Places {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let programs: Vec<PathBuf> = std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
+        let python = programs.iter().find(|folder| folder.join("python3").exists());
+        let python = python.and_then(|folder| folder.parent().map(Path::to_path_buf));
+        let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder);
+        let user = folder("HOME").map(|home| home.join(".local"));
+        Self {
+            toolkits: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(folder).collect(),
+            environments: active.chain(python).chain(user).collect(),
+            programs,
+            library_path: std::env::var_os("LD_LIBRARY_PATH"),
+            root: PathBuf::from("/"),
+        }
+    }
+
+    /// Roots of toolkits: those that the user named, then the usual ones, the newest first.
+    pub fn toolkits(&self) -> impl Iterator<Item = PathBuf> {
+        let local = self.root.join("usr/local");
+        let versions = children(&local, |name| name.starts_with("cuda-"));
+        let usual = [local.join("cuda")].into_iter().chain(versions).chain([self.root.join("opt/cuda")]);
+        self.toolkits.iter().cloned().chain(usual)
+    }
+
+    /// Folders of Python packages.
+    pub fn packages(&self) -> impl Iterator<Item = PathBuf> {
+        let pythons = self.environments.iter().flat_map(|prefix| {
+            ["lib", "lib64"].map(|lib| children(&prefix.join(lib), |name| name.starts_with("python3")))
+        });
+        pythons.flatten().map(|python| python.join("site-packages"))
+    }
+
+    /// Absolute folders of `LD_LIBRARY_PATH`.
+    pub fn libraries(&self) -> impl Iterator<Item = PathBuf> {
+        let listed = self.library_path.as_deref().map(std::env::split_paths).into_iter().flatten();
+        listed.filter(|folder| folder.is_absolute())
+    }
+
+    /// The loader takes an empty or relative entry of `LD_LIBRARY_PATH` for a place below the current folder: it is asked
+    /// for a bare name only where there is none.
+    pub fn loader_is_safe(&self) -> bool {
+        let list = self.library_path.as_deref().filter(|list| !list.is_empty());
+        list.is_none_or(|list| std::env::split_paths(list).all(|folder| folder.is_absolute()))
+    }
+}
+
+/// Entries whose names please, the newest version first.
+pub(crate) fn children(folder: &Path, pleases: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let names = |entry: fs::DirEntry| entry.file_name().to_str().filter(|name| pleases(name)).map(str::to_owned);
+    let mut found: Vec<String> = fs::read_dir(folder).into_iter().flatten().flatten().filter_map(names).collect();
+    found.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
+    found.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// The numbers in a name, so that 12.10 is newer than 12.9.
+pub(crate) fn numbers(name: &str) -> Vec<u32> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}

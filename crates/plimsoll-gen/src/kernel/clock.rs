@@ -1,0 +1,27 @@
+//! Kernels that calibrate a device: they measure its clock, keep it busy, and do nothing.
+
+use super::{Grid, KernelDesc, Source};
+
+/// Keeps every multiprocessor busy for a time and measures its clock meanwhile.
+#[must_use]
+pub fn spin() -> KernelDesc {
+    KernelDesc {
+        parameters: &["out", "nanoseconds"],
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(Source::Clock, "plimsoll_spin".to_owned(), 256)
+    }
+}
+
+/// Nothing: what a launch costs by itself.
+#[must_use]
+pub fn empty() -> KernelDesc {
+    let empty = KernelDesc::new(Source::Clock, "plimsoll_empty".to_owned(), 32);
+    KernelDesc { grid: Grid::Blocks(1), looping: true, threads_fixed: false, ..empty }
+}
+
+/// Both.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![spin(), empty()]
+}

@@ -1,0 +1,132 @@
+//! What a kernel's machine code must be, from its description alone: the check that the compiler did what the source asks.
+//! Exact counts that only a compiler can tell are kept as facts beside it.
+
+use std::collections::BTreeMap;
+
+use super::{Class, HotKind, KernelReport};
+use crate::Target;
+use crate::kernel::{KernelDesc, Output, Source};
+
+/// 32-bit registers of a multiprocessor, since compute capability 3.0 (CUDA C++ Programming Guide, 'Technical
+/// Specifications per Compute Capability').
+const REGISTERS: u32 = 65_536;
+
+/// Facts of one source: per kernel, per target, registers per thread and instructions of the hot part.
+pub type Facts = BTreeMap<String, BTreeMap<String, (u32, u32)>>;
+
+/// What is wrong with this kernel's code, each as a sentence; empty where nothing is.
+#[must_use]
+pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut expect = |holds: bool, what: String| {
+        if !holds {
+            faults.push(format!("{} for {target}: {what}", kernel.name));
+        }
+    };
+    let registers = found.registers.unwrap_or(0);
+    expect(registers > 0 && registers * kernel.threads <= REGISTERS, format!("{registers} registers per thread"));
+    let local = (found.local_bytes, found.local_accesses);
+    expect(local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
+    let accesses = |class: Class| -> Vec<(u32, u32, String)> {
+        let accesses = found.hot.iter().flat_map(|hot| &hot.accesses).filter(|a| a.access.class == class);
+        accesses.map(|a| (a.access.bytes, a.count, a.access.hints.clone())).collect()
+    };
+    let (loads, stores) = (accesses(Class::GlobalLoad), accesses(Class::GlobalStore));
+    if let Some([read, written]) = hot_accesses(kernel, target) {
+        let is = |found: &[(u32, u32, String)], (bytes, count): (u32, u32), hint: &str, hinted: bool| match found {
+            [] => count == 0,
+            [(width, times, hints)] => {
+                (*width, *times) == (bytes, count) && hints.split('.').any(|known| known == hint) == hinted
+            }
+            _ => false,
+        };
+        expect(is(&loads, read, "NA", kernel.hints.load_no_allocate), format!("{read:?} of loads, found {loads:?}"));
+        expect(
+            is(&stores, written, "EF", kernel.hints.store_streaming),
+            format!("{written:?} of stores, found {stores:?}"),
+        );
+        let kind = if kernel.looping { HotKind::Loop } else { HotKind::Straight };
+        expect(found.hot.as_ref().is_some_and(|hot| hot.kind == kind), format!("hot part is not {kind:?}"));
+    }
+    let empty = kernel.output == Output::None && matches!(kernel.source, Source::Launch | Source::Dispatch);
+    expect(!empty || (found.hot.is_none() && found.instructions <= 8), "does more than nothing".to_owned());
+    faults
+}
+
+/// Width and number of the hot part's loads and stores; `None` where the description doesn't tell them: stencils (whose
+/// neighbours the compiler may share), kernels with a barrier of the grid, and those that check.
+fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> {
+    let stencil = kernel.source == Source::Stream && kernel.name.contains("pt_");
+    let moves = matches!(kernel.source, Source::Stream | Source::Mix | Source::Copy | Source::Launch);
+    if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
+        return None;
+    }
+    let width = kernel.vector_bytes.min(target.widest_access());
+    let split = kernel.vector_bytes / width;
+    Some([(width, kernel.inputs * kernel.unroll * split), (width, kernel.outputs * kernel.unroll * split)])
+}
+
+/// Where facts and findings differ, each as a sentence.
+#[must_use]
+pub fn differences(committed: &Facts, found: &Facts) -> Vec<String> {
+    let none = BTreeMap::new();
+    let mut differences = Vec::new();
+    let names: std::collections::BTreeSet<&String> = committed.keys().chain(found.keys()).collect();
+    for name in names {
+        let (was, is) = (committed.get(name).unwrap_or(&none), found.get(name).unwrap_or(&none));
+        let targets: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+        for target in targets.into_iter().filter(|target| was.get(*target) != is.get(*target)) {
+            let say = |fact: Option<&(u32, u32)>| {
+                fact.map_or("absent".to_owned(), |(registers, count)| {
+                    format!("{registers} registers, {count} instructions")
+                })
+            };
+            let (was, is) = (say(was.get(target)), say(is.get(target)));
+            differences.push(format!("{name} for {target}: was {was}; is {is}"));
+        }
+    }
+    differences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Index, copy};
+    use crate::sass::{Listing, Report};
+
+    const COPY_80: &str = include_str!("../../tests/data/copy.sm_80.sass");
+
+    fn found(name: &str) -> KernelReport {
+        let mut report = Report::new(&Listing::parse(COPY_80).unwrap(), &[]).kernel(name).unwrap().clone();
+        report.name = "copy".to_owned();
+        report
+    }
+
+    #[test]
+    fn right_code_has_no_fault() {
+        let sm_80 = Target::plain(80);
+        assert_eq!(faults(&copy::vector(4, Index::U32), sm_80, &found("vector4_u32")), [""; 0]);
+        assert_eq!(faults(&copy::naive(Index::U32), sm_80, &found("naive_u32")), [""; 0]);
+    }
+
+    #[test]
+    fn narrow_accesses_missing_loops_and_spills_are_faults() {
+        let sm_80 = Target::plain(80);
+        let wide = copy::vector(4, Index::U32);
+        assert_eq!(faults(&wide, sm_80, &found("vector1_u32")).len(), 2);
+        assert_eq!(faults(&copy::vector(1, Index::U32), sm_80, &found("naive_u32")).len(), 1);
+        let spilling = KernelReport { local_bytes: 16, ..found("vector4_u32") };
+        assert!(faults(&wide, sm_80, &spilling)[0].contains("16 bytes of local memory"));
+    }
+
+    #[test]
+    fn facts_that_changed_came_or_went_are_told() {
+        let facts = |kernels: &[(&str, u32)]| -> Facts {
+            let per_target = |count: u32| BTreeMap::from([("sm_80".to_owned(), (8, count))]);
+            kernels.iter().map(|(name, count)| ((*name).to_owned(), per_target(*count))).collect()
+        };
+        let told = differences(&facts(&[("a", 9), ("b", 9), ("d", 1)]), &facts(&[("a", 9), ("b", 10), ("c", 9)]));
+        assert_eq!(told.len(), 3);
+        assert!(told[0].contains("b for sm_80: was 8 registers, 9 instructions; is 8 registers, 10"));
+    }
+}
