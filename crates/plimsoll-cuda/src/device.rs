@@ -17,6 +17,7 @@ use crate::driver::{
     Stream, mend,
 };
 use crate::info::{Found, info};
+use crate::nvrtc::Nvrtc;
 use crate::probes::PROBES;
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
@@ -104,10 +105,25 @@ pub struct Options {
 }
 
 impl Options {
-    fn compiler(&self) -> Result<Arc<dyn Compiler>, Unavailable> {
-        match &self.compiler {
-            Some(compiler) => Ok(Arc::clone(compiler)),
-            None => Err(Unavailable::new("NVRTC", "this version has none yet", "Use a later version")),
+    /// The compiler, and the target that it compiles for on a device of this compute capability: the newest of the same
+    /// major version where it is older than the device.
+    fn compiler(&self, driver: &Driver, capability: u32) -> (Result<Arc<dyn Compiler>, Unavailable>, Target) {
+        let own = Target::plain(capability);
+        if let Some(compiler) = &self.compiler {
+            return (Ok(Arc::clone(compiler)), own);
+        }
+        let major = u32::try_from(driver.version() / 1000).ok();
+        match Nvrtc::find(self.nvrtc.as_deref(), major) {
+            Ok(nvrtc) => match nvrtc.target(capability) {
+                Some(target) => (Ok(Arc::new(nvrtc)), target),
+                None => {
+                    let (major, minor) = nvrtc.version();
+                    let why = format!("CUDA {major}.{minor} compiles for no target that the device ({own}) runs");
+                    let mend = "Install an NVRTC that knows the device: pip install nvidia-cuda-nvrtc";
+                    (Err(Unavailable::new("NVRTC", why, mend)), own)
+                }
+            },
+            Err(reason) => (Err(reason), own),
         }
     }
 
@@ -166,7 +182,8 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
     let multiprocessors = attribute(Attribute::Multiprocessors)?;
     let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
-    let kernels = Kernels::new(&context, Target::plain(capability).to_string(), options.compiler(), options.cache());
+    let (compiler, target) = options.compiler(driver, capability);
+    let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
     let own = own_kernels(&context, &kernels, multiprocessors)?;
     let (spinner, empty) = match own {
         Ok((spinner, empty)) => (Ok(spinner), Some(empty)),

@@ -121,6 +121,10 @@ fn notes(found: &Found<'_>) -> Result<BTreeMap<String, String>, Fault> {
     note("shared memory per multiprocessor", format!("{} B", number(handle, Attribute::SharedPerMultiprocessor)?));
     note("threads per multiprocessor", number(handle, Attribute::ThreadsPerMultiprocessor)?.to_string());
     note("copy engines", number(handle, Attribute::CopyEngines)?.to_string());
+    let kernels = &found.device.kernels;
+    if let Ok(compiler) = kernels.compiler() {
+        note("kernel compiler", format!("{} for {}", compiler.identity(), kernels.target()));
+    }
     if let Some(replay) = found.replay {
         let line = format!("{} + {} per kernel", Unit::Second.format(replay.a), Unit::Second.format(replay.b));
         note("graph of empty kernels", line);

@@ -1,10 +1,11 @@
-//! Why there is no CUDA device: found from files alone, nothing is loaded. This version has no CUDA backend; the reason
-//! tells a machine without a driver from one whose driver waits for a later version.
+//! Whether there are CUDA devices, and why not: the backend's answer, or where no driver can be loaded what the machine's
+//! files tell about it, so that a machine without a driver reads otherwise than one whose driver isn't found.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::Fault;
+use plimsoll_cuda::driver::LIBRARY_OVERRIDE;
 
 const LIBRARY: &str = "libcuda.so.1";
 /// Where loaders look beside `LD_LIBRARY_PATH` and the cache (ld.so(8)), and where containers mount the driver.
@@ -19,39 +20,39 @@ const FOLDERS: [&str; 8] = [
     "usr/local/nvidia/lib64",
 ];
 
-/// Why CUDA devices can't be measured here: always [`Fault::Unavailable`] with the reason and the way out.
-#[must_use]
-pub fn cuda_unavailable() -> Fault {
-    why_not(Path::new("/"), std::env::var_os("LD_LIBRARY_PATH").as_deref())
+/// How many CUDA devices this process sees; at least one.
+///
+/// # Errors
+/// [`Fault::Unavailable`] with the reason and the way out.
+pub fn cuda_devices() -> Result<u32, Fault> {
+    plimsoll_cuda::devices().map_err(|fault| {
+        let library_path = std::env::var_os("LD_LIBRARY_PATH");
+        let no_library = || why_not(Path::new("/"), library_path.as_deref());
+        let named = std::env::var_os(LIBRARY_OVERRIDE).is_some();
+        if named { fault } else { no_library().unwrap_or(fault) }
+    })
 }
 
-fn why_not(root: &Path, library_path: Option<&OsStr>) -> Fault {
-    let library = find_library(root, library_path);
+/// Why no driver can be loaded, from files alone; `None` where there is one and it has its own reason.
+fn why_not(root: &Path, library_path: Option<&OsStr>) -> Option<Fault> {
+    if find_library(root, library_path) {
+        return None;
+    }
     let node = root.join("dev/nvidiactl").exists() || root.join("dev/dxg").exists();
-    let (why, mend) = match (library, node) {
-        (true, _) => (
-            format!("an NVIDIA driver{} is here, but this version of plimsoll has no CUDA backend yet", version(root)),
-            "Measure the CPU with --device cpu, or use a later version of plimsoll".to_owned(),
-        ),
-        (false, true) => (
-            format!(
-                "an NVIDIA device is here{}, but {LIBRARY} is not on the loader's path; besides, this version of \
-                 plimsoll has no CUDA backend yet",
-                version(root)
-            ),
+    let (why, mend) = if node {
+        (
+            format!("an NVIDIA device is here{}, but {LIBRARY} is not on the loader's path", version(root)),
             format!(
                 "Install the driver's user-space libraries or add their folder to LD_LIBRARY_PATH so that {LIBRARY} is found"
             ),
-        ),
-        (false, false) => (
-            format!(
-                "no NVIDIA driver found ({LIBRARY} is not on the loader's path); besides, this version of plimsoll \
-                 has no CUDA backend yet"
-            ),
+        )
+    } else {
+        (
+            format!("no NVIDIA driver found ({LIBRARY} is not on the loader's path)"),
             "Measure the CPU with --device cpu".to_owned(),
-        ),
+        )
     };
-    Fault::Unavailable { what: "CUDA", why, mend }
+    Some(Fault::Unavailable { what: "CUDA", why, mend })
 }
 
 fn find_library(root: &Path, library_path: Option<&OsStr>) -> bool {
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     fn said(root: &Path, path: Option<&OsStr>) -> String {
-        why_not(root, path).to_string()
+        why_not(root, path).map(|fault| fault.to_string()).unwrap_or_default()
     }
 
     #[test]
@@ -96,8 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_its_library_is_told_which_library_is_missing() {
+    fn a_device_without_its_library_is_told_which_library_is_missing_and_the_module_s_version() {
         let root = tempfile::tempdir().unwrap();
+        let proc = root.path().join("proc/driver/nvidia");
+        fs::create_dir_all(&proc).unwrap();
+        fs::write(proc.join("version"), "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul").unwrap();
         fs::create_dir_all(root.path().join("dev")).unwrap();
         fs::write(root.path().join("dev/nvidiactl"), "").unwrap();
         let said = said(root.path(), None);
@@ -105,10 +109,11 @@ mod tests {
             said.contains("libcuda.so.1 is not on the loader's path") && said.contains("LD_LIBRARY_PATH"),
             "{said}"
         );
+        assert!(said.contains("580.65.06"), "{said}");
     }
 
     #[test]
-    fn a_driver_is_found_by_path_folder_or_cache_and_its_version_is_named() {
+    fn a_driver_found_by_path_folder_or_cache_has_its_own_reasons() {
         let library = |folder: &Path| {
             fs::create_dir_all(folder).unwrap();
             fs::write(folder.join(LIBRARY), "").unwrap();
@@ -119,12 +124,9 @@ mod tests {
         library(&by_folder.path().join("usr/lib64"));
         fs::create_dir_all(by_cache.path().join("etc")).unwrap();
         fs::write(by_cache.path().join("etc/ld.so.cache"), b"\0\xfflibc.so.6\0libcuda.so.1\0").unwrap();
-        let proc = by_folder.path().join("proc/driver/nvidia");
-        fs::create_dir_all(&proc).unwrap();
-        fs::write(proc.join("version"), "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul").unwrap();
         let list = by_path.path().join("elsewhere").into_os_string();
-        assert!(said(by_path.path(), Some(&list)).contains("no CUDA backend yet"));
-        assert!(said(by_folder.path(), None).contains("580.65.06"));
-        assert!(said(by_cache.path(), None).contains("an NVIDIA driver is here"));
+        assert_eq!(said(by_path.path(), Some(&list)), "");
+        assert_eq!(said(by_folder.path(), None), "");
+        assert_eq!(said(by_cache.path(), None), "");
     }
 }

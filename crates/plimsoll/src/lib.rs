@@ -24,8 +24,8 @@ mod open;
 mod run;
 mod select;
 
-pub use cuda::cuda_unavailable;
-pub use open::{OpenError, open};
+pub use cuda::cuda_devices;
+pub use open::{OpenError, open, survey};
 pub use plimsoll_core as core;
 pub use plimsoll_suite as suite;
 pub use run::{Plan, ProbeEnd, Summary, measure};

@@ -26,29 +26,23 @@ pub(crate) fn open(selector: &str) -> Result<Vec<Box<dyn Instrument>>, Failure> 
 
 /// The devices of this machine in one line.
 fn here() -> String {
-    match plimsoll::open(&DeviceSelector::All) {
-        Ok(devices) => {
-            let infos = devices.iter().map(|device| device.info());
-            let names: Vec<String> = infos.map(|info| format!("{} ({})", info.selector, info.name)).collect();
-            format!("devices here: {}", names.join(", "))
-        }
-        Err(error) => format!("no device can be opened here: {error}"),
-    }
+    let (devices, _) = plimsoll::survey();
+    let infos = devices.iter().map(|device| device.info());
+    let names: Vec<String> = infos.map(|info| format!("{} ({})", info.selector, info.name)).collect();
+    format!("devices here: {}", names.join(", "))
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
-    let devices = plimsoll::open(&DeviceSelector::All).map_err(|error| match error {
-        OpenError::Device(fault) => Failure::from(fault),
-        other => Failure::usage(other),
-    })?;
+    let (devices, not_here) = plimsoll::survey();
+    let absent: Vec<[String; 3]> = not_here.into_iter().map(absent).collect();
     let infos: Vec<&DeviceInfo> = devices.iter().map(|device| device.info()).collect();
     let text = match args.format {
-        Format::Table => tables(&infos),
+        Format::Table => tables(&infos, &absent),
         Format::Json => {
             let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
-            let [name, why_not, mend] = absent();
-            let absent = serde_json::json!({ "name": name, "why_not": why_not, "mend": mend });
-            sheet::json(&serde_json::json!({ "devices": devices, "not_here": [absent] }))
+            let row = |[name, why_not, mend]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": mend });
+            let absent: Vec<_> = absent.iter().map(row).collect();
+            plimsoll_report::json::text(&serde_json::json!({ "devices": devices, "not_here": absent }))
         }
         Format::Csv | Format::Markdown => facts(&infos).render(args.format),
     };
@@ -57,15 +51,15 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
 }
 
 /// What is not here, why, and the way out.
-fn absent() -> [String; 3] {
-    match plimsoll::cuda_unavailable() {
-        Fault::Unavailable { what, why, mend } => [what.to_owned(), why, mend],
-        other => ["CUDA".to_owned(), other.to_string(), String::new()],
+fn absent((name, fault): (String, Fault)) -> [String; 3] {
+    match fault {
+        Fault::Unavailable { why, mend, .. } => [name, why, mend],
+        other => [name, other.to_string(), String::new()],
     }
 }
 
 /// For people: a block per device, and what is not here.
-fn tables(infos: &[&DeviceInfo]) -> String {
+fn tables(infos: &[&DeviceInfo], absent: &[[String; 3]]) -> String {
     let mut text = String::new();
     for info in infos {
         // Writing to a String can't fail.
@@ -76,8 +70,11 @@ fn tables(infos: &[&DeviceInfo]) -> String {
         }
         let _ = writeln!(text, "{}", sheet.render(Format::Table));
     }
+    if absent.is_empty() {
+        return text;
+    }
     let mut sheet = Sheet::new([("not here", ALWAYS), ("why", ALWAYS), ("what to do", 1)]);
-    sheet.row(absent());
+    absent.iter().cloned().for_each(|row| sheet.row(row));
     text + &sheet.render(Format::Table)
 }
 

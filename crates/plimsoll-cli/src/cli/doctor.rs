@@ -1,7 +1,7 @@
 //! `plimsoll doctor`: what this machine lacks for a full measurement, why, and what would bring it.
 
 use plimsoll::core::device::Capability;
-use plimsoll::prelude::{DeviceSelector, Fault};
+use plimsoll::prelude::{DeviceSelector, Fault, OpenError};
 
 use super::args::{DoctorArgs, Format};
 use super::exit::{Exit, Failure};
@@ -36,10 +36,14 @@ fn capabilities() -> Vec<Capability> {
             mend: "Report this with the output of `plimsoll doctor`".into(),
         }),
     }
-    capabilities.push(match plimsoll::cuda_unavailable() {
-        Fault::Unavailable { why, mend, .. } => Capability { name: "cuda".into(), why_not: why, mend },
-        other => Capability { name: "cuda".into(), why_not: other.to_string(), mend: String::new() },
-    });
+    let cuda = plimsoll::cuda_devices().map_err(Into::into).and_then(|_| plimsoll::open(&DeviceSelector::Cuda(0)));
+    let (why_not, mend) = match &cuda {
+        Ok(_) => Default::default(),
+        Err(OpenError::Device(Fault::Unavailable { why, mend, .. })) => (why.clone(), mend.clone()),
+        Err(other) => (other.to_string(), "See what nvidia-smi says of the device".into()),
+    };
+    capabilities.push(Capability { name: "cuda".into(), why_not, mend });
+    capabilities.extend(cuda.iter().flatten().flat_map(|device| device.info().capabilities.clone()));
     capabilities
 }
 

@@ -1,0 +1,117 @@
+//! The backend on a real GPU: every shape of load gives a plausible time, copies arrive, telemetry and calibration answer.
+//! Without a driver or a compiler it is reported as ignored, with the reason. Times are printed, and none is asserted.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::Instrument;
+use plimsoll_core::sample::{Work, Workload};
+use plimsoll_cuda::compile::{Compiler, Kernels};
+use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Stream};
+use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
+use plimsoll_cuda::nvrtc::Nvrtc;
+use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with, wait};
+
+const SOURCE: &str = include_str!("../../plimsoll-gen/kernels/clock.cu");
+const BYTES: u64 = 64 << 20;
+
+fn main() {
+    let ready = Driver::system().and_then(|driver| {
+        let major = u32::try_from(driver.version() / 1000).ok();
+        Nvrtc::find(None, major).map(|nvrtc| (driver, Arc::new(nvrtc)))
+    });
+    let (driver, nvrtc) = match ready {
+        Ok(ready) => ready,
+        Err(Unavailable { what, why, .. }) => {
+            println!("test gpu ... ignored, {what}: {why}");
+            return;
+        }
+    };
+    if let Err(fault) = run(&driver, nvrtc) {
+        println!("test gpu ... FAILED\n{fault}");
+        std::process::exit(101);
+    }
+    println!("test gpu ... ok");
+}
+
+fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
+    let options = Options { no_cache: true, compiler: Some(nvrtc.clone()), ..Options::default() };
+    let bench = open_with(driver, 0, &options)?;
+    println!("{:#?}", bench.info());
+    assert!(bench.info().calibration.resolution > 0.0 && bench.info().memory_total > 0);
+
+    let handle = DeviceHandle::new(driver, 0)?;
+    let multiprocessors = u32::try_from(handle.attribute(Attribute::Multiprocessors)?).unwrap_or(1);
+    let major = handle.attribute(Attribute::CapabilityMajor)?;
+    let minor = handle.attribute(Attribute::CapabilityMinor)?;
+    let context = Context::new(handle, wait::DEADLINE)?;
+    let stream = Arc::new(Stream::new(&context)?);
+    let no_cache = Err(Unavailable::new("kernel cache", "a test", "none"));
+    let compiler: Arc<dyn Compiler> = nvrtc;
+    let kernels = Kernels::new(&context, format!("sm_{major}{minor}"), Ok(compiler), no_cache);
+    let module = kernels.load("clock.cu", SOURCE, &[], &[])?;
+    let spinner = Arc::new(Spinner::new(&context, module.function("plimsoll_spin")?, multiprocessors)?);
+    let empty = Launch::new(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new())?;
+    let dependent = empty.clone().with_form(Form { dependent: true, ..Form::default() });
+
+    let (a, b) = (DeviceBuffer::new(&context, BYTES)?, DeviceBuffer::new(&context, BYTES)?);
+    let pattern: Vec<u8> = (0..BYTES).map(|place| (place * 2_654_435_761 >> 13) as u8).collect();
+    a.upload(&stream, &pattern)?;
+    b.whole().copy_from(&stream, a.whole())?;
+    let mut back = vec![0; pattern.len()];
+    b.download(&stream, &mut back)?;
+    assert!(back == pattern, "a copy came back changed");
+
+    let plain = |shape, action| Load::new(&stream, shape, vec![action], Work::default());
+    let kernel = || Action::Launch(empty.clone());
+    let across = || Action::Across(b.whole(), a.whole());
+    let host = |kind| Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(&context, kind, BYTES)?)));
+    let up = |kind| Ok::<_, Fault>(Action::Up(host(kind)?, a.whole()));
+    let down = |kind| Ok::<_, Fault>(Action::Down(host(kind)?, b.whole()));
+    let second = Arc::new(Stream::new(&context)?);
+    let (graph, in_stream) = (Shape::Graph { dependent: false }, Shape::Stream);
+    let mut loads = vec![
+        ("empty, graph", 1024, plain(graph, kernel())?.with_lead(&spinner)),
+        ("empty, stream", 1024, plain(in_stream, kernel())?),
+        ("empty, stream, dependent", 1024, plain(in_stream, Action::Launch(dependent))?),
+        ("empty, latency", 1, plain(Shape::Latency, kernel())?),
+        ("empty, latency with a lead", 1, plain(Shape::Latency, kernel())?.with_lead(&spinner)),
+        ("empty, host", 1, plain(Shape::HostLatency, kernel())?),
+        ("64 MiB on the device", 64, plain(in_stream, across())?.with_lead(&spinner)),
+        ("64 MiB up, pinned", 4, plain(in_stream, up(HostKind::Pinned)?)?),
+        ("64 MiB down, pinned", 4, plain(in_stream, down(HostKind::Pinned)?)?),
+        ("64 MiB up, pageable", 2, plain(in_stream, up(HostKind::Pageable)?)?),
+        (
+            "64 MiB both ways, pinned",
+            4,
+            plain(in_stream, up(HostKind::Pinned)?)?.with_beside(&second, vec![down(HostKind::Pinned)?])?,
+        ),
+    ];
+    if 10 * major + minor >= 90 && driver.version() >= 12_030 {
+        loads.push((
+            "empty, graph, dependent",
+            1024,
+            plain(Shape::Graph { dependent: true }, kernel())?.with_lead(&spinner),
+        ));
+    }
+    for (name, k, load) in &mut loads {
+        let mut out = [0; 20];
+        load.prepare(*k)?;
+        load.sample(*k, &mut out)?;
+        load.sample(*k, &mut out)?;
+        assert!(!out.contains(&0), "{name}: a sample took no time");
+        out.sort_unstable();
+        println!(
+            "{name}: {:.3} us (least {:.3})",
+            out[10] as f64 / 1e3 / f64::from(*k),
+            out[0] as f64 / 1e3 / f64::from(*k)
+        );
+    }
+    for _ in 0..3 {
+        println!("clock: {:?} Hz", spinner.clock_hz(&stream, std::time::Duration::from_millis(50))?);
+    }
+    Ok(())
+}
