@@ -29,14 +29,17 @@ pub struct Latency;
 const LEAST: u64 = 2 << 10;
 /// The smallest footprint in small pages, bytes: below it no TLB is too small.
 const LEAST_SMALL: u64 = 32 << 10;
-/// The largest footprint that a probe takes on its own, bytes.
+/// The largest footprint that the probe takes on its own, bytes.
 const LARGEST: u64 = 2 << 30;
+/// The largest in small pages in a first look, bytes: walks are as long as they get, and twice as much takes twice as long
+/// to build.
+const LARGEST_SMALL: u64 = 512 << 20;
 /// Memory of all buffers together, as a share of what is free.
 const SHARE_OF_FREE: f64 = 0.4;
 /// Hops of one launch, about: some 10 µs in the first cache, a millisecond from memory.
 const HOPS: u64 = 8192;
 /// How long a chase goes on before it is timed, where a whole cycle takes longer.
-const WARM_UP: Duration = Duration::from_millis(40);
+const WARM_UP: Duration = Duration::from_millis(25);
 /// Lines of the longest cycle that is followed once more when it has been timed.
 const CHECKED_LINES: u64 = 1 << 16;
 /// Neighbours of a knee are measured until they are this near each other.
@@ -56,11 +59,14 @@ struct At {
 
 impl At {
     fn coordinates(&self) -> Vec<Value> {
-        let pages = match self.pages {
-            Pages::Huge => "huge",
-            Pages::Small => "small",
-        };
-        vec![pages.into(), self.order.name().into(), self.bytes.into()]
+        vec![pages_name(self.pages).into(), self.order.name().into(), self.bytes.into()]
+    }
+}
+
+fn pages_name(pages: Pages) -> &'static str {
+    match pages {
+        Pages::Huge => "huge",
+        Pages::Small => "small",
     }
 }
 
@@ -75,18 +81,24 @@ impl Probe<Cpu> for Latency {
 
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let (largest, _) = largest(device, request);
-        plan(largest, request.effort, line(device)).len() + 3 * PER_KNEE
+        plan(device, largest, request.effort, true).len() + 3 * PER_KNEE
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
         let (largest, flags) = largest(session.device, session.request);
+        if session.request.bytes.is_some_and(|bytes| bytes < LEAST) {
+            return Err(Fault::Invalid(format!(
+                "the smallest footprint of latency is {LEAST} bytes: ask for as much or more"
+            )));
+        }
         if largest < LEAST {
-            let free = free_bytes().unwrap_or(0);
-            return Err(Fault::OutOfMemory { asked: LEAST, free });
+            return Err(Fault::OutOfMemory { asked: LEAST, free: free_bytes().unwrap_or(0) });
         }
         let line = line(session.device);
-        let points = plan(largest, session.request.effort, line);
         let mut ground = Ground::new(session, largest, line)?;
+        let huge = ground.huge.is_granted()?;
+        let points = plan(session.device, largest, session.request.effort, huge);
+        let pages = if huge { Pages::Huge } else { Pages::Small };
         let team = team(session, 1)?;
         let load = |ground: &mut Ground, at: &At| {
             let (task, work, check) = ground.chase(at)?;
@@ -94,7 +106,7 @@ impl Probe<Cpu> for Latency {
         };
         let sweep = Sweep { series: latency::chase(), points: &points, share: COARSE, flags };
         let series = session.sweep(sweep, At::coordinates, |_, at| load(&mut ground, at))?;
-        let points = knees(series, line);
+        let points = knees(series, pages, line);
         if points.is_empty() {
             return Ok(());
         }
@@ -177,39 +189,50 @@ fn largest(device: &CpuDevice, request: &Request) -> (u64, Flags) {
     (if shrunk { largest } else { wanted }, shrunk.then_some(Flag::Shrunk).into_iter().collect())
 }
 
-/// The coarse sweep.
-fn plan(largest: u64, effort: Effort, line: usize) -> Vec<At> {
+/// A line of the picture: one kind of page and one order, from a least footprint in bytes, so many per octave.
+type Curve = (Pages, Order, u64, u32);
+
+/// The coarse sweep. Where huge pages are refused, small ones take their place.
+fn plan(device: &CpuDevice, largest: u64, effort: Effort, huge: bool) -> Vec<At> {
     use Order::{PageLocal, PageRandom};
     use Pages::{Huge, Small};
-    let curves: &[(Pages, Order, u64, u32)] = match effort {
-        Effort::Quick => {
+    let quick = effort == Effort::Quick;
+    let curves: &[Curve] = match (huge, quick) {
+        (false, _) => &[(Small, PageRandom, LEAST, 3), (Small, PageLocal, LEAST_SMALL, 1)],
+        (true, true) => {
             &[(Huge, PageRandom, LEAST, 3), (Small, PageRandom, LEAST_SMALL, 2), (Small, PageLocal, LEAST_SMALL, 1)]
         }
-        _ => &[
+        (true, false) => &[
             (Huge, PageRandom, LEAST, 4),
             (Small, PageRandom, LEAST_SMALL, 4),
             (Small, PageLocal, LEAST_SMALL, 2),
             (Huge, PageLocal, LEAST_SMALL, 2),
         ],
     };
+    let (line, last_level) = (line(device) as u64, device.last_level_bytes());
     let mut points = Vec::new();
     for &(pages, order, least, per_octave) in curves {
-        let grain = if order == PageLocal { PAGE_BYTES } else { line };
-        for bytes in footprints(least, largest, per_octave, grain as u64) {
-            points.push(At { pages, order, bytes });
-        }
+        let largest = if quick && huge && pages == Small { largest.min(LARGEST_SMALL) } else { largest };
+        let grain = if order == PageLocal { PAGE_BYTES as u64 } else { line };
+        // Nothing but translation changes far above the last cache, and those are the points that take longest.
+        let density = |bytes: f64| if quick && bytes > 1.5 * last_level as f64 { 1 } else { per_octave };
+        points.extend(footprints(least, largest, density, grain).into_iter().map(|bytes| At { pages, order, bytes }));
     }
     points
 }
 
 /// From `least` to `largest` inclusive, so many per octave, in whole grains.
-fn footprints(least: u64, largest: u64, per_octave: u32, grain: u64) -> Vec<u64> {
-    let octaves = (largest as f64 / least as f64).log2().max(0.0);
-    let steps = (octaves * f64::from(per_octave)).floor() as i32;
-    let step = |i: i32| least as f64 * (f64::from(i) / f64::from(per_octave)).exp2();
-    let mut footprints: Vec<u64> = (0..=steps).map(|i| round(step(i), grain)).collect();
-    footprints.push(round(largest as f64, grain));
-    footprints.retain(|&bytes| bytes <= largest.max(grain));
+fn footprints(least: u64, largest: u64, density: impl Fn(f64) -> u32, grain: u64) -> Vec<u64> {
+    if largest < least {
+        return Vec::new();
+    }
+    let mut footprints = vec![largest / grain * grain];
+    let mut bytes = least as f64;
+    while bytes < largest as f64 {
+        footprints.push(round(bytes, grain));
+        bytes *= f64::from(density(bytes)).recip().exp2();
+    }
+    footprints.retain(|&bytes| (1..=largest).contains(&bytes));
     footprints.sort_unstable();
     footprints.dedup();
     footprints
@@ -219,12 +242,12 @@ fn round(bytes: f64, grain: u64) -> u64 {
     ((bytes / grain as f64).round() as u64).max(1) * grain
 }
 
-/// What the refinement measures: between the neighbours of every knee of the curve in huge pages.
-fn knees(series: &Series, line: usize) -> Vec<At> {
-    let curve = latency::curve(std::slice::from_ref(series), "huge", Order::PageRandom.name());
+/// What the refinement measures: between the neighbours of every knee of the page-random curve.
+fn knees(series: &Series, pages: Pages, line: usize) -> Vec<At> {
+    let curve = latency::curve(std::slice::from_ref(series), pages_name(pages), Order::PageRandom.name());
     let found = levels::levels(&curve, latency::TOLERANCE);
     let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
-    let at = |bytes: f64| At { pages: Pages::Huge, order: Order::PageRandom, bytes: round(bytes, line as u64) };
+    let at = |bytes: f64| At { pages, order: Order::PageRandom, bytes: round(bytes, line as u64) };
     more.into_iter().map(at).collect()
 }
 
@@ -311,10 +334,16 @@ impl Chained {
         })
     }
 
+    /// Whether the buffer gets the huge pages that it asks for: one is touched to see.
+    fn is_granted(&mut self) -> Result<bool, Fault> {
+        if let Some(first) = exclusive(&mut self.buffer)?.first_mut() {
+            *first = 1;
+        }
+        Ok(self.buffer.page_report().small.is_none())
+    }
+
     /// Makes the first `bytes` one cycle, and returns how many they really are.
     fn build(&mut self, order: Order, bytes: u64) -> Result<usize, Fault> {
-        let shared = || Fault::Invalid("the chain of an earlier point is still in use".to_owned());
-        let buffer = Arc::get_mut(&mut self.buffer).ok_or_else(shared)?;
         let chain = match order {
             Order::PageRandom => &mut self.random,
             Order::PageLocal => &mut self.local,
@@ -323,8 +352,14 @@ impl Chained {
             chain.clear();
             self.holds = order;
         }
-        Ok(chain.grow(buffer, bytes as usize))
+        Ok(chain.grow(exclusive(&mut self.buffer)?, bytes as usize))
     }
+}
+
+/// The buffer for writing.
+fn exclusive(buffer: &mut Arc<Buffer<u64>>) -> Result<&mut Buffer<u64>, Fault> {
+    let shared = || Fault::Invalid("the chain of an earlier point is still in use".to_owned());
+    Arc::get_mut(buffer).ok_or_else(shared)
 }
 
 /// Follows the chain once, or as long as there is time, and returns where it ended.
@@ -364,12 +399,14 @@ mod tests {
     #[test]
     fn footprints_rise_from_the_least_to_the_largest_in_whole_grains() {
         for (per_octave, grain) in [(1, 4096), (3, 64), (4, 4096)] {
-            let all = footprints(2048, (1 << 20) + 8192, per_octave, grain);
+            let all = footprints(2048, (1 << 20) + 8192, |_| per_octave, grain);
             assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
             assert!(all.iter().all(|bytes| bytes % grain == 0));
             assert_eq!(all.last(), Some(&((1 << 20) + 8192)));
         }
-        assert_eq!(footprints(2048, 100, 3, 64), Vec::<u64>::new());
+        let thinner = footprints(2048, 1 << 20, |bytes| if bytes < 65_536.0 { 3 } else { 1 }, 64);
+        assert_eq!(footprints(2048, 100, |_| 3, 64), Vec::<u64>::new());
+        assert_eq!(&thinner[thinner.len() - 4..], [131_072, 262_144, 524_288, 1 << 20]);
     }
 
     #[test]

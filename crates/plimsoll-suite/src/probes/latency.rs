@@ -82,10 +82,13 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let names = names(device, &found, curve.iter().map(|point| point.0).fold(0.0, f64::max));
     let mut findings = Vec::new();
     for (plateau, name) in found.plateaus.iter().zip(&names) {
-        for (metric, unit, suffix) in [("latency", Unit::Second, ""), ("cycles", Unit::Cycle, " in cycles")] {
+        for (metric, unit, suffix) in METRICS {
             let on: Vec<_> = rows(series, pages, RANDOM, metric).filter(|row| on(plateau, row.0)).collect();
             findings.extend(name.as_ref().and_then(|name| level(&format!("latency {name}{suffix}"), unit, &on)));
         }
+    }
+    if !names.contains(&Some(MEMORY.to_owned())) {
+        findings.extend(memory(device, series, pages));
     }
     findings.extend(capacities(device, &found, &names));
     findings.extend(translation(series));
@@ -93,6 +96,9 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 }
 
 const RANDOM: &str = "page-random";
+const MEMORY: &str = "memory";
+/// Metrics of a level's findings: name, unit, and what follows the level's name.
+const METRICS: [(&str, Unit, &str); 2] = [("latency", Unit::Second, ""), ("cycles", Unit::Cycle, " in cycles")];
 
 fn on(plateau: &Plateau, footprint: f64) -> bool {
     (plateau.from..=plateau.to).contains(&footprint)
@@ -106,13 +112,28 @@ fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<Option<String
         let middle = (plateau.from * plateau.to).sqrt();
         let to_the_end = plateau.to >= 0.7 * largest && plateau.to > last_level;
         let cache = device.caches.iter().find(|cache| cache.bytes as f64 >= middle).filter(|_| !to_the_end);
-        cache.map_or_else(|| "memory".to_owned(), |cache| cache.level.clone())
+        cache.map_or_else(|| MEMORY.to_owned(), |cache| cache.level.clone())
     };
     let width = |plateau: &Plateau| plateau.to / plateau.from;
     let all: Vec<(String, f64)> = found.plateaus.iter().map(|plateau| (name(plateau), width(plateau))).collect();
     let widest = |own: &(String, f64)| all.iter().all(|other| other.0 != own.0 || other.1 <= own.1);
     // Below the first capacity nothing is memory, whatever isn't reported.
     all.iter().map(|own| (widest(own) && last_level > 0.0).then(|| own.0.clone())).collect()
+}
+
+/// The largest footprint's latency, where the curve has no plateau there (noise, or too few points) but no cache holds it.
+fn memory(device: &DeviceInfo, series: &[Series], pages: &str) -> Vec<Finding> {
+    let last_level = device.last_level_cache() as f64;
+    let of = |(metric, unit, suffix): (&'static str, Unit, &str)| {
+        let (footprint, row, figure) =
+            rows(series, pages, RANDOM, metric).reduce(|a, b| if b.0 > a.0 { b } else { a })?;
+        (last_level > 0.0 && footprint >= 2.0 * last_level).then(|| Finding {
+            metric: if suffix.is_empty() { "latency".to_owned() } else { String::new() },
+            says: format!("At {} alone: the curve shows no plateau there.", Unit::Byte.format(footprint)),
+            ..super::finding(format!("latency {MEMORY}{suffix}"), unit, row, figure)
+        })
+    };
+    METRICS.into_iter().filter_map(of).collect()
 }
 
 /// The median of a level's rows, between their middle half.
@@ -180,18 +201,21 @@ fn translation(series: &[Series]) -> Vec<Finding> {
             ..plain("TLB reach", Unit::Byte, (last.0 * next.0).sqrt(), interval)
         });
     }
-    if let (Some(small), Some(huge)) =
-        (small.last(), huge.iter().rev().find(|row| Some(row.0) == small.last().map(|row| row.0)))
-    {
-        let (a, b) = (small.2, huge.2);
-        let interval = Interval { lo: a.interval.lo - b.interval.hi, hi: a.interval.hi - b.interval.lo };
-        findings.push(Finding {
-            flags: small.1.flags.union(huge.1.flags),
-            says: format!("More per load in small pages than in huge ones, over {}.", Unit::Byte.format(small.0)),
-            ..plain("page walk", Unit::Second, a.value - b.value, interval)
-        });
-    }
+    findings.extend(page_walk(small.last(), &huge));
     findings
+}
+
+/// What a load in small pages takes longer at the largest footprint that both were measured at; `None` where the two
+/// can't be told apart.
+fn page_walk(small: Option<&(f64, &Row, Estimate)>, huge: &[(f64, &Row, Estimate)]) -> Option<Finding> {
+    let (footprint, small_row, a) = small?;
+    let (_, huge_row, b) = huge.iter().find(|row| row.0 == *footprint)?;
+    let interval = Interval { lo: a.interval.lo - b.interval.hi, hi: a.interval.hi - b.interval.lo };
+    (interval.lo > 0.0).then(|| Finding {
+        flags: small_row.flags.union(huge_row.flags),
+        says: format!("More per load in small pages than in huge ones, over {}.", Unit::Byte.format(*footprint)),
+        ..plain("page walk", Unit::Second, a.value - b.value, interval)
+    })
 }
 
 /// The curve's value at a footprint, along straight lines between logarithms; `None` beyond its ends.
@@ -286,6 +310,19 @@ mod tests {
         let reach = value(&found, "TLB reach");
         assert!((262144.0..600_000.0).contains(&reach), "{reach}");
         assert!((value(&found, "page walk") * CLOCK / 60.0 - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn memory_is_told_from_the_largest_footprint_where_it_has_no_plateau() {
+        let mut whole = series(&[("huge", 2048.0)]);
+        // A machine whose last cache is half of the largest footprint; nothing was measured between the two.
+        let mut device = device();
+        device.caches[2].bytes = 1 << 29;
+        whole.rows.retain(|row| row.at[2].number().is_some_and(|bytes| !(2.2e7..1e9).contains(&bytes)));
+        let found = findings(&device, &[whole]);
+        let memory = found.iter().find(|finding| finding.name == "latency memory").unwrap();
+        assert!(memory.says.contains("At 1 GiB alone") && memory.metric == "latency", "{memory:?}");
+        assert!((memory.value * CLOCK / 300.0 - 1.0).abs() < 0.01);
     }
 
     #[test]
