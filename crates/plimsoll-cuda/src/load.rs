@@ -24,6 +24,7 @@ const LEAD: (Duration, Duration) = (Duration::from_micros(30), Duration::from_mi
 
 /// One thing that a stream does.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a cycle is short, and a box more per launch would be in the timed loop")]
 pub enum Action {
     /// A kernel.
     Launch(Launch),

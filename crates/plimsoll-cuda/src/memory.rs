@@ -87,10 +87,11 @@ impl DeviceBuffer {
             return Ok(());
         }
         self.context.bind()?;
-        // SAFETY: `to` has room for `from`, and both live until the wait below has seen the copy done. Where the wait
-        // fails the driver may still read: pageable memory is staged by the driver before the call returns.
         let call = self.context.call();
-        self.context.watch(unsafe { call.copy_up(to.pointer, from.as_ptr().cast(), from.len(), stream.handle()) })?;
+        // SAFETY: `to` has room for `from`, and both live until the wait below has seen the copy done. Where the wait
+        // fails the driver reads no more: it stages pageable memory before the call returns.
+        let answer = unsafe { call.copy_up(to.pointer, from.as_ptr().cast(), from.len(), stream.handle()) };
+        self.context.watch(answer)?;
         wait::stream(stream)
     }
 
@@ -110,8 +111,8 @@ impl DeviceBuffer {
         let call = self.context.call();
         // SAFETY: `from` has as many bytes as `to`, which is exclusively ours; the wait below sees the copy done, and
         // the driver has done it when the call returns because the memory is pageable.
-        self.context
-            .watch(unsafe { call.copy_down(to.as_mut_ptr().cast(), from.pointer, to.len(), stream.handle()) })?;
+        let answer = unsafe { call.copy_down(to.as_mut_ptr().cast(), from.pointer, to.len(), stream.handle()) };
+        self.context.watch(answer)?;
         wait::stream(stream)
     }
 }
@@ -173,9 +174,10 @@ impl Span {
             return Ok(());
         }
         let context = stream.context();
-        // SAFETY: only device memory is touched; an address that isn't there any more is the driver's error.
         let call = context.call();
-        Ok(context.watch(unsafe { call.copy_across(self.pointer, from.pointer, self.size(), stream.handle()) })?)
+        // SAFETY: only device memory is touched; an address that isn't there any more is the driver's error.
+        let answer = unsafe { call.copy_across(self.pointer, from.pointer, self.size(), stream.handle()) };
+        Ok(context.watch(answer)?)
     }
 }
 

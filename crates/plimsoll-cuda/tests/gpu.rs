@@ -1,5 +1,6 @@
 //! The backend on a real GPU: every shape of load gives a plausible time, copies arrive, telemetry and calibration answer.
 //! Without a driver or a compiler it is reported as ignored, with the reason. Times are printed, and none is asserted.
+#![allow(clippy::print_stdout, reason = "it is its own harness")]
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -58,7 +59,7 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let dependent = empty.clone().with_form(Form { dependent: true, ..Form::default() });
 
     let (a, b) = (DeviceBuffer::new(&context, BYTES)?, DeviceBuffer::new(&context, BYTES)?);
-    let pattern: Vec<u8> = (0..BYTES).map(|place| (place * 2_654_435_761 >> 13) as u8).collect();
+    let pattern: Vec<u8> = (0..BYTES).map(|place| (place.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     a.upload(&stream, &pattern)?;
     b.whole().copy_from(&stream, a.whole())?;
     let mut back = vec![0; pattern.len()];

@@ -42,8 +42,9 @@ macro_rules! calls {
                     Err(code) => return code,
                 };
                 let $state = guard.get();
-                let answer: Answer = (|| $body)();
-                answer.err().unwrap_or(0)
+                #[allow(unused_mut)]
+                let mut body = || -> Answer { $body };
+                body().err().unwrap_or(0)
             }
         )*
     };

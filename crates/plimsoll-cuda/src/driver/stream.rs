@@ -193,9 +193,10 @@ impl Event {
     /// The driver's: not ready, not recorded, or not made for timing.
     pub fn nanoseconds_since(&self, earlier: &Self) -> Result<u64, DriverError> {
         let mut milliseconds = 0_f32;
+        let call = self.context.call();
         // SAFETY: both handles live; the result is written to a live number.
-        self.context
-            .watch(unsafe { self.context.call().event_elapsed(&raw mut milliseconds, earlier.handle, self.handle) })?;
+        let answer = unsafe { call.event_elapsed(&raw mut milliseconds, earlier.handle, self.handle) };
+        self.context.watch(answer)?;
         Ok((f64::from(milliseconds) * 1e6).round().max(0.0) as u64)
     }
 }
