@@ -76,14 +76,14 @@ impl Probe<Cpu> for Footprint {
     }
 
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
-        let most = window::size(request.bytes, wanted(device.last_level_bytes(), request.effort), 1);
+        let most = room(request, device.last_level_bytes());
         spots(device.cpus.len(), most.map_or(0, |size| size.bytes), request.effort).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let (cores, effort) = (session.device.cpus.len(), session.request.effort);
-        let size = window::size(session.request.bytes, wanted(session.device.last_level_bytes(), effort), 1)?;
+        let size = room(session.request, session.device.last_level_bytes())?;
         // A curve that ends earlier because there is less memory is not wrong; one that was asked for is.
         let shrunk = size.shrunk && session.request.bytes.is_some();
         let spots = spots(cores, size.bytes, effort);
@@ -117,14 +117,15 @@ impl Probe<Cpu> for Footprint {
     }
 }
 
-/// The bytes to ask for: a quick curve ends where memory is all that is left to see.
-fn wanted(last_level: u64, effort: Effort) -> u64 {
-    let most = if effort == Effort::Quick { last_level.saturating_mul(4).clamp(1 << 30, MOST) } else { MOST };
-    most + most / 2
+/// The bytes of source and target, half as much again as the largest footprint: the user's, or as effort has it, since a
+/// quick curve may end where memory is all that is left to see.
+fn room(request: &Request, last_level: u64) -> Result<window::Size, Fault> {
+    let both = |footprint: u64| footprint.saturating_add(footprint / 2);
+    let own = if request.effort == Effort::Quick { last_level.saturating_mul(4).clamp(1 << 30, MOST) } else { MOST };
+    window::size(request.bytes.map(both), both(own), 1)
 }
 
-/// Every kernel at every footprint of `cores` cores, smallest first. Source and target take half as much again as the
-/// largest footprint, and `bytes` bytes must hold them.
+/// Every kernel at every footprint of `cores` cores, smallest first, for which `bytes` bytes hold source and target.
 fn spots(cores: usize, bytes: u64, effort: Effort) -> Vec<Spot> {
     let per_octave = match effort {
         Effort::Quick => 3.0,
