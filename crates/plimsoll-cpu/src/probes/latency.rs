@@ -251,6 +251,9 @@ fn knees(series: &Series, pages: Pages, line: usize) -> Vec<At> {
     more.into_iter().map(at).collect()
 }
 
+/// What a launch runs, what it does, and the check of it.
+type Load = (Task, Work, Box<dyn FnMut() -> Check>);
+
 /// The buffers of a run.
 struct Ground {
     huge: Chained,
@@ -287,8 +290,8 @@ impl Ground {
         })
     }
 
-    /// One core's chase at a point: what a launch runs, what it does, and the check of it.
-    fn chase(&mut self, at: &At) -> Result<(Task, Work, Box<dyn FnMut() -> Check>), Fault> {
+    /// One core's chase at a point.
+    fn chase(&mut self, at: &At) -> Result<Load, Fault> {
         let chained = match at.pages {
             Pages::Huge => &mut self.huge,
             Pages::Small => &mut self.small,

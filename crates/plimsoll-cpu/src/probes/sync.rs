@@ -133,7 +133,8 @@ impl Probe<Cpu> for Synchronisation {
 
 /// One thread, then powers of two and all cores; more counts between where there is time.
 fn counts(cores: usize, effort: Effort) -> Vec<usize> {
-    let wanted = |n: &usize| n.is_power_of_two() || *n == cores || (effort != Effort::Quick && (*n < 8 || n % 4 == 0));
+    let wanted =
+        |n: &usize| n.is_power_of_two() || *n == cores || (effort != Effort::Quick && (*n < 8 || n.is_multiple_of(4)));
     (1..=cores).filter(wanted).collect()
 }
 
