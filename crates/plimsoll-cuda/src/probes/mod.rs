@@ -1,4 +1,10 @@
-//! The GPU's probes, one file each.
+//! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
+//! `checker` (fills, poison and checks by kernels compiled apart) and `window` (how large arrays are and how launches
+//! walk through them). What the figures mean is `plimsoll-suite`'s.
+
+mod checker;
+mod unit;
+mod window;
 
 use plimsoll_core::probe::Probe;
 

@@ -1,0 +1,116 @@
+//! How large a probe's arrays are, and how launches walk through them so that none finds its data in a cache.
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::{Flag, Flags};
+
+use super::checker::Checker;
+use crate::CudaDevice;
+use crate::load::Action;
+use crate::memory::{DeviceBuffer, Span};
+
+/// Arrays begin at multiples of this, and windows are whole multiples of it: a huge page.
+const ALIGNMENT: u64 = 2 << 20;
+/// Share of the free memory that a probe takes of its own accord.
+const SHARE: f64 = 0.9;
+
+/// Bytes of each of `arrays`: those wanted, or what the free memory has room for, and then a flag that says so.
+///
+/// # Errors
+/// [`Fault::OutOfMemory`] where there isn't even room for one alignment each; the driver's.
+pub(super) fn room(device: &CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
+    let free = device.memory_free()?;
+    fit(free, arrays, wanted)
+}
+
+fn fit(free: u64, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
+    let most = (free as f64 * SHARE) as u64 / arrays.max(1) / ALIGNMENT * ALIGNMENT;
+    let wanted = wanted.max(1).div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
+    if most == 0 {
+        return Err(Fault::OutOfMemory { asked: ALIGNMENT * arrays, free });
+    }
+    let flags = (wanted > most).then_some(Flag::Shrunk).into_iter().collect();
+    Ok((wanted.min(most), flags))
+}
+
+/// Launches of `slice` bytes per operand that follow each other through `slices` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rotation {
+    /// Bytes per operand of one launch.
+    pub(super) slice: u64,
+    /// Launches of one whole rotation.
+    pub(super) slices: u64,
+}
+
+impl Rotation {
+    /// As many slices as cover `window` bytes, at least one.
+    pub(super) fn cold(slice: u64, window: u64) -> Self {
+        Self { slice, slices: window.div_ceil(slice.max(1)).max(1) }
+    }
+
+    /// The same slice each time.
+    pub(super) fn hot(slice: u64) -> Self {
+        Self { slice, slices: 1 }
+    }
+
+    /// Bytes per operand that a whole rotation touches.
+    pub(super) fn bytes(self) -> u64 {
+        self.slice * self.slices
+    }
+
+    /// The slices of an array that is at least [`Rotation::bytes`] long.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where it is shorter.
+    pub(super) fn spans(self, array: &DeviceBuffer) -> Result<Vec<Span>, Fault> {
+        (0..self.slices).map(|slice| array.part(slice * self.slice, self.slice)).collect()
+    }
+}
+
+/// Empties the second-level cache of what is measured: writes twice its size, then reads its size of something clean, so
+/// that no line left behind must be written back in the timed window.
+#[derive(Debug)]
+pub(super) struct Flush {
+    scratch: DeviceBuffer,
+    cache: u64,
+}
+
+impl Flush {
+    /// For a last-level cache of so many bytes.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; the driver's.
+    pub(super) fn new(device: &CudaDevice, last_level_cache: u64) -> Result<Self, Fault> {
+        let cache = last_level_cache.max(ALIGNMENT);
+        Ok(Self { scratch: DeviceBuffer::new(&device.context, 3 * cache)?, cache })
+    }
+
+    /// What to do before a launch.
+    ///
+    /// # Errors
+    /// Those of [`Checker::read`].
+    pub(super) fn actions(&self, checker: &Checker) -> Result<Vec<Action>, Fault> {
+        let (dirty, clean) = (self.scratch.part(0, 2 * self.cache)?, self.scratch.part(2 * self.cache, self.cache)?);
+        Ok(vec![Action::Fill(dirty, 0x5a), Action::Launch(checker.read(clean)?)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rotation_covers_the_window_in_whole_slices() {
+        assert_eq!(Rotation::cold(8 << 20, 512 << 20).slices, 64);
+        assert_eq!(Rotation::cold(48 << 20, 512 << 20), Rotation { slice: 48 << 20, slices: 11 });
+        assert_eq!(Rotation::cold(2 << 30, 512 << 20).slices, 1);
+        assert_eq!(Rotation::hot(16 << 20).bytes(), 16 << 20);
+    }
+
+    #[test]
+    fn arrays_shrink_to_what_is_free_and_say_so() {
+        assert_eq!(fit(100 << 30, 4, 1 << 30).unwrap(), (1 << 30, Flags::NONE));
+        let (bytes, flags) = fit(2 << 30, 4, 1 << 30).unwrap();
+        assert!(bytes < 512 << 20 && bytes % ALIGNMENT == 0 && flags.contains(Flag::Shrunk));
+        assert!(matches!(fit(1 << 20, 4, 1 << 30), Err(Fault::OutOfMemory { .. })));
+    }
+}
