@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::{AcrossWhat, CompareArgs, Format};
 use super::exit::{Exit, Failure};
-use super::sheet::{self, ALWAYS, Sheet};
+use super::sheet::{ALWAYS, Sheet};
 use super::{output, runs};
 
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Failure> {
@@ -75,7 +75,7 @@ fn as_json(comparison: &Comparison) -> String {
         .collect();
     let incomparable: Vec<_> =
         comparison.incomparable.iter().map(|row| json!({ "what": row.what, "why": row.why })).collect();
-    sheet::json(&json!({
+    plimsoll_report::json::text(&json!({
         "rows": rows, "incomparable": incomparable, "unmatched": comparison.unmatched,
         "counts": {
             "same": counts.same, "faster": counts.faster, "slower": counts.slower, "ambiguous": counts.ambiguous,

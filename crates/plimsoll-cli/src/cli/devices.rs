@@ -10,7 +10,7 @@ use plimsoll::prelude::{DeviceSelector, Instrument, OpenError};
 use super::args::{DevicesArgs, Format};
 use super::exit::{Exit, Failure};
 use super::output;
-use super::sheet::{self, ALWAYS, Sheet};
+use super::sheet::{ALWAYS, Sheet};
 
 /// Opens the devices that `selector` means.
 ///

@@ -2,7 +2,7 @@
 //! are the report's.
 
 use plimsoll_report::terminal::{Column, Table};
-use plimsoll_report::{csv, markdown};
+use plimsoll_report::{csv, json, markdown};
 use serde_json::{Map, Value};
 
 use super::args::Format;
@@ -40,7 +40,7 @@ impl<const N: usize> Sheet<N> {
                 // Below the headings, which are the first line.
                 rows.replacen('\n', &format!("\n|{}\n", " --- |".repeat(N)), 1)
             }
-            Format::Json => json(&self.rows.iter().map(|row| self.object(row)).collect::<Vec<_>>().into()),
+            Format::Json => json::text(&self.rows.iter().map(|row| self.object(row)).collect::<Vec<_>>().into()),
         }
     }
 
@@ -68,9 +68,4 @@ impl<const N: usize> Sheet<N> {
         let cells = self.columns.iter().zip(row);
         cells.map(|((heading, _), cell)| ((*heading).to_owned(), cell.clone().into())).collect::<Map<_, _>>().into()
     }
-}
-
-/// JSON for people and programs: indented, with a newline at the end.
-pub(crate) fn json(value: &Value) -> String {
-    format!("{value:#}\n")
 }
