@@ -143,13 +143,13 @@ impl Launch {
     /// A plain launch.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where the number of arguments isn't the kernel's, or the geometry is empty.
+    /// [`Fault::Invalid`] for too many arguments or an empty geometry; the driver's, where the kernel takes fewer.
     pub fn new(function: &Function, geometry: Geometry, arguments: Arguments) -> Result<Self, Fault> {
         let count = arguments.count();
-        if count > MOST_PARAMETERS || function.parameters().is_some_and(|takes| takes != count) {
-            let takes = function.parameters().unwrap_or(MOST_PARAMETERS);
-            return Err(Fault::Invalid(format!("a kernel that takes {takes} arguments was given {count}")));
+        if count > MOST_PARAMETERS {
+            return Err(Fault::Invalid(format!("{count} arguments, where {MOST_PARAMETERS} fit")));
         }
+        function.takes(count)?;
         if geometry.grid.contains(&0) || geometry.block.contains(&0) {
             return Err(Fault::Invalid(format!("an empty launch: {geometry:?}")));
         }

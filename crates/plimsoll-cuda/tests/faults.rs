@@ -37,10 +37,6 @@ fn every_error_code_of_every_call_is_a_typed_fault() {
     let fake = Fake::new();
     for call in CALLS {
         for code in [1, 2, 3, 34, 46, 100, 101, 209, 214, 700, 719, 801, 999, 54321] {
-            // Here this answer is no error: it says how many parameters there are.
-            if (*call, code) == ("cuFuncGetParamInfo", 1) {
-                continue;
-            }
             let ended = everything(fake.order(&format!("fail={call}:{code}")));
             match ended {
                 Ok(_) => assert!(may_pass(call, code), "{call} answered {code} and nobody noticed"),
@@ -58,7 +54,7 @@ fn every_error_code_of_every_call_is_a_typed_fault() {
 fn a_call_that_fails_later_is_a_typed_fault_as_well() {
     let fake = Fake::new();
     for call in CALLS {
-        for time in [2, 5, 40] {
+        for time in [2, 40] {
             if let Err(fault) = everything(fake.order(&format!("fail={call}:719@{time}"))) {
                 let lost = matches!(&fault, Fault::DeviceLost { .. });
                 assert!(lost || matches!(fault, Fault::Unavailable { .. }), "{call} at {time}: {fault}");
@@ -71,8 +67,8 @@ fn a_call_that_fails_later_is_a_typed_fault_as_well() {
 fn a_device_lost_at_any_moment_ends_with_that_fault() {
     let fake = Fake::new();
     let total = everything(fake.order("")).unwrap();
-    let early = (0..60).chain((60..total).step_by(usize::try_from(total / 120).unwrap_or(1).max(1)));
-    let late = total.saturating_sub(60)..total;
+    let early = (0..40).chain((40..total).step_by(usize::try_from(total / 50).unwrap_or(1).max(1)));
+    let late = total.saturating_sub(20)..total;
     for after in early.chain(late) {
         match everything(fake.order(&format!("lost-after={after}"))) {
             // Some destructors are among the calls, and their answers have nowhere to go.
@@ -147,10 +143,12 @@ fn copies_and_launches_that_do_not_fit_never_reach_the_driver() {
     assert!(matches!(buffer.part(60, 5), Err(Fault::Invalid(_))));
     assert!(matches!(buffer.part(u64::MAX, 2), Err(Fault::Invalid(_))));
     use plimsoll_cuda::launch::{Arguments, Geometry, Launch};
-    let short = Arguments::new().buffer(&buffer);
-    assert!(matches!(Launch::new(&bare.scale, Geometry::linear(1, 32), short), Err(Fault::Invalid(_))));
-    let whole = Arguments::new().buffer(&buffer).u64(1).f32(1.0);
-    assert!(matches!(Launch::new(&bare.scale, Geometry::linear(0, 32), whole), Err(Fault::Invalid(_))));
+    let whole = || Arguments::new().buffer(&buffer).u64(1).f32(1.0);
+    let long = Launch::new(&bare.scale, Geometry::linear(1, 32), whole().u32(1)).unwrap_err();
+    assert!(long.to_string().contains("takes 3 arguments and was given 4"), "{long}");
+    let most = (0..100).fold(whole(), |arguments, _| arguments.u32(1));
+    assert!(matches!(Launch::new(&bare.scale, Geometry::linear(1, 32), most), Err(Fault::Invalid(_))));
+    assert!(matches!(Launch::new(&bare.scale, Geometry::linear(0, 32), whole()), Err(Fault::Invalid(_))));
 }
 
 #[test]

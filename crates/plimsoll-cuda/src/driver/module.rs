@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Context;
 use super::error::DriverError;
 use super::types::Handle;
-use crate::launch::{MOST_PARAMETERS, SLOT_BYTES};
+use crate::launch::SLOT_BYTES;
 use crate::unavailable::Unavailable;
 
 /// Smallest image that may be handed to the driver: an ELF header.
@@ -50,8 +50,7 @@ impl Module {
         let mut handle = Handle::NULL;
         // SAFETY: the name is terminated and outlives the call; the handle is written to a live variable.
         context.watch(unsafe { context.call().module_function(&raw mut handle, self.handle, name.as_ptr()) })?;
-        let mut function = Function { module: Arc::clone(self), handle, parameters: None };
-        function.parameters = function.count_parameters()?;
+        let function = Function { module: Arc::clone(self), handle };
         function.registers()?;
         Ok(function)
     }
@@ -69,7 +68,6 @@ impl Drop for Module {
 pub struct Function {
     module: Arc<Module>,
     handle: Handle,
-    parameters: Option<usize>,
 }
 
 impl Function {
@@ -83,33 +81,32 @@ impl Function {
         &self.module.context
     }
 
-    /// How many parameters it takes; `None` where the driver can't tell (before 12.4).
-    #[must_use]
-    pub fn parameters(&self) -> Option<usize> {
-        self.parameters
-    }
-
-    fn count_parameters(&self) -> Result<Option<usize>, DriverError> {
-        for index in 0..=MOST_PARAMETERS {
+    /// Whether it takes at least `count` parameters, none of which is larger than a slot of `launch::Arguments`. A
+    /// driver before 12.4 can't tell, and says yes. That it takes more isn't asked, since the driver's answer would be an
+    /// error, which tools that watch for errors report; those that are missing are zeros.
+    ///
+    /// # Errors
+    /// [`DriverError::Unavailable`] with the parameter that doesn't fit; the driver's.
+    pub(crate) fn takes(&self, count: usize) -> Result<(), DriverError> {
+        let misfit =
+            |why: String| Err(Unavailable::new("kernel", why, "This is an error of plimsoll: please report it").into());
+        for index in 0..count {
             let (mut offset, mut size) = (0, 0);
             let call = self.context().call();
             // SAFETY: the function lives; offset and size are written to live integers.
             match unsafe { call.function_parameter(self.handle, index, &raw mut offset, &raw mut size) } {
-                Ok(()) if size <= SLOT_BYTES && index < MOST_PARAMETERS => {}
-                Ok(()) => {
-                    let why = format!("parameter {index} is larger than {SLOT_BYTES} bytes or one too many");
-                    return Err(
-                        Unavailable::new("kernel", why, "This is an error of plimsoll: please report it").into()
-                    );
-                }
+                Ok(()) if size <= SLOT_BYTES => {}
+                Ok(()) => return misfit(format!("parameter {index} has {size} bytes, more than {SLOT_BYTES}")),
                 // 801: CUDA_ERROR_NOT_SUPPORTED.
-                Err(DriverError::Unavailable(_) | DriverError::Call { code: 801, .. }) => return Ok(None),
-                // CUDA_ERROR_INVALID_VALUE: there is no such parameter, so `index` is their number.
-                Err(DriverError::Call { code: 1, .. }) => return Ok(Some(index)),
+                Err(DriverError::Unavailable(_) | DriverError::Call { code: 801, .. }) => return Ok(()),
+                // 1: CUDA_ERROR_INVALID_VALUE, there is no such parameter.
+                Err(DriverError::Call { code: 1, .. }) => {
+                    return misfit(format!("it takes {index} arguments and was given {count} (cuFuncGetParamInfo)"));
+                }
                 Err(error) => return self.context().watch(Err(error)),
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     fn attribute(&self, attribute: i32) -> Result<u32, DriverError> {

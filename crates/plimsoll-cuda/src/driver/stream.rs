@@ -94,9 +94,9 @@ impl Stream {
         add(form.dependent, ATTRIBUTE_DEPENDENT, &[1]);
         add(form.cooperative, ATTRIBUTE_COOPERATIVE, &[1]);
         add(form.cluster > 1, ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1]);
-        // SAFETY: function and stream are live and of this context. `parameters` holds one pointer per parameter that
-        // `Function` counted, each to a slot of 16 bytes, and no parameter is larger (checked where the driver can
-        // tell, else promised by the kernel's description); the driver copies them before the call returns.
+        // SAFETY: function and stream are live and of this context. `parameters` holds more pointers than a kernel of ours has
+        // parameters, each to a slot of 16 bytes, and no parameter is larger (`Function::takes`, where the driver can
+        // tell; else promised by the kernel's description); the driver copies them before the call returns.
         // The configuration and its attributes live until then as well.
         let answer = unsafe {
             if count == 0 {
