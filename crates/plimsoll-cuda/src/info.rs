@@ -99,7 +99,7 @@ fn capabilities(found: &Found<'_>) -> Vec<Capability> {
         capability("kernel graphs", &device.graphs()),
         capability("dependent launch", &device.dependent_launch()),
         capability("cooperative launch", &cooperative),
-        capability("hardware counters", &counters),
+        capability("CUPTI", &counters),
     ]
 }
 
