@@ -14,6 +14,11 @@ const LEAST_POINTS: usize = 3;
 /// per octave where an L2 outgrows the first TLB); the step to another level is ten times as steep.
 const STEEPEST: f64 = 0.25;
 
+/// The half-way point lies no higher than this many times where the plateau ends. Caches are three to seven times as slow
+/// as the one before; where a step is higher, a level in between was lost in noise, and half of the whole step would be
+/// beyond that one's end.
+const HALF_AT_MOST: f64 = 4.0;
+
 /// A stretch of footprints that all cost about the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plateau {
@@ -192,7 +197,7 @@ fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usiz
     let (from, to) = (plateaus[next - 1].end, plateaus[next].begin);
     // Times add up: a falling figure is a rate, so its inverse is what misses lengthen in proportion.
     let time = |figure: f64| if to > from { figure } else { figure.recip() };
-    let half = (time(from) + time(to)) / 2.0;
+    let half = f64::min((time(from) + time(to)) / 2.0, HALF_AT_MOST * time(from));
     let (first, end) = (ranges[next - 1].start, ranges[next].start);
     let last = (first..end).rev().find(|&i| time(curve[i].1) <= half).unwrap_or(first);
     // The next plateau's first point lies beyond, so there is a neighbour.
@@ -277,6 +282,19 @@ mod tests {
         for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 9000.0]) {
             assert!(knee.between[0] < capacity * KIB && knee.between[1] >= capacity * KIB, "{knee:?}");
         }
+    }
+
+    #[test]
+    fn a_level_lost_in_noise_does_not_lend_its_end_to_the_one_before() {
+        let lost = |x: f64| match x / KIB {
+            ..2048.0 => 16.0,
+            ..9000.0 => 103.0 * (x / KIB / 2048.0).powf(0.7),
+            _ => 390.0,
+        };
+        let found = levels(&noisy(2, 0.01, lost), 0.1);
+        assert_eq!((found.plateaus.len(), found.knees.len()), (2, 1), "{found:?}");
+        let [lo, hi] = found.knees[0].between;
+        assert!(lo < 2048.0 * KIB && hi >= 2048.0 * KIB, "{found:?}");
     }
 
     #[test]
