@@ -2,6 +2,7 @@
 //! what is timed. What the kernels do, and whether they did it, is the probes' business.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,6 +93,7 @@ pub struct Load {
     turn: usize,
     prepare: Option<Prepare>,
     check: Option<Verify>,
+    extra: Vec<(&'static str, f64)>,
 }
 
 impl Load {
@@ -122,6 +124,7 @@ impl Load {
             turn: 0,
             prepare: None,
             check: None,
+            extra: Vec::new(),
         })
     }
 
@@ -169,6 +172,13 @@ impl Load {
     #[must_use]
     pub fn with_check(mut self, check: impl FnMut(&Arc<Stream>) -> Result<Check, Fault> + 'static) -> Self {
         self.check = Some(Box::new(check));
+        self
+    }
+
+    /// A figure that belongs to the point beside its time: what a launch has in flight, say.
+    #[must_use]
+    pub fn with_extra(mut self, metric: &'static str, value: f64) -> Self {
+        self.extra.push((metric, value));
         self
     }
 
@@ -317,5 +327,9 @@ impl Workload for Load {
     fn check(&mut self) -> Result<Check, Fault> {
         wait::stream(&self.stream)?;
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.stream))
+    }
+
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
+        out.extend(self.extra.iter().map(|(metric, value)| ((*metric).to_owned(), *value)));
     }
 }

@@ -1,5 +1,7 @@
 //! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
 
+use std::collections::BTreeSet;
+
 use super::{Element, Grid, Hints, KernelDesc, Output, Source};
 use crate::Target;
 
@@ -194,39 +196,61 @@ impl Parameters {
 }
 
 /// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.
-const CEILINGS: [Op; 4] = [Op::Init, Op::Read, Op::Copy, Op::Triad];
+pub const CEILINGS: [Op; 4] = [Op::Init, Op::Read, Op::Copy, Op::Triad];
 
-/// Every stream kernel that the probe may want on this target.
+/// One-shot forms among which the best is looked for: how much each thread asks for at once, with what hints, in blocks
+/// of what size. Blocks of 128 are the smallest that a device starts fast enough for its memory and, one vector a
+/// thread, the best on most.
+#[must_use]
+pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
+    let plain = Parameters { threads: 128, ..Parameters::new(op) };
+    let hints = [Hints::default(), op.hinted()];
+    let over = |vectors: &[u32], unrolls: &[u32]| {
+        let mut all = Vec::new();
+        for &vector_bytes in vectors {
+            for &unroll in unrolls {
+                all.extend(hints.map(|hints| Parameters { vector_bytes, unroll, hints, ..plain }));
+            }
+        }
+        all
+    };
+    if !CEILINGS.contains(&op) {
+        return over(&[16], &[1, 2, 4]);
+    }
+    let vectors: Vec<u32> = [4, 8, 16, 32].into_iter().filter(|bytes| *bytes <= target.widest_access()).collect();
+    let mut all = over(&vectors, &[1, 2, 4, 8]);
+    all.extend([256, 512, 1024].map(|threads| Parameters { threads, ..plain }));
+    all
+}
+
+/// Largest block of [`occupancy`].
+const OCCUPANCY_BLOCK: u32 = 256;
+
+/// The form whose occupancy is swept: four vectors in hand per thread, so that few threads already ask for much. For
+/// `threads` per multiprocessor it comes in blocks of up to 256.
+#[must_use]
+pub fn occupancy(op: Op, looping: bool, threads: u32) -> Parameters {
+    Parameters { unroll: 4, looping, threads: threads.min(OCCUPANCY_BLOCK), ..Parameters::new(op) }
+}
+
+/// Every stream kernel that the probe may want on this target, and each operation in double precision and in both forms.
 #[must_use]
 pub fn kernels(target: Target) -> Vec<KernelDesc> {
     let mut wanted: Vec<Parameters> = Vec::new();
     for op in Op::ALL {
-        let plain = Parameters::new(op);
-        for unroll in [1, 2, 4, 8] {
-            wanted.push(Parameters { unroll, ..plain });
-            wanted.push(Parameters { unroll, hints: op.hinted(), ..plain });
-        }
-        for unroll in [1, 4] {
-            wanted.push(Parameters { unroll, looping: true, ..plain });
-            wanted.push(Parameters { element: Element::F64, unroll, ..plain });
-        }
+        wanted.extend(configurations(op, target));
+        wanted.push(Parameters { element: Element::F64, ..Parameters::new(op) });
+        wanted.extend([1, 4].map(|unroll| Parameters { unroll, looping: true, ..Parameters::new(op) }));
     }
     for op in CEILINGS {
-        let plain = Parameters::new(op);
-        for unroll in [1, 2] {
-            wanted.extend([128, 512, 1024].map(|threads| Parameters { unroll, threads, ..plain }));
+        for looping in [false, true] {
+            wanted.extend([32, 64, 128, 256].map(|threads| occupancy(op, looping, threads)));
         }
-        for unroll in [1, 2, 4, 8] {
-            wanted.extend([4, 8].map(|vector_bytes| Parameters { vector_bytes, unroll, ..plain }));
-            if target.widest_access() >= 32 {
-                wanted.push(Parameters { vector_bytes: 32, unroll, ..plain });
-            }
-        }
-        // Blocks of one warp and more, for occupancy from one warp to a full multiprocessor.
-        let resident = Parameters { unroll: 4, looping: true, ..plain };
-        wanted.extend([32, 64, 128, 512, 1024].map(|threads| Parameters { threads, ..resident }));
     }
-    wanted.into_iter().map(Parameters::kernel).collect()
+    let mut kernels: Vec<KernelDesc> = wanted.into_iter().map(Parameters::kernel).collect();
+    let mut seen = BTreeSet::new();
+    kernels.retain(|kernel| seen.insert(kernel.name.clone()));
+    kernels
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 /// What the probe is.
@@ -104,25 +105,192 @@ pub fn best() -> SeriesSpec {
     )
 }
 
-/// The fresh figure of each kernel's best configuration: the ceiling of its read:write mix.
-fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let Some(best) = series.iter().find(|series| series.spec.case == "best") else { return Vec::new() };
-    best.rows.iter().filter_map(|row| ceiling(best, row)).collect()
+/// Name of the metric that holds the bytes that one multiprocessor has asked memory for at once.
+pub const IN_FLIGHT: &str = "bytes in flight";
+/// Name of the persistent form on the axis `form` of [`occupancy`]: as many blocks as are resident, each in a loop.
+pub const PERSISTENT: &str = "persistent";
+/// Name of the other: each block does one tile and ends.
+pub const BLOCKS: &str = "block launch";
+
+fn figures_in_flight() -> Vec<Metric> {
+    vec![
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metric("time", Unit::Second, Quantity::Time),
+        metric(IN_FLIGHT, Unit::Byte, Quantity::Extra),
+    ]
+}
+
+/// A GPU's bandwidth against threads per multiprocessor, from one warp to all that fit; shared memory that nobody uses
+/// keeps further blocks out.
+#[must_use]
+pub fn occupancy() -> SeriesSpec {
+    SeriesSpec::new(
+        "occupancy",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![axis("kernel", Unit::One), axis("form", Unit::One), axis("threads", Unit::Thread)],
+        figures_in_flight(),
+        Draw::Lines {
+            x: "threads".into(),
+            y: "bandwidth".into(),
+            by: Some("kernel".into()),
+            log_x: true,
+            log_y: false,
+        },
+    )
+}
+
+/// A GPU's bandwidth against what a multiprocessor has asked for at once: width of an access × accesses per thread ×
+/// resident threads, for the kernels of each plain mix.
+#[must_use]
+pub fn bytes_in_flight() -> SeriesSpec {
+    let draw = Draw::Lines {
+        x: IN_FLIGHT.into(),
+        y: "bandwidth".into(),
+        by: Some("kernel".into()),
+        log_x: true,
+        log_y: false,
+    };
+    over_configurations("bytes in flight", draw)
+}
+
+/// The same choices, fewer of each, for the other kernels.
+#[must_use]
+pub fn configurations() -> SeriesSpec {
+    let draw = Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: Some("hints".into()) };
+    over_configurations("configurations", draw)
+}
+
+fn over_configurations(case: &str, draw: Draw) -> SeriesSpec {
+    SeriesSpec::new(
+        case,
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![
+            axis("kernel", Unit::One),
+            axis("hints", Unit::One),
+            axis("vector", Unit::Byte),
+            axis("unroll", Unit::One),
+            axis("block", Unit::Thread),
+        ],
+        figures_in_flight(),
+        draw,
+    )
+}
+
+/// A GPU's best configuration of each kernel, measured afresh on larger arrays: the figures to quote. The same case as
+/// [`best`], with what there is to choose on a GPU.
+#[must_use]
+pub fn best_configuration() -> SeriesSpec {
+    SeriesSpec::new(
+        "best",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![axis("kernel", Unit::One), axis("configuration", Unit::One)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Table,
+    )
+}
+
+fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
+    series.iter().find(|series| series.spec.case == case)
+}
+
+/// The fresh figure of each kernel's best configuration, the ceiling of its read:write mix, and on a GPU what must be in
+/// flight to reach it.
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let best = case(series, "best");
+    let mut found: Vec<Finding> =
+        best.iter().flat_map(|best| best.rows.iter().filter_map(|row| ceiling(best, row))).collect();
+    if let Some(occupancy) = case(series, "occupancy") {
+        for kernel in ["read", "copy"] {
+            found.extend(little(device, occupancy, kernel));
+        }
+    }
+    found
 }
 
 fn ceiling(best: &Series, row: &Row) -> Option<Finding> {
     let kernel = KERNELS.iter().find(|kernel| Some(kernel.name) == best.text(row, "kernel"))?;
+    let how = match best.text(row, "configuration") {
+        Some(configuration) => configuration.to_owned(),
+        None => on_cores(best, row, kernel)?,
+    };
+    Some(Finding {
+        metric: "bandwidth".into(),
+        says: format!("{}:{} read:write, {how}", kernel.reads, kernel.writes),
+        ..super::finding(kernel.name, Unit::BytePerSecond, row, best.estimate(row, "bandwidth")?)
+    })
+}
+
+fn on_cores(best: &Series, row: &Row, kernel: &Mix) -> Option<String> {
     let threads = best.number(row, "threads")?;
     let stores = match (kernel.writes, best.text(row, "stores")) {
         (0, _) | (_, None) => String::new(),
         (_, Some(stores)) => format!(", {stores} stores"),
     };
     let plural = if threads == 1.0 { "" } else { "s" };
-    Some(Finding {
-        metric: "bandwidth".into(),
-        says: format!("{}:{} read:write, {threads} thread{plural}{stores}", kernel.reads, kernel.writes),
-        ..super::finding(kernel.name, Unit::BytePerSecond, row, best.estimate(row, "bandwidth")?)
-    })
+    Some(format!("{threads} thread{plural}{stores}"))
+}
+
+/// Share of the best bandwidth that counts as reaching it.
+const REACHED: f64 = 0.95;
+
+/// Little's law on the persistent form (Little, 'A proof for the queuing formula L = λW', 1961): bytes in flight =
+/// bandwidth × latency. What a multiprocessor must have in flight to reach 95 % of the curve's best, interpolated between
+/// its neighbours on the curve, and the latency which that implies; and the latency of the first point, where nothing
+/// queues. All threads wait for their loads together here, so a little less is in flight than they ask for: both
+/// latencies are upper bounds.
+fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding> {
+    let of_kernel =
+        |row: &&Row| occupancy.text(row, "kernel") == Some(kernel) && occupancy.text(row, "form") == Some(PERSISTENT);
+    let mut curve: Vec<(f64, &Row, Estimate)> = occupancy
+        .rows
+        .iter()
+        .filter(of_kernel)
+        .filter_map(|row| Some((occupancy.estimate(row, IN_FLIGHT)?.value, row, occupancy.estimate(row, "bandwidth")?)))
+        .collect();
+    curve.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = curve.iter().map(|point| point.2.value).fold(0.0, f64::max);
+    let above = curve.iter().position(|point| point.2.value >= REACHED * most);
+    let (Some(above), [first, .., _]) = (above, curve.as_slice()) else { return Vec::new() };
+    let multiprocessors = f64::from(device.multiprocessors.max(1));
+    let at = |place: usize| (curve[place].0, curve[place].2.value);
+    let target = REACHED * most;
+    let (right, before) = (at(above), above.checked_sub(1).map(at));
+    let needed = before
+        .map_or(right.0, |left| left.0 + (right.0 - left.0) * ((target - left.1) / (right.1 - left.1)).clamp(0.0, 1.0));
+    let bracket = Interval { lo: before.map_or(right.0, |left| left.0), hi: right.0 };
+    let latency = |bytes: f64| bytes * multiprocessors / target;
+    let says = format!("per multiprocessor, for 95 % of {}", Unit::BytePerSecond.format(most));
+    let with = |name: String, unit, row, value, interval| Finding {
+        ..super::finding(name, unit, row, Estimate { value, interval })
+    };
+    let mut found = vec![
+        Finding { says, ..with(format!("{kernel}: in flight"), Unit::Byte, curve[above].1, needed, bracket) },
+        Finding {
+            says: "which that implies under load (Little's law)".into(),
+            ..with(
+                format!("{kernel}: latency loaded"),
+                Unit::Second,
+                curve[above].1,
+                latency(needed),
+                Interval { lo: latency(bracket.lo), hi: latency(bracket.hi) },
+            )
+        },
+    ];
+    let unloaded = |bandwidth: f64| first.0 * multiprocessors / bandwidth;
+    if above > 0 {
+        let interval = Interval { lo: unloaded(first.2.interval.hi), hi: unloaded(first.2.interval.lo) };
+        found.push(Finding {
+            says: format!("with {} in flight per multiprocessor, an upper bound", Unit::Byte.format(first.0)),
+            ..with(format!("{kernel}: latency idle"), Unit::Second, first.1, unloaded(first.2.value), interval)
+        });
+    }
+    found
 }
 
 #[cfg(test)]
@@ -161,6 +329,45 @@ mod tests {
         assert_eq!(found[0].says, "2:1 read:write, 2 threads, non-temporal stores");
         assert_eq!(found[1].says, "1:0 read:write, 1 thread");
         assert!(findings(&DeviceInfo::default(), &series[..1]).is_empty());
+    }
+
+    fn on_gpu(kernel: &str, threads: u64, seconds: f64) -> Point {
+        let at = vec![kernel.into(), PERSISTENT.into(), threads.into()];
+        let extra = [(IN_FLIGHT.to_owned(), 64.0 * threads as f64)].into();
+        Point { extra, ..point(at, seconds) }
+    }
+
+    #[test]
+    fn littles_law_finds_the_latency_that_made_the_curve() {
+        // 100 multiprocessors, 1 µs, 3 MB a launch, at most 3 TB/s: 30 kB in flight for each.
+        let (latency, most) = (1e-6, 3e12);
+        let curve = [32, 64, 128, 256, 512, 1024, 2048].map(|threads| {
+            let bandwidth = (100.0 * 64.0 * threads as f64 / latency).min(most);
+            on_gpu("read", threads, 3e6 / bandwidth * 1e3)
+        });
+        let points = curve
+            .map(|point| Point { work: Work { traffic: Traffic::new(3_000_000_000, 0), ..Work::default() }, ..point });
+        let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
+        let found = findings(&device, &[Series::new(occupancy(), points)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        assert!((of("read: in flight").value / 28_500.0 - 1.0).abs() < 0.1, "{found:?}");
+        assert!((of("read: latency loaded").value / latency - 1.0).abs() < 0.1, "{found:?}");
+        assert!((of("read: latency idle").value / latency - 1.0).abs() < 0.01, "{found:?}");
+        let interval = of("read: in flight").interval;
+        assert!(interval.lo < 28_500.0 && interval.hi > 28_500.0);
+    }
+
+    #[test]
+    fn a_curve_of_one_point_implies_nothing() {
+        let alone = [on_gpu("read", 32, 1e-3)];
+        assert!(findings(&DeviceInfo::default(), &[Series::new(occupancy(), alone)]).is_empty());
+    }
+
+    #[test]
+    fn a_gpus_ceiling_says_its_configuration() {
+        let fresh = point(vec!["triad".into(), "16 B × 1, 128 threads".into()], 1e-3);
+        let found = findings(&DeviceInfo::default(), &[Series::new(best_configuration(), [fresh])]);
+        assert_eq!(found[0].says, "2:1 read:write, 16 B × 1, 128 threads");
     }
 
     #[test]
