@@ -156,8 +156,8 @@ fn count(driver: &Driver) -> Result<u32, Fault> {
 ///
 /// # Errors
 /// Those of [`open_with`] and of loading the driver.
-pub fn open(index: u32) -> Result<Bench<Cuda>, Fault> {
-    open_with(&Driver::system()?, index, &Options::default())
+pub fn open(index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
+    open_with(&Driver::system()?, index, options)
 }
 
 /// Opens a device of a driver.

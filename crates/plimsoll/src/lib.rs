@@ -25,8 +25,9 @@ mod run;
 mod select;
 
 pub use cuda::cuda_devices;
-pub use open::{OpenError, open, survey};
+pub use open::{OpenError, open, open_with, survey};
 pub use plimsoll_core as core;
+pub use plimsoll_cuda::Options as CudaOptions;
 pub use plimsoll_suite as suite;
 pub use run::{Plan, ProbeEnd, Summary, measure};
 pub use select::{DeviceSelector, ParseSelectorError};

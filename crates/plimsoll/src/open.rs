@@ -2,6 +2,7 @@
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
+use plimsoll_cuda::Options as CudaOptions;
 use plimsoll_sim::Scenario;
 
 use crate::cuda::cuda_devices;
@@ -25,6 +26,15 @@ pub enum OpenError {
 /// [`OpenError::Device`] with the reason and the way out where a device that was asked for by name isn't there, or one
 /// that is there can't be used; [`OpenError::Scenario`] for a simulated device that can't be described so.
 pub fn open(selector: &DeviceSelector) -> Result<Vec<Box<dyn Instrument>>, OpenError> {
+    open_with(selector, &CudaOptions::default())
+}
+
+/// The same with a say in how kernels are compiled and kept.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Vec<Box<dyn Instrument>>, OpenError> {
+    let cuda = |number| cuda(number, options);
     Ok(match selector {
         // Where there is no CUDA device, that is no fault of a user who asked for none.
         DeviceSelector::Default if cuda_devices().is_ok() => vec![cuda(0)?],
@@ -48,15 +58,17 @@ fn cpu() -> Result<Box<dyn Instrument>, Fault> {
     Ok(Box::new(plimsoll_cpu::open()?))
 }
 
-fn cuda(number: u32) -> Result<Box<dyn Instrument>, Fault> {
-    Ok(Box::new(plimsoll_cuda::open(number)?))
+fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {
+    Ok(Box::new(plimsoll_cuda::open(number, options)?))
 }
 
 /// Every real device of this machine that can be opened, and those that can't, by name with the reason.
 #[must_use]
 pub fn survey() -> (Vec<Box<dyn Instrument>>, Vec<(String, Fault)>) {
     let gpus: Vec<_> = match cuda_devices() {
-        Ok(count) => (0..count).map(|number| (format!("cuda:{number}"), cuda(number))).collect(),
+        Ok(count) => {
+            (0..count).map(|number| (format!("cuda:{number}"), cuda(number, &CudaOptions::default()))).collect()
+        }
         Err(fault) => vec![("CUDA".to_owned(), Err(fault))],
     };
     let (mut here, mut not_here) = (Vec::new(), Vec::new());

@@ -59,6 +59,12 @@ pub(crate) struct DeviceArg {
     /// cpu, cuda:N or all; the first CUDA device by default, else the CPU
     #[arg(long, value_name = "DEVICE", default_value = "default", hide_default_value = true)]
     pub device: String,
+    /// Compile GPU kernels anew and keep none
+    #[arg(long)]
+    pub no_cache: bool,
+    /// The compiler's library for GPU kernels, or its folder, by absolute path; found by itself by default
+    #[arg(long, value_name = "PATH")]
+    pub nvrtc: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -2,23 +2,37 @@
 
 use std::fmt::Write;
 
+use plimsoll::CudaOptions;
 use plimsoll::core::Fault;
 use plimsoll::core::device::{DeviceInfo, Peak};
 use plimsoll::core::unit::Unit;
 use plimsoll::prelude::{DeviceSelector, Instrument, OpenError};
 
-use super::args::{DevicesArgs, Format};
+use super::args::{DeviceArg, DevicesArgs, Format};
 use super::exit::{Exit, Failure};
 use super::output;
 use super::sheet::{ALWAYS, Sheet};
+
+/// Opens the devices that `arg` means.
+///
+/// # Errors
+/// Those of [`open`].
+pub(crate) fn chosen(arg: &DeviceArg) -> Result<Vec<Box<dyn Instrument>>, Failure> {
+    let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
+    open_with(&arg.device, &cuda)
+}
 
 /// Opens the devices that `selector` means.
 ///
 /// # Errors
 /// 2 for what names no device, with those that there are; 3 for a device that isn't there, with the reason.
 pub(crate) fn open(selector: &str) -> Result<Vec<Box<dyn Instrument>>, Failure> {
+    open_with(selector, &CudaOptions::default())
+}
+
+fn open_with(selector: &str, cuda: &CudaOptions) -> Result<Vec<Box<dyn Instrument>>, Failure> {
     let selector: DeviceSelector = selector.parse().map_err(|error| Failure::usage(error).hint(here()))?;
-    plimsoll::open(&selector).map_err(|error| match error {
+    plimsoll::open_with(&selector, cuda).map_err(|error| match error {
         OpenError::Device(fault) => fault.into(),
         scenario => Failure::usage(scenario).hint("`plimsoll measure --help` shows a scenario"),
     })

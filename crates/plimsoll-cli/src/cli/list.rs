@@ -15,7 +15,7 @@ const ALIKE: f64 = 0.7;
 const SUGGESTIONS: usize = 3;
 
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
-    let devices = devices::open(&args.device.device)?;
+    let devices = devices::chosen(&args.device)?;
     let request = Request::default();
     let listings: Vec<_> = devices.iter().map(|device| (&device.info().selector, device.probes(&request))).collect();
     let mut sheet = Sheet::new([

@@ -14,7 +14,7 @@ use super::{devices, list, output, present, runs as disk, signals};
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     let request =
         Request { effort: args.effort, bytes: args.bytes.map(|size| size.0), seed: args.seed, trace: args.trace };
-    let mut instruments = devices::open(&args.device.device)?;
+    let mut instruments = devices::chosen(&args.device)?;
     let specs = list::choose(&args.choice, &instruments, &request)?;
     let plan = Plan {
         probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),

@@ -25,9 +25,7 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
         }
         (_, _, _, Some(name)) => named(name, &mut sheet)?,
         _ => {
-            if let Ok(devices) = plimsoll::open(&DeviceSelector::All) {
-                devices.iter().for_each(|device| of_device(device.info(), &mut sheet));
-            }
+            plimsoll::survey().0.iter().for_each(|device| of_device(device.info(), &mut sheet));
             MACHINES.iter().for_each(|machine| of_machine(machine, &mut sheet));
         }
     }

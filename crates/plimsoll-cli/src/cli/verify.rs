@@ -17,7 +17,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
         _ => Depth::Usual,
     };
     let request = Request::default();
-    let mut instruments = devices::open(&args.device.device)?;
+    let mut instruments = devices::chosen(&args.device)?;
     let specs = list::choose(&args.choice, &instruments, &request)?;
     let stop = signals::install()?;
     let (mut wrong, mut lost, mut checked) = (0, false, 0);
