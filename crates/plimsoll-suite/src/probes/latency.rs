@@ -81,13 +81,16 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let found = levels(&curve, TOLERANCE);
     let names = names(device, &found, curve.iter().map(|point| point.0).fold(0.0, f64::max));
     let mut findings = Vec::new();
-    for (plateau, name) in found.plateaus.iter().zip(&names) {
+    for (place, (plateau, name)) in found.plateaus.iter().zip(&names).enumerate() {
+        if !is_widest(&found, &names, place) {
+            continue;
+        }
         for (metric, unit, suffix) in METRICS {
             let on: Vec<_> = rows(series, pages, RANDOM, metric).filter(|row| on(plateau, row.0)).collect();
-            findings.extend(name.as_ref().and_then(|name| level(&format!("latency {name}{suffix}"), unit, &on)));
+            findings.extend(level(&format!("latency {name}{suffix}"), unit, &on));
         }
     }
-    if !names.contains(&Some(MEMORY.to_owned())) {
+    if !names.iter().any(|name| name == MEMORY) {
         findings.extend(memory(device, series, pages));
     }
     findings.extend(capacities(device, &found, &names));
@@ -104,9 +107,8 @@ fn on(plateau: &Plateau, footprint: f64) -> bool {
     (plateau.from..=plateau.to).contains(&footprint)
 }
 
-/// What each plateau is called: the smallest cache that holds its middle, or memory. `None` for a plateau whose name a
-/// wider one has.
-fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<Option<String>> {
+/// What each plateau is called: the smallest cache that holds its middle, or memory; nothing where no cache is reported.
+fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<String> {
     let last_level = device.last_level_cache() as f64;
     let name = |plateau: &Plateau| {
         let middle = (plateau.from * plateau.to).sqrt();
@@ -114,11 +116,13 @@ fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<Option<String
         let cache = device.caches.iter().find(|cache| cache.bytes as f64 >= middle).filter(|_| !to_the_end);
         cache.map_or_else(|| MEMORY.to_owned(), |cache| cache.level.clone())
     };
-    let width = |plateau: &Plateau| plateau.to / plateau.from;
-    let all: Vec<(String, f64)> = found.plateaus.iter().map(|plateau| (name(plateau), width(plateau))).collect();
-    let widest = |own: &(String, f64)| all.iter().all(|other| other.0 != own.0 || other.1 <= own.1);
-    // Below the first capacity nothing is memory, whatever isn't reported.
-    all.iter().map(|own| (widest(own) && last_level > 0.0).then(|| own.0.clone())).collect()
+    found.plateaus.iter().map(name).filter(|_| last_level > 0.0).collect()
+}
+
+/// Whether no other plateau of the same name is wider: that one's figure is the level's.
+fn is_widest(found: &Levels, names: &[String], own: usize) -> bool {
+    let width = |place: usize| found.plateaus[place].to / found.plateaus[place].from;
+    (0..names.len()).all(|other| names[other] != names[own] || width(other) <= width(own))
 }
 
 /// The largest footprint's latency, where the curve has no plateau there (noise, or too few points) but no cache holds it.
@@ -162,10 +166,11 @@ fn plain(name: &str, unit: Unit, value: f64, interval: Interval) -> Finding {
     }
 }
 
-/// Where each cache ends: between the two footprints that bracket the knee.
-fn capacities(device: &DeviceInfo, found: &Levels, names: &[Option<String>]) -> Vec<Finding> {
+/// Where each cache ends: between the two footprints that bracket the knee after its last plateau.
+fn capacities(device: &DeviceInfo, found: &Levels, names: &[String]) -> Vec<Finding> {
     let capacity = |knee: &super::levels::Knee| {
-        let cache = device.caches.iter().find(|cache| Some(&cache.level) == names[knee.plateau].as_ref())?;
+        let name = names.get(knee.plateau).filter(|name| names.get(knee.plateau + 1) != Some(name))?;
+        let cache = device.caches.iter().find(|cache| cache.level == *name)?;
         let interval = Interval { lo: knee.between[0], hi: knee.between[1] };
         let reported = cache.bytes as f64;
         let shared = cache.shared_by > 1 && knee.footprint() < 0.8 * reported;
@@ -310,6 +315,22 @@ mod tests {
         let reach = value(&found, "TLB reach");
         assert!((262144.0..600_000.0).contains(&reach), "{reach}");
         assert!((value(&found, "page walk") * CLOCK / 60.0 - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_cache_of_two_plateaus_ends_after_the_second() {
+        // The first TLB ends within L2, and walks are slow.
+        let mut whole = series(&[("huge", 2048.0)]);
+        for row in &mut whole.rows {
+            if row.at[2].number().is_some_and(|bytes| (400_000.0..2_200_000.0).contains(&bytes)) {
+                row.time.value *= 1.6;
+            }
+        }
+        let found = findings(&device(), &[whole]);
+        let capacity = value(&found, "capacity L2");
+        assert!((capacity / 2097152.0 - 1.0).abs() < 0.3, "{capacity}");
+        assert!((value(&found, "latency L2 in cycles") / 15.0 - 1.0).abs() < 0.1);
+        assert_eq!(found.iter().filter(|finding| finding.name == "capacity L2").count(), 1);
     }
 
     #[test]
