@@ -7,6 +7,7 @@ use std::time::Duration;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench};
 use plimsoll_gen::Target;
+use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
 
 use crate::cache::Cache;
 use crate::calibrate::calibrate;
@@ -24,9 +25,7 @@ use crate::telemetry::Telemetry;
 use crate::unavailable::Unavailable;
 use crate::wait;
 
-/// The kernels that calibration needs.
-const CLOCK_SOURCE: &str = include_str!("../../plimsoll-gen/kernels/clock.cu");
-/// The empty one among them.
+/// The empty kernel of `clock.cu`.
 const EMPTY: &str = "plimsoll_empty";
 
 /// The CUDA backend.
@@ -243,7 +242,7 @@ fn own_kernels(
     multiprocessors: u32,
 ) -> Result<Result<Own, Unavailable>, Fault> {
     let load = || -> Result<Own, Fault> {
-        let module = kernels.load("clock.cu", CLOCK_SOURCE, &[], &[])?;
+        let module = kernels.load("clock.cu", Source::Clock.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
         let spinner = Spinner::new(context, module.function(crate::spin::KERNEL)?, multiprocessors)?;
         Ok((Arc::new(spinner), module.function(EMPTY)?))
     };

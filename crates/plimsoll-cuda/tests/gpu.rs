@@ -5,18 +5,19 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
 use plimsoll_core::sample::{Work, Workload};
-use plimsoll_cuda::compile::{Compiler, Kernels};
-use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Stream};
+use plimsoll_cuda::compile::{Compiler, Kernels, Program};
+use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Module, Stream};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
 use plimsoll_cuda::nvrtc::Nvrtc;
 use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with, wait};
+use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
 
-const SOURCE: &str = include_str!("../../plimsoll-gen/kernels/clock.cu");
 const BYTES: u64 = 64 << 20;
 
 fn main() {
@@ -53,7 +54,7 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let no_cache = Err(Unavailable::new("kernel cache", "a test", "none"));
     let compiler: Arc<dyn Compiler> = nvrtc;
     let kernels = Kernels::new(&context, format!("sm_{major}{minor}"), Ok(compiler), no_cache);
-    let module = kernels.load("clock.cu", SOURCE, &[], &[])?;
+    let module = kernels.load("clock.cu", Source::Clock.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
     let spinner = Arc::new(Spinner::new(&context, module.function("plimsoll_spin")?, multiprocessors)?);
     let empty = Launch::new(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new())?;
     let dependent = empty.clone().with_form(Form { dependent: true, ..Form::default() });
@@ -111,8 +112,31 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
             out[0] as f64 / 1e3 / f64::from(*k)
         );
     }
+    drop(loads);
     for _ in 0..3 {
-        println!("clock: {:?} Hz", spinner.clock_hz(&stream, std::time::Duration::from_millis(50))?);
+        println!("clock: {:?} Hz", spinner.clock_hz(&stream, Duration::from_millis(50))?);
     }
+    hang(
+        driver,
+        &kernels.compiler()?.compile(&Program {
+            name: "clock.cu",
+            source: Source::Clock.text(),
+            headers: &HEADERS,
+            options: &OPTIONS.map(str::to_owned),
+            target: kernels.target(),
+        })?,
+    )
+}
+
+/// A kernel that runs for an hour ends as a fault at the deadline, and the process ends all the same.
+fn hang(driver: &Arc<Driver>, cubin: &[u8]) -> Result<(), Fault> {
+    let deadline = Duration::from_millis(300);
+    let context = Context::new(DeviceHandle::new(driver, 0)?, deadline)?;
+    let stream = Stream::new(&context)?;
+    let spinner = Spinner::new(&context, Module::load(&context, cubin)?.function("plimsoll_spin")?, 1)?;
+    spinner.spin(&stream, Duration::from_secs(3600))?;
+    let start = Instant::now();
+    let fault = wait::stream(&stream).unwrap_err();
+    assert!(matches!(fault, Fault::Hung { .. }) && start.elapsed() >= deadline, "{fault}");
     Ok(())
 }

@@ -54,7 +54,7 @@ impl DriverError {
 /// Codes after which every later call on the context fails, by cuda.h's description of each, and those that say that
 /// the device itself is gone. A code that this table doesn't know is not taken for a loss.
 const LOSSES: &[Code] =
-    &[4, 46, 201, 214, 219, 220, 226, 304, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 916, 999];
+    &[4, 46, 201, 214, 219, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 916, 999];
 
 fn loses_the_device(code: Code) -> bool {
     LOSSES.contains(&code)
