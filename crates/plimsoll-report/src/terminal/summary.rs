@@ -8,7 +8,8 @@ use crate::content::glossary;
 use crate::text::clean;
 
 /// One table per device: what was found, beside ceiling, peak and reference. Narrow terminals lose columns in this
-/// order: reference, ceiling, peak, the percentage, flags, probe. A figure whose flags throw doubt on it is marked '!'.
+/// order: flags, reference, ceiling, peak, the percentage, probe. A figure whose flags throw doubt on it is marked '!'.
+/// The interval is given by its longer side, in per cent of the figure; records and the other formats have both sides.
 #[must_use]
 pub fn summary(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
@@ -45,15 +46,14 @@ fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
         Column::number("peak").keep(3),
         Column::number("reference").keep(1),
         Column::number("that is").keep(4),
-        Column::text("flags").keep(5).wrapping(),
+        Column::text("flags").keep(0),
     ]);
     let mut last_probe = "";
     for standing in standings {
         let probe = if standing.probe == last_probe { "" } else { standing.probe.as_str() };
         last_probe = &standing.probe;
         let doubt = if standing.flags.impugning().is_empty() { "" } else { " !" };
-        let interval = standing.achieved.interval;
-        let achieved = standing.unit.format_with_interval(standing.achieved.value, interval.into());
+        let achieved = format!("{}{}", standing.unit.format(standing.achieved.value), margin(standing));
         table.row([
             probe.to_owned(),
             standing.name.clone(),
@@ -66,6 +66,19 @@ fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
         ]);
     }
     table
+}
+
+/// ` ± 1.5 %`, by the longer side of the interval; empty where the figure is zero.
+fn margin(standing: &Standing) -> String {
+    let known = standing.achieved;
+    let side = (known.interval.hi - known.value).max(known.value - known.interval.lo);
+    let percent = 100.0 * side / known.value.abs();
+    match percent {
+        p if !p.is_finite() => String::new(),
+        p if p < 0.05 => " ± 0.1 %".to_owned(),
+        p if p < 9.95 => format!(" ± {p:.1} %"),
+        p => format!(" ± {p:.0} %"),
+    }
 }
 
 /// A yardstick in the figure's unit, `—` where there is none.
