@@ -1,18 +1,23 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
+mod sass;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "cargo xtask COMMAND
 
 commands:
-  test [STEP…]   format, lints, documentation, every test; with names, only those steps";
+  test [STEP…]     format, lints, documentation, every test; with names, only those steps
+  sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
+                   --bless writes the facts that it finds as those to hold";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
+        Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");
             Ok(())

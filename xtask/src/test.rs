@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::sass;
+
 struct Step {
     name: &'static str,
     run: fn() -> Result<()>,
@@ -16,6 +18,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", run: || cargo(&["fmt", "--all", "--check"]) },
     Step { name: "clippy", run: || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]) },
     Step { name: "unit", run: unit },
+    Step { name: "sass", run: || sass::run(false) },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "deny", run: deny },
@@ -41,7 +44,7 @@ pub fn run(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
@@ -51,7 +54,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn finish(mut command: Command) -> Result<()> {
+pub fn finish(mut command: Command) -> Result<()> {
     let status = command.status().with_context(|| format!("can't start {command:?}"))?;
     if !status.success() {
         bail!("{command:?} ended with {status}");

@@ -126,7 +126,18 @@ template <int HINT, int BYTES, typename T> __device__ __forceinline__ Vector<T, 
     return v;
 }
 
+// Ordinary stores of several words are spelled out: left to itself the compiler splits some of them in two.
 template <int HINT, int BYTES, typename T> __device__ __forceinline__ void store(T* p, Vector<T, BYTES> v) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (HINT == PLAIN && BYTES == 16) {
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]),
+                     "r"(v.word[3]) : "memory");
+        return;
+    } else if constexpr (HINT == PLAIN && BYTES == 8) {
+        asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.word[0]), "r"(v.word[1]) : "memory");
+        return;
+    }
+#endif
     store_words<HINT>(reinterpret_cast<typename Words<BYTES>::type*>(p), v.words);
 }
 

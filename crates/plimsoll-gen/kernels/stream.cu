@@ -77,6 +77,16 @@ __device__ __forceinline__ void vectors(T* out, const T* a, const T* b, const T*
     }
 }
 
+// The last elements, fewer than a tile, one by one.
+template <Op OP, typename T, int TURNS, int HINT, int THREADS>
+__device__ __forceinline__ void tail(T* out, const T* a, const T* b, const T* c, T s, u64 first, u64 n, Fold<T>& fold) {
+#pragma unroll 1
+    for (int k = 0; k < TURNS; ++k) {
+        const u64 e = first + k * THREADS + threadIdx.x;
+        if (e < n) vectors<OP, T, int(sizeof(T)), 1, HINT, 1>(out, a, b, c, s, e, n, fold);
+    }
+}
+
 template <Op OP, typename T, int BYTES, int UNROLL, int HINT, bool LOOP, int THREADS>
 __device__ __forceinline__ void stream(T* out, const T* a, const T* b, const T* c, T s, u64 n) {
     constexpr int LANES = BYTES / sizeof(T), STEP = THREADS * LANES, TILE = STEP * UNROLL;
@@ -87,13 +97,11 @@ __device__ __forceinline__ void stream(T* out, const T* a, const T* b, const T* 
 #pragma unroll 1
         for (; tile < whole; tile += gridDim.x)
             vectors<OP, T, BYTES, UNROLL, HINT, STEP>(out, a, b, c, s, tile * TILE + threadIdx.x * LANES, n, fold);
+        if (tile == whole) tail<OP, T, UNROLL * LANES, HINT, THREADS>(out, a, b, c, s, tile * TILE, n, fold);
     } else if (tile < whole) {
         vectors<OP, T, BYTES, UNROLL, HINT, STEP>(out, a, b, c, s, tile * TILE + threadIdx.x * LANES, n, fold);
-    }
-    if (tile == whole) {
-#pragma unroll 1
-        for (u64 e = tile * TILE + threadIdx.x; e < n; e += THREADS)
-            vectors<OP, T, int(sizeof(T)), 1, PLAIN, 1>(out, a, b, c, s, e, n, fold);
+    } else if (tile == whole) {
+        tail<OP, T, UNROLL * LANES, HINT, THREADS>(out, a, b, c, s, tile * TILE, n, fold);
     }
     if constexpr (folds(OP)) {
         const u64 slot = (u64(blockIdx.x) * THREADS + threadIdx.x) / WARP;

@@ -120,6 +120,17 @@ mod tests {
     }
 
     #[test]
+    fn the_facts_hold_the_seeds_counts_for_every_vector_width() {
+        let facts: Facts = serde_json::from_str(include_str!("../../facts/copy.json")).unwrap();
+        let count = |kernel: &KernelDesc, target: &str| facts[&kernel.name][target].1;
+        for width in [1, 2, 4] {
+            let (narrow, wide) = (copy::vector(width, Index::U32), copy::vector(width, Index::U64));
+            assert_eq!([count(&narrow, "sm_80"), count(&wide, "sm_80")], [9, 14], "{width}");
+            assert_eq!([count(&narrow, "sm_90"), count(&wide, "sm_90")], [7, 13], "{width}");
+        }
+    }
+
+    #[test]
     fn facts_that_changed_came_or_went_are_told() {
         let facts = |kernels: &[(&str, u32)]| -> Facts {
             let per_target = |count: u32| BTreeMap::from([("sm_80".to_owned(), (8, count))]);

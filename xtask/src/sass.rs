@@ -1,0 +1,131 @@
+//! Compiles every kernel for every target, reads the machine code, and holds it to what the kernels state and to the facts in
+//! `crates/plimsoll-gen/facts`. No GPU is needed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, bail};
+use plimsoll_cuda::compile::Program;
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source, unit};
+use plimsoll_gen::sass::expect::{Facts, differences, faults};
+use plimsoll_gen::sass::{Listing, Report, elf};
+
+use crate::test::root;
+use crate::tools::{self, Tools};
+
+/// Most sentences that are printed of one kind.
+const MOST: usize = 40;
+
+/// `cargo xtask sass`.
+///
+/// # Errors
+/// Those of [`run`], or an unknown argument.
+pub fn command(arguments: &[String]) -> Result<()> {
+    match arguments {
+        [] => run(false),
+        [bless] if bless == "--bless" => run(true),
+        _ => bail!("unknown arguments {arguments:?}: there is --bless"),
+    }
+}
+
+/// Checks all; with `bless` writes the facts instead of comparing them.
+///
+/// # Errors
+/// A kernel that doesn't compile, code that isn't what its kernel states, facts that changed.
+pub fn run(bless: bool) -> Result<()> {
+    let Some(tools) = tools::ready()? else { return Ok(()) };
+    let units: Vec<(Source, Target)> =
+        Source::ALL.iter().flat_map(|source| Target::ALL.map(|target| (*source, target))).collect();
+    let reports = all(&tools, &units)?;
+    let mut wrong = Vec::new();
+    for source in Source::ALL {
+        let mut facts = Facts::new();
+        for ((_, target), report) in units.iter().zip(&reports).filter(|((of, _), _)| *of == source) {
+            for kernel in source.kernels(*target) {
+                let found = report.kernel(&kernel.name).with_context(|| format!("{} was not compiled", kernel.name))?;
+                wrong.extend(faults(&kernel, *target, found));
+                let counts = (found.registers.unwrap_or(0), found.hot.as_ref().map_or(0, |hot| hot.instructions));
+                facts.entry(kernel.name).or_default().insert(target.to_string(), counts);
+            }
+        }
+        wrong.extend(keep(source, &facts, bless)?);
+    }
+    eprintln!("{} kernels of {} units read", reports.iter().map(|r| r.kernels.len()).sum::<usize>(), units.len());
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    for sentence in wrong.iter().take(MOST) {
+        eprintln!("{sentence}");
+    }
+    bail!(
+        "{} findings in the machine code; if they are meant, run 'cargo xtask sass --bless' and look at the change",
+        wrong.len()
+    )
+}
+
+/// The reports of all units, made by as many threads as there are processors.
+fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Report>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<BTreeMap<usize, Result<Report>>> = Mutex::default();
+    let work = || {
+        while let Some((source, target)) = units.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            let report = one(tools, source, target).with_context(|| format!("{} for {target}", source.name()));
+            let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let place = units.iter().position(|unit| *unit == (source, target)).unwrap_or(usize::MAX);
+            done.insert(place, report);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
+}
+
+/// Compiles, disassembles and reads one unit; the cubin and its text stay below `target/` to be looked at.
+fn one(tools: &Tools, source: Source, target: Target) -> Result<Report> {
+    let text = unit(source, &source.kernels(target));
+    let (name, target) = (format!("{}.cu", source.name()), target.to_string());
+    let options = OPTIONS.map(str::to_owned);
+    let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target: &target };
+    let compiled = tools.nvrtc.compile(&program)?;
+    if !compiled.log.is_empty() {
+        bail!("the compiler warns:\n{}", compiled.log);
+    }
+    let listing = tools.nvdisasm.run(&compiled.cubin)?;
+    let folder = root().join("target/cuda-tools/units");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &compiled.cubin)?;
+    std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &listing)?;
+    Ok(Report::new(&Listing::parse(&listing)?, &elf::resources(&compiled.cubin)?))
+}
+
+/// Compares with the committed facts, or writes them.
+fn keep(source: Source, found: &Facts, bless: bool) -> Result<Vec<String>> {
+    let path: PathBuf = root().join(format!("crates/plimsoll-gen/facts/{}.json", source.name()));
+    if bless {
+        std::fs::create_dir_all(path.parent().unwrap_or(root()))?;
+        std::fs::write(&path, text(found)?)?;
+        return Ok(Vec::new());
+    }
+    let committed = std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let committed: Facts =
+        serde_json::from_str(&committed).with_context(|| format!("{} is damaged", path.display()))?;
+    Ok(differences(&committed, found))
+}
+
+/// One line per kernel, so that a change reads well.
+fn text(facts: &Facts) -> Result<String> {
+    let mut text = String::from("{\n");
+    for (at, (kernel, targets)) in facts.iter().enumerate() {
+        let end = if at + 1 < facts.len() { "," } else { "" };
+        writeln!(text, "{}:{}{end}", serde_json::to_string(kernel)?, serde_json::to_string(targets)?)?;
+    }
+    text.push_str("}\n");
+    Ok(text)
+}
