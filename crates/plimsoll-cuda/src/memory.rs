@@ -147,6 +147,15 @@ impl Span {
         self.bytes
     }
 
+    /// Its first `bytes`.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where it has fewer.
+    pub fn first(self, bytes: u64) -> Result<Self, Fault> {
+        let short = || Fault::Invalid(format!("{bytes} bytes of a span of {}", self.bytes));
+        (bytes <= self.bytes).then_some(Self { bytes, ..self }).ok_or_else(short)
+    }
+
     fn size(self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }

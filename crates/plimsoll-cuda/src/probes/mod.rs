@@ -1,8 +1,10 @@
 //! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
-//! `checker` (fills, poison and checks by kernels compiled apart) and `window` (how large arrays are and how launches
-//! walk through them). What the figures mean is `plimsoll-suite`'s.
+//! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
+//! through them) and `kit`, which joins these for the bandwidth probes. What the figures mean is `plimsoll-suite`'s.
 
 mod checker;
+mod kit;
+mod stream;
 mod unit;
 mod window;
 
@@ -11,4 +13,4 @@ use plimsoll_core::probe::Probe;
 use crate::Cuda;
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cuda>] = &[];
+pub static PROBES: &[&dyn Probe<Cuda>] = &[&stream::Stream];

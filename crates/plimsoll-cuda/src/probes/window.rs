@@ -10,6 +10,8 @@ use crate::memory::{DeviceBuffer, Span};
 
 /// Arrays begin at multiples of this, and windows are whole multiples of it: a huge page.
 const ALIGNMENT: u64 = 2 << 20;
+/// Most launches of a graph (`measurement.md`).
+const MOST_SLICES: u64 = 8192;
 /// Share of the free memory that a probe takes of its own accord.
 const SHARE: f64 = 0.9;
 
@@ -42,9 +44,10 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// As many slices as cover `window` bytes, at least one.
+    /// As many slices as cover `window` bytes, at least one and at most what a graph holds: tiny slices make a rotation
+    /// that isn't cold, and is flagged so.
     pub(super) fn cold(slice: u64, window: u64) -> Self {
-        Self { slice, slices: window.div_ceil(slice.max(1)).max(1) }
+        Self { slice, slices: window.div_ceil(slice.max(1)).clamp(1, MOST_SLICES) }
     }
 
     /// The same slice each time.

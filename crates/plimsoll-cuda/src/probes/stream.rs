@@ -1,0 +1,284 @@
+//! stream on a GPU: bandwidth by occupancy and by bytes in flight, and the best configuration of each of the ten kernels
+//! measured afresh. What the figures mean is `plimsoll_suite::probes::stream`'s; the kernels are `stream.cu`'s.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::{Series, Value};
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::stream::{self as kernels, CEILINGS, Op, Parameters};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output, Source};
+use plimsoll_suite::probes::stream;
+
+use super::checker::Checker;
+use super::kit::{GRAPH, Kit, all, asked, late};
+use super::window::{Rotation, room};
+use crate::driver::Attribute;
+use crate::launch::Arguments;
+use crate::load::Load;
+use crate::memory::{DeviceBuffer, Span};
+use crate::{Cuda, CudaDevice};
+
+/// Bytes per array of the figures to quote.
+const BEST_BYTES: u64 = 1 << 30;
+/// Output and three inputs.
+const ARRAYS: u64 = 4;
+/// The scalar of all kernels: no product or sum of a few data of 1…2 overflows or is exact by chance.
+const SCALAR: f32 = 1.625;
+/// Kernels whose occupancy is swept: the ceilings of reading, writing and both.
+const BY_OCCUPANCY: [Op; 3] = [Op::Init, Op::Read, Op::Copy];
+/// Shared memory that the system keeps of each block (CUDA C++ Programming Guide, compute capability 8.0 and later).
+const RESERVED_SHARED: u32 = 1024;
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct Stream;
+
+/// A kernel at so many threads per multiprocessor.
+#[derive(Clone, Copy, Debug)]
+struct Occupied {
+    parameters: Parameters,
+    /// Blocks on each multiprocessor.
+    blocks: u32,
+    /// Dynamic shared memory per block that keeps others out, bytes.
+    shared: u32,
+}
+
+impl Probe<Cuda> for Stream {
+    fn spec(&self) -> &'static ProbeSpec {
+        &stream::SPEC
+    }
+
+    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.kernels.compiler()?;
+        Ok(device.graphs()?)
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        let target = target(device);
+        let of = |op: &Op| configurations(*op, target, request.effort).len();
+        let occupied = 2 * BY_OCCUPANCY.len() * thread_counts(request.effort).len();
+        occupied + Op::ALL.iter().map(of).sum::<usize>() + Op::ALL.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let (effort, least) = (session.request.effort, session.info().cold_window());
+        let slice = asked(session, BEST_BYTES)?;
+        let (bytes, flags) = room(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
+        let best = Rotation::cold(slice.min(bytes), least.min(bytes));
+        let sweeps = Rotation::cold(slice.min(least).min(bytes), least.min(bytes));
+
+        let target = target(session.device);
+        let of = |op: Op| configurations(op, target, effort);
+        let ceilings: Vec<Parameters> = CEILINGS.into_iter().flat_map(of).collect();
+        let others: Vec<Parameters> = Op::ALL.into_iter().filter(|op| !CEILINGS.contains(op)).flat_map(of).collect();
+        let resident: Vec<Parameters> = [false, true]
+            .into_iter()
+            .flat_map(|looping| BY_OCCUPANCY.map(|op| (op, looping)))
+            .flat_map(|(op, looping)| [32, 64, 128, 256].map(|threads| kernels::occupancy(op, looping, threads)))
+            .collect();
+        let wanted: Vec<KernelDesc> =
+            ceilings.iter().chain(&others).chain(&resident).map(|parameters| parameters.kernel()).collect();
+        let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
+        let late = late(session, begin, stream::SPEC.budget(effort));
+
+        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.45 + late, flags };
+        let ceilings = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
+        let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.15, flags };
+        let others = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
+
+        let occupied = bench.occupied(session.device, effort)?;
+        let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.25, flags };
+        session.sweep(sweep, occupancy, |_, p| bench.at_occupancy(p, sweeps))?;
+
+        let choose = |op| choose(&ceilings, op, target, effort).or_else(|| choose(&others, op, target, effort));
+        let chosen: Vec<Parameters> = Op::ALL.into_iter().filter_map(choose).collect();
+        let sweep = Sweep { series: stream::best_configuration(), points: &chosen, share: 0.15, flags };
+        let at = |p: &Parameters| vec![p.op.name().into(), words(p).as_str().into()];
+        session.sweep(sweep, at, |_, p| bench.one_shot(*p, best))?;
+        Ok(())
+    }
+
+    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// What kernels are compiled for; a device of an unknown target gets the narrowest forms.
+fn target(device: &CudaDevice) -> Target {
+    device.kernels.target().parse().unwrap_or(Target::plain(80))
+}
+
+/// The configurations to try, by what they ask for at once, so that the curve is drawn from left to right.
+fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
+    let mut all = kernels::configurations(op, target);
+    if effort == Effort::Quick {
+        let hinted = |p: &Parameters| p.hints != Default::default();
+        all.retain(|p| p.unroll != 8 && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)) && p.unroll != 2);
+    }
+    all.sort_by_key(|p| (p.hints.bits(), p.kernel().bytes_in_flight() * p.threads, p.vector_bytes));
+    all
+}
+
+fn hints(p: &Parameters) -> &'static str {
+    match (p.hints.load_no_allocate, p.hints.store_streaming) {
+        (false, false) => "no hint",
+        (true, false) => "loads past L1",
+        (false, true) => "streaming stores",
+        (true, true) => "loads past L1, streaming stores",
+    }
+}
+
+fn words(p: &Parameters) -> String {
+    format!("{} B × {}, {}, blocks of {}", p.vector_bytes, p.unroll, hints(p), p.threads)
+}
+
+fn configuration(p: &Parameters) -> Vec<Value> {
+    let number = |value: u32| Value::from(u64::from(value));
+    vec![p.op.name().into(), hints(p).into(), number(p.vector_bytes), number(p.unroll), number(p.threads)]
+}
+
+fn occupancy(point: &Occupied) -> Vec<Value> {
+    let p = point.parameters;
+    let form = if p.looping { stream::PERSISTENT } else { stream::BLOCKS };
+    vec![p.op.name().into(), form.into(), u64::from(point.blocks * p.threads).into()]
+}
+
+/// The configuration of `op` with the most bandwidth. Its figure is left behind: it is measured afresh.
+fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Parameters> {
+    let (row, _) = series.best("bandwidth", |row| series.text(row, "kernel") == Some(op.name()))?;
+    configurations(op, target, effort).into_iter().find(|p| configuration(p) == row.at)
+}
+
+/// Threads per multiprocessor, from one warp up; what doesn't fit is left out later.
+fn thread_counts(effort: Effort) -> &'static [u32] {
+    match effort {
+        Effort::Quick => &[32, 128, 256, 512, 1024, 2048],
+        Effort::Standard | Effort::Thorough => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
+    }
+}
+
+/// What all points share: kernels and arrays.
+struct Bench {
+    kit: Kit,
+    out: DeviceBuffer,
+    inputs: [DeviceBuffer; 3],
+    /// What the inputs hold: sums are exact only of small whole numbers.
+    data: Cell<Option<Data>>,
+    seed: u64,
+}
+
+impl Bench {
+    fn new(session: &Session<'_, Cuda>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(session.device, Source::Stream, wanted)?;
+        let array = || kit.array(bytes);
+        let (out, inputs) = (array()?, [array()?, array()?, array()?]);
+        Ok(Self { kit, out, inputs, data: Cell::new(None), seed: session.request.seed })
+    }
+
+    /// Fills the inputs with what `op` can be checked on.
+    fn prepare(&self, op: Op) -> Result<(), Fault> {
+        let data = if op == Op::Dot { Data::Small } else { Data::Unit };
+        if self.data.replace(Some(data)) != Some(data) {
+            for (place, input) in (0..).zip(&self.inputs) {
+                self.kit.checker.fill(data, Element::F32, input.whole(), self.seed.wrapping_add(place))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn one_shot(&self, p: Parameters, rotation: Rotation) -> Result<Load, Fault> {
+        let kernel = p.kernel();
+        let resident = self.kit.unit.function(&kernel)?.blocks_per_multiprocessor(p.threads, 0)?;
+        let in_flight = f64::from(resident * p.threads * kernel.bytes_in_flight());
+        Ok(self.load(&kernel, p.op, rotation, 0)?.with_extra(stream::IN_FLIGHT, in_flight))
+    }
+
+    /// Points from one warp to as many as fit, each kept to its number of blocks by shared memory.
+    fn occupied(&self, device: &CudaDevice, effort: Effort) -> Result<Vec<Occupied>, Fault> {
+        let limit = |attribute| -> Result<u32, Fault> {
+            Ok(u32::try_from(device.context.device().attribute(attribute)?).unwrap_or(0))
+        };
+        let (all, most) = (limit(Attribute::SharedPerMultiprocessor)?, limit(Attribute::SharedPerBlock)?);
+        let mut points: Vec<Occupied> = Vec::new();
+        for op in BY_OCCUPANCY {
+            for looping in [false, true] {
+                let mut last = 0;
+                for &threads in thread_counts(effort) {
+                    let parameters = kernels::occupancy(op, looping, threads);
+                    let wanted = threads / parameters.threads;
+                    let function = self.kit.unit.function(&parameters.kernel())?;
+                    let unlimited = function.blocks_per_multiprocessor(parameters.threads, 0)?;
+                    let share = (all / wanted).saturating_sub(RESERVED_SHARED).min(most) / 128 * 128;
+                    let shared = if wanted >= unlimited { 0 } else { share };
+                    function.allow_shared(shared)?;
+                    let blocks = function.blocks_per_multiprocessor(parameters.threads, shared)?.max(1);
+                    // Registers may keep out what was wanted: then this is the same point as the last.
+                    if blocks * parameters.threads > last {
+                        last = blocks * parameters.threads;
+                        points.push(Occupied { parameters, blocks, shared });
+                    }
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    fn at_occupancy(&self, point: &Occupied, rotation: Rotation) -> Result<Load, Fault> {
+        let Occupied { parameters, blocks, shared } = *point;
+        let mut kernel = parameters.kernel();
+        if parameters.looping {
+            kernel = kernel.with_grid(Grid::Resident { blocks });
+        }
+        let in_flight = f64::from(blocks * parameters.threads * kernel.bytes_in_flight());
+        Ok(self.load(&kernel, parameters.op, rotation, shared)?.with_extra(stream::IN_FLIGHT, in_flight))
+    }
+
+    /// Poisons the output and makes one point's workload.
+    fn load(&self, kernel: &KernelDesc, op: Op, rotation: Rotation, shared: u32) -> Result<Load, Fault> {
+        self.prepare(op)?;
+        let n = rotation.slice / u64::from(kernel.element.bytes());
+        let out = rotation.spans(&self.out)?;
+        let [a, b, c] = [0, 1, 2].map(|place: usize| rotation.spans(&self.inputs[place]));
+        let (a, b, c) = (a?, b?, c?);
+        self.kit.checker.poison(self.out.part(0, rotation.bytes())?)?;
+        let mut launches = Vec::with_capacity(out.len());
+        let mut slices = Vec::with_capacity(out.len());
+        for (((out, a), b), c) in out.into_iter().zip(a).zip(b).zip(c) {
+            let arguments = Arguments::new().span(out).span(a).span(b).span(c).f32(SCALAR).u64(n);
+            launches.push(self.kit.unit.launch_with_shared(kernel, n, arguments, shared)?);
+            slices.push((out, [a, b, c]));
+        }
+        let warps = kernel.geometry(n, self.kit.unit.machine())?.warps();
+        let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
+        let (checker, output) = (Rc::clone(&self.kit.checker), kernel.output);
+        let load = self.kit.load(GRAPH, launches, work)?;
+        Ok(load.with_check(move |_| all(slices.iter().map(|slice| check(&checker, op, output, *slice, warps)))))
+    }
+}
+
+/// Is one slice of the output right?
+fn check(
+    checker: &Checker,
+    op: Op,
+    output: Output,
+    (out, inputs): (Span, [Span; 3]),
+    warps: u64,
+) -> Result<Check, Fault> {
+    let folded = out.first(4 * warps);
+    match output {
+        Output::WarpBits => Ok(Checker::same_bits(op.name(), checker.bits(folded?)?, checker.bits(inputs[0])?)),
+        Output::WarpSums => {
+            let found = checker.sum(Element::F32, folded?, None)?;
+            let expected = checker.sum(Element::F32, inputs[0], Some(inputs[1]))?;
+            let wrong = format!("{}: the sum is {found}, not {expected}", op.name());
+            Ok(if found == expected { Check::Passed } else { Check::Failed(wrong) })
+        }
+        _ => checker.map(op, Element::F32, out, inputs, f64::from(SCALAR)),
+    }
+}
