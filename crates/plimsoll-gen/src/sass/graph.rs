@@ -18,6 +18,8 @@ pub struct Graph {
     pub loops: Vec<Loop>,
     /// Immediate dominator of each block; `None` for the entry and for what is never reached.
     dominators: Vec<Option<usize>>,
+    /// Reachable blocks that may come before each.
+    predecessors: Vec<Vec<usize>>,
     reached: Vec<bool>,
 }
 
@@ -45,12 +47,13 @@ impl Graph {
     pub fn new(instructions: &[Instruction]) -> Self {
         let blocks = blocks(instructions);
         let order = postorder(&blocks);
-        let dominators = dominators(&blocks, &order);
+        let predecessors = predecessors(&blocks, &order);
+        let dominators = dominators(&predecessors, &order);
         let mut reached = vec![false; blocks.len()];
         for &block in &order {
             reached[block] = true;
         }
-        let mut graph = Self { blocks, loops: Vec::new(), dominators, reached };
+        let mut graph = Self { blocks, loops: Vec::new(), dominators, predecessors, reached };
         graph.loops = graph.find_loops();
         graph
     }
@@ -71,17 +74,15 @@ impl Graph {
     /// The block, and before it all that is run before it on every way from the entry, last first.
     #[must_use]
     pub fn way_to(&self, block: usize) -> Vec<usize> {
-        let mut way = vec![block];
-        let mut at = block;
-        while let Some(before) = self.dominators.get(at).copied().flatten() {
-            way.push(before);
-            at = before;
-        }
-        way
+        self.upwards(block).collect()
+    }
+
+    fn upwards(&self, block: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(block), |at| self.dominators.get(*at).copied().flatten())
     }
 
     fn dominates(&self, over: usize, block: usize) -> bool {
-        self.reached[block] && self.way_to(block).contains(&over)
+        self.reached[block] && self.upwards(block).any(|before| before == over)
     }
 
     fn find_loops(&self) -> Vec<Loop> {
@@ -106,8 +107,7 @@ impl Graph {
         let mut open = vec![tail];
         while let Some(block) = open.pop() {
             if body.insert(block) {
-                let before = (0..self.blocks.len()).filter(|b| self.reached[*b]);
-                open.extend(before.filter(|b| self.blocks[*b].successors.contains(&block)));
+                open.extend(&self.predecessors[block]);
             }
         }
         body
@@ -194,18 +194,22 @@ fn postorder(blocks: &[Block]) -> Vec<usize> {
     order
 }
 
-fn dominators(blocks: &[Block], postorder: &[usize]) -> Vec<Option<usize>> {
-    let mut number = vec![0; blocks.len()];
-    for (at, block) in postorder.iter().enumerate() {
-        number[*block] = at;
-    }
+fn predecessors(blocks: &[Block], reached: &[usize]) -> Vec<Vec<usize>> {
     let mut predecessors = vec![Vec::new(); blocks.len()];
-    for &block in postorder {
+    for &block in reached {
         for &successor in &blocks[block].successors {
             predecessors[successor].push(block);
         }
     }
-    let mut dominator: Vec<Option<usize>> = vec![None; blocks.len()];
+    predecessors
+}
+
+fn dominators(predecessors: &[Vec<usize>], postorder: &[usize]) -> Vec<Option<usize>> {
+    let mut number = vec![0; predecessors.len()];
+    for (at, block) in postorder.iter().enumerate() {
+        number[*block] = at;
+    }
+    let mut dominator: Vec<Option<usize>> = vec![None; predecessors.len()];
     let Some(&entry) = postorder.last() else { return dominator };
     dominator[entry] = Some(entry);
     let mut changed = true;

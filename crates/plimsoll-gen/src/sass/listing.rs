@@ -111,7 +111,7 @@ impl Reader {
         for (from, jump) in jumps {
             let to = match jump {
                 Jump::Label(label) => labels.get(&label).copied(),
-                Jump::Address(address) => function.instructions.iter().position(|to| to.address == address),
+                Jump::Address(address) => function.instructions.binary_search_by_key(&address, |to| to.address).ok(),
             };
             // A label after the last instruction is an end, not a place to jump to.
             function.instructions[from].target = to.filter(|to| *to < function.instructions.len());

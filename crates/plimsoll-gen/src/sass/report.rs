@@ -238,6 +238,8 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Kernels of `copy.cu`, compiled by NVRTC 13.0 and disassembled by nvdisasm 13.2.
@@ -290,5 +292,15 @@ mod tests {
         let report = Report::new(&Listing::parse(COPY_80).unwrap(), &[]);
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+
+    proptest! {
+        #[test]
+        fn no_damaged_listing_makes_it_panic(from in 0..COPY_90.len(), to in 0..COPY_90.len(), junk in "[@!PB `(.L_x0-9);\n]{0,12}") {
+            let text = format!("{}{junk}{}", &COPY_90[..from], &COPY_90[to..]);
+            if let Ok(listing) = Listing::parse(&text) {
+                let _ = Report::new(&listing, &[]).to_string();
+            }
+        }
     }
 }
