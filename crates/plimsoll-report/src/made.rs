@@ -90,6 +90,7 @@ impl Maker {
             flags,
             metric: metric.into(),
             says: String::new(),
+            published: None,
         }));
     }
 

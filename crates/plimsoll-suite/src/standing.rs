@@ -110,7 +110,8 @@ pub fn standings(run: &Run, reference: &dyn Fn(&DeviceInfo, &Finding) -> Option<
             achieved: Estimate { value: finding.value, interval: finding.interval },
             ceiling: ceiling(run, finding),
             peak: peak(device, finding),
-            reference: reference(device, finding)
+            reference: published(finding)
+                .or_else(|| reference(device, finding))
                 .filter(|found| found.value.is_finite())
                 .ok_or("no reference of this machine model"),
             flags: finding.flags,
@@ -129,6 +130,13 @@ pub fn shipped_reference(device: &DeviceInfo, finding: &Finding) -> Option<Yards
     };
     let figure = references::of_machine(&device.name).find(same)?;
     Some(Yardstick { value: figure.value, source: format!("{}: {}", figure.machine, figure.source) })
+}
+
+/// What the probe itself knows to be published; of a range, the number nearest to the measured one.
+fn published(finding: &Finding) -> Option<Yardstick> {
+    let known = finding.published.as_ref().filter(|known| known.range.lo <= known.range.hi)?;
+    let value = finding.value.clamp(known.range.lo, known.range.hi);
+    Some(Yardstick { value, source: known.source.clone() })
 }
 
 fn peak(device: &DeviceInfo, finding: &Finding) -> Beside {
@@ -193,6 +201,7 @@ mod tests {
                 flags: Flags::NONE,
                 metric: metric.into(),
                 says: String::new(),
+                published: None,
             })
         });
         Run::from_records(std::iter::once(Record::Run(header)).chain(findings)).unwrap()

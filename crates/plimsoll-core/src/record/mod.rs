@@ -98,6 +98,18 @@ pub struct Finding {
     /// One sentence for a person; empty where name and value say it all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub says: String,
+    /// What is published of the same thing on the same design, where the probe knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
+}
+
+/// A published figure, in the unit of the finding that it stands beside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Published {
+    /// Least and most; equal where one number is published.
+    pub range: Interval,
+    /// The document.
+    pub source: String,
 }
 
 fn is_none(flags: &Flags) -> bool {

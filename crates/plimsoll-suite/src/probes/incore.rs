@@ -3,9 +3,10 @@
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
+use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::finding;
@@ -55,18 +56,15 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == 1.0)) {
         let Some(name) = row.at[0].text() else { continue };
-        let published = known.and_then(|core| published(core, name)?.latency.map(|range| says(core, range)));
-        findings.push(Finding {
-            says: published.unwrap_or_default(),
-            ..finding(format!("latency {name}"), Unit::Cycle, row, cycles)
-        });
+        let published = known.and_then(|core| Some(beside(core, published(core, name)?.latency?)));
+        findings.push(Finding { published, ..finding(format!("latency {name}"), Unit::Cycle, row, cycles) });
     }
     for (row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {
         let Some(name) = row.at[0].text() else { continue };
-        let published = known
-            .and_then(|core| published(core, name)?.reciprocal_throughput.map(|cycles| says(core, [cycles, cycles])));
+        let cycles_of = |core| published(core, name)?.reciprocal_throughput;
+        let published = known.and_then(|core| cycles_of(core).map(|cycles| beside(core, [cycles, cycles])));
         findings.push(Finding {
-            says: published.unwrap_or_default(),
+            published,
             ..finding(format!("reciprocal throughput {name}"), Unit::CyclePerOp, row, cycles)
         });
     }
@@ -78,10 +76,8 @@ fn rows(series: &Series, keep: impl Fn(f64) -> bool) -> impl Iterator<Item = (&R
     series.rows.iter().filter(kept).filter_map(|row| Some((row, series.estimate(row, "cycles")?)))
 }
 
-fn says(core: &Microarchitecture, [least, most]: [f64; 2]) -> String {
-    let format = |cycles: f64| format!("{}", (cycles * 100.0).round() / 100.0);
-    let range = if least == most { format(least) } else { format!("{} to {}", format(least), format(most)) };
-    format!("Published for {}: {range}.", core.name)
+fn beside(core: &Microarchitecture, [lo, hi]: [f64; 2]) -> Published {
+    Published { range: Interval { lo, hi }, source: format!("{}: {}", core.name, core.source) }
 }
 
 /// The published figure of an instruction as the axis names it: `FMA f64 512`.
@@ -146,11 +142,12 @@ mod tests {
         let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
         let fma = one("latency FMA f64 512");
         assert!((fma.value - 4.01).abs() < 1e-6 && fma.unit == Unit::Cycle);
-        assert_eq!(fma.says, "Published for Raptor Cove (Emerald Rapids): 4.");
+        let published = |finding: &Finding| finding.published.as_ref().map(|known| (known.range.lo, known.range.hi));
+        assert_eq!(published(fma), Some((4.0, 4.0)));
         let throughput = one("reciprocal throughput FMA f64 512");
-        assert!((throughput.value - 0.51).abs() < 1e-6 && throughput.says.ends_with(": 0.5."), "{throughput:?}");
-        assert!(one("latency ADD f64 256").says.ends_with(": 2 to 3."));
-        assert_eq!(one("latency ROR i64 scalar").says, "");
+        assert!((throughput.value - 0.51).abs() < 1e-6 && published(throughput) == Some((0.5, 0.5)), "{throughput:?}");
+        assert_eq!(published(one("latency ADD f64 256")), Some((2.0, 3.0)));
+        assert_eq!(published(one("latency ROR i64 scalar")), None);
         assert_eq!(found.len(), 4);
     }
 
@@ -158,7 +155,7 @@ mod tests {
     fn an_unknown_core_is_measured_all_the_same() {
         let series = Series::new(operations(), [point("FMA f64 512", 1, 4.0)]);
         let found = findings(&DeviceInfo::default(), &[series]);
-        assert_eq!((found.len(), found[0].says.as_str()), (1, ""));
+        assert_eq!((found.len(), &found[0].published), (1, &None));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }
 }

@@ -4,7 +4,7 @@
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
-use plimsoll_core::record::Finding;
+use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
@@ -163,6 +163,7 @@ fn plain(name: &str, unit: Unit, value: f64, interval: Interval) -> Finding {
         flags: Flags::NONE,
         metric: String::new(),
         says: String::new(),
+        published: None,
     }
 }
 
@@ -174,9 +175,13 @@ fn capacities(device: &DeviceInfo, found: &Levels, names: &[String]) -> Vec<Find
         let interval = Interval { lo: knee.between[0], hi: knee.between[1] };
         let reported = cache.bytes as f64;
         let shared = cache.shared_by > 1 && knee.footprint() < 0.8 * reported;
-        let why = if shared { "; others use it too, or the host grants less" } else { "" };
+        let says = if shared { "Others use it too, or the host grants less than the system reports." } else { "" };
         Some(Finding {
-            says: format!("The system reports {}{why}.", Unit::Byte.format(reported)),
+            says: says.to_owned(),
+            published: Some(Published {
+                range: Interval { lo: reported, hi: reported },
+                source: "capacity that the system reports".to_owned(),
+            }),
             ..plain(&format!("capacity {}", cache.level), Unit::Byte, knee.footprint(), interval)
         })
     };
@@ -302,7 +307,7 @@ mod tests {
         for (name, bytes) in [("L1", 48.0 * 1024.0), ("L2", 2097152.0), ("L3", 20.0 * 1048576.0)] {
             let capacity = found.iter().find(|finding| finding.name == format!("capacity {name}")).expect(name);
             assert!((capacity.value / bytes - 1.0).abs() < 0.3, "{capacity:?}");
-            assert!(capacity.says.contains("reports"));
+            assert!(capacity.published.is_some());
         }
         let l3 = found.iter().find(|finding| finding.name == "capacity L3").unwrap();
         assert!(l3.says.contains("64 MiB; others"), "{}", l3.says);

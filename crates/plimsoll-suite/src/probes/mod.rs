@@ -6,6 +6,7 @@ pub mod incore;
 pub mod latency;
 pub mod levels;
 pub mod loaded_latency;
+pub mod mix;
 pub mod roofline;
 pub mod stream;
 pub mod strides;
@@ -19,6 +20,7 @@ use plimsoll_core::unit::Unit;
 /// Every probe, in the order in which it is listed and run.
 pub static ALL: &[&ProbeSpec] = &[
     &stream::SPEC,
+    &mix::SPEC,
     &footprint::SPEC,
     &latency::SPEC,
     &loaded_latency::SPEC,
@@ -46,5 +48,6 @@ fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -
         flags: row.flags,
         metric: String::new(),
         says: String::new(),
+        published: None,
     }
 }
