@@ -157,7 +157,8 @@ pub enum Check {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Evidence {
-    /// Mean clock of the cores that worked, hertz.
+    /// Clock of the device while it worked, hertz: the mean over the slices of a point. On a CPU it is read on the first
+    /// core right after each slice; a core that runs wide vector code slower than other code is shown too fast by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<f64>,
     /// Wall time observed, seconds.
