@@ -38,6 +38,7 @@ pub fn command(arguments: &[String]) -> Result<()> {
 /// A kernel that doesn't compile, code that isn't what its kernel states, facts that changed.
 pub fn run(bless: bool) -> Result<()> {
     let Some(tools) = tools::ready()? else { return Ok(()) };
+    refuses_what_is_wrong(&tools)?;
     let units: Vec<(Source, Target)> =
         Source::ALL.iter().flat_map(|source| Target::ALL.map(|target| (*source, target))).collect();
     let reports = all(&tools, &units)?;
@@ -65,6 +66,20 @@ pub fn run(bless: bool) -> Result<()> {
         "{} findings in the machine code; if they are meant, run 'cargo xtask sass --bless' and look at the change",
         wrong.len()
     )
+}
+
+/// A source with a fault must come back as the compiler's words, and a target that it doesn't know as a reason.
+fn refuses_what_is_wrong(tools: &Tools) -> Result<()> {
+    let source = "extern \"C\" __global__ void wrong() { undeclared(); }";
+    for (target, expected) in [("sm_90", "undeclared"), ("sm_10", "sm_10"), ("nonsense", "nonsense")] {
+        let program = Program { name: "wrong.cu", source, headers: &[], options: &[], target };
+        match tools.nvrtc.compile(&program) {
+            Ok(_) => bail!("NVRTC compiled what is wrong for {target}"),
+            Err(reason) if reason.why.contains(expected) => {}
+            Err(reason) => bail!("the reason for {target} does not say '{expected}': {reason}"),
+        }
+    }
+    Ok(())
 }
 
 /// The reports of all units, made by as many threads as there are processors.
