@@ -5,6 +5,7 @@
 //! `plimsoll-suite`'s.
 
 pub mod check;
+pub mod choice;
 pub mod clock;
 pub mod copy;
 pub mod dispatch;

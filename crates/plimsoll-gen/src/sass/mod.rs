@@ -11,10 +11,12 @@ pub mod graph;
 pub mod instruction;
 mod listing;
 mod report;
+mod table;
 
 pub use instruction::{Access, Class, Instruction};
 pub use listing::{Function, Listing};
 pub use report::{Accesses, Hot, HotKind, KernelReport, Report};
+pub use table::{Row, Table};
 
 /// Options for `nvdisasm` that give the text which is read here: code sections only. Every version since CUDA 8 knows them.
 pub const DISASSEMBLER_OPTIONS: [&str; 1] = ["-c"];
