@@ -40,7 +40,7 @@ pub enum Action {
 }
 
 impl Action {
-    fn enqueue(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
+    pub(crate) fn enqueue(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
         match self {
             Self::Launch(launch) => Ok(stream.launch(launch)?),
             Self::Up(host, span) => host.borrow_mut().copy_to(stream, *span),

@@ -54,6 +54,15 @@ impl Kit {
         DeviceBuffer::new(self.stream.context(), bytes)
     }
 
+    /// Does some actions now, untimed.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn run(&self, actions: &[Action]) -> Result<(), Fault> {
+        self.stream.context().bind()?;
+        actions.iter().try_for_each(|action| action.enqueue(&self.stream))
+    }
+
     /// A workload of launches in turn, in graphs or, where graphs can't hold them, in the stream.
     ///
     /// # Errors

@@ -3,7 +3,9 @@
 //! through them) and `kit`, which joins these for the bandwidth probes. What the figures mean is `plimsoll-suite`'s.
 
 mod checker;
+mod copy;
 mod kit;
+mod mix;
 mod stream;
 mod unit;
 mod window;
@@ -13,4 +15,4 @@ use plimsoll_core::probe::Probe;
 use crate::Cuda;
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cuda>] = &[&stream::Stream];
+pub static PROBES: &[&dyn Probe<Cuda>] = &[&stream::Stream, &mix::Mix, &copy::Copy];

@@ -70,8 +70,8 @@ impl Probe<Cuda> for Stream {
         let (effort, least) = (session.request.effort, session.info().cold_window());
         let slice = asked(session, BEST_BYTES)?;
         let (bytes, flags) = room(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
-        let best = Rotation::cold(slice.min(bytes), least.min(bytes));
-        let sweeps = Rotation::cold(slice.min(least).min(bytes), least.min(bytes));
+        let best = Rotation::cold(slice.min(bytes), least).within(bytes);
+        let sweeps = Rotation::cold(slice.min(least).min(bytes), least).within(bytes);
 
         let target = target(session.device);
         let of = |op: Op| configurations(op, target, effort);

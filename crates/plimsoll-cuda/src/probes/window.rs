@@ -50,6 +50,11 @@ impl Rotation {
         Self { slice, slices: window.div_ceil(slice.max(1)).clamp(1, MOST_SLICES) }
     }
 
+    /// As many of its slices as fit into arrays of `bytes`, at least one.
+    pub(super) fn within(self, bytes: u64) -> Self {
+        Self { slices: self.slices.min(bytes / self.slice.max(1)).max(1), ..self }
+    }
+
     /// The same slice each time.
     pub(super) fn hot(slice: u64) -> Self {
         Self { slice, slices: 1 }
@@ -106,6 +111,7 @@ mod tests {
         assert_eq!(Rotation::cold(8 << 20, 512 << 20).slices, 64);
         assert_eq!(Rotation::cold(48 << 20, 512 << 20), Rotation { slice: 48 << 20, slices: 11 });
         assert_eq!(Rotation::cold(2 << 30, 512 << 20).slices, 1);
+        assert_eq!(Rotation::cold(300, 512).within(500).slices, 1);
         assert_eq!(Rotation::hot(16 << 20).bytes(), 16 << 20);
     }
 

@@ -1,9 +1,11 @@
 //! The simulated probes: one file each says which points there are and what each would do; this file runs them.
 
+mod copy;
 mod footprint;
 mod incore;
 mod latency;
 mod loaded_latency;
+mod mix;
 mod roofline;
 mod stream;
 mod strides;
@@ -23,6 +25,8 @@ use crate::machine::Machine;
 /// Every simulated probe, in the order of `plimsoll_suite::probes::ALL`.
 pub static PROBES: &[&dyn Probe<Sim>] = &[
     &stream::PROBE,
+    &mix::PROBE,
+    &copy::PROBE,
     &footprint::PROBE,
     &latency::PROBE,
     &loaded_latency::PROBE,

@@ -1,6 +1,7 @@
 //! One file per probe: its [`ProbeSpec`], its series (names, axes, metrics, picture) and its findings as pure functions
 //! of them. How a probe is run is each backend's business.
 
+pub mod copy;
 pub mod footprint;
 pub mod incore;
 pub mod latency;
@@ -21,6 +22,7 @@ use plimsoll_core::unit::Unit;
 pub static ALL: &[&ProbeSpec] = &[
     &stream::SPEC,
     &mix::SPEC,
+    &copy::SPEC,
     &footprint::SPEC,
     &latency::SPEC,
     &loaded_latency::SPEC,

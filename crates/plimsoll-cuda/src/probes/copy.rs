@@ -1,0 +1,321 @@
+//! copy on a GPU: the seed's three kernels by size, hot and cold, by grid and by index width, one multiprocessor alone,
+//! and the trace of one copy from its first call. What the figures mean is `plimsoll_suite::probes::copy`'s; the kernels
+//! are `copy.cu`'s.
+
+use std::rc::Rc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{CachePolicy, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::copy::{self as kernels, WIDTHS};
+use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Source};
+use plimsoll_suite::probes::copy;
+
+use super::kit::{GRAPH, Kit, asked, late};
+use super::window::{Flush, Rotation, room};
+use crate::launch::Arguments;
+use crate::load::{Load, Shape};
+use crate::memory::DeviceBuffer;
+use crate::{Cuda, CudaDevice};
+
+/// Smallest and largest arrays, bytes.
+const SIZES: (u64, u64) = (8 << 20, 2 << 30);
+/// Hot copies of more than this are cold ones on every device there is.
+const LARGEST_HOT: u64 = 256 << 20;
+/// Arrays of the copy of one multiprocessor: some 0.3 ms even for the widest accesses.
+const ONE_BYTES: u64 = 16 << 20;
+/// The seed's number of waves.
+const WAVES: u32 = 32;
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct Copy;
+
+/// A kernel on a grid, at one size.
+#[derive(Clone, Debug)]
+struct Variant {
+    kernel: KernelDesc,
+    /// As the axes call kernel, grid and index.
+    names: [&'static str; 3],
+    /// Bytes per array.
+    size: u64,
+}
+
+impl Probe<Cuda> for Copy {
+    fn spec(&self) -> &'static ProbeSpec {
+        &copy::SPEC
+    }
+
+    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.kernels.compiler()?;
+        Ok(device.graphs()?)
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        if request.trace {
+            return 2;
+        }
+        let sizes = sizes(request.effort, request.bytes.unwrap_or(SIZES.1));
+        let few = few(&sizes);
+        by_kernel(&sizes).len() + by_kernel(&hot(&sizes)).len() + by_grid(&few).len() + by_index(&few).len() + 3
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let (effort, least) = (session.request.effort, session.info().cold_window());
+        let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1 };
+        let most = asked(session, usual)?;
+        let sizes = if session.request.trace { vec![most] } else { sizes(effort, most) };
+        let wanted = sizes.iter().map(|size| Rotation::cold(*size, least).bytes()).max().unwrap_or(most);
+        let (bytes, flags) = room(session.device, 2, wanted)?;
+        let sizes: Vec<u64> = sizes.into_iter().filter(|size| *size <= bytes).collect();
+        let bench = Bench::new(session, bytes.min(wanted))?;
+        if session.request.trace {
+            return trace(session, &bench, &sizes, flags);
+        }
+        let late = late(session, begin, copy::SPEC.budget(effort));
+        let cold = |size| Rotation::cold(size, least).within(bench.bytes());
+
+        let points = by_kernel(&sizes);
+        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.35 + late, flags };
+        session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, cold(v.size), GRAPH))?;
+
+        let points = by_kernel(&hot(&sizes));
+        let sweep = Sweep { series: copy::hot(), points: &points, share: 0.2, flags };
+        session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, Rotation::hot(v.size), GRAPH))?;
+
+        let few = few(&sizes);
+        let points = by_grid(&few);
+        let sweep = Sweep { series: copy::grids(), points: &points, share: 0.25, flags };
+        session.sweep(sweep, Variant::by_grid, |_, v| {
+            let load = bench.load(v, cold(v.size), GRAPH)?;
+            let point = v.kernel.break_point(bench.kit.unit.machine());
+            Ok(match point {
+                Some(elements) => load.with_extra(copy::BREAK_POINT, elements as f64),
+                None => load,
+            })
+        })?;
+
+        let points = by_index(&few);
+        let sweep = Sweep { series: copy::indices(), points: &points, share: 0.12, flags };
+        session.sweep(sweep, Variant::by_index, |_, v| bench.load(v, cold(v.size), GRAPH))?;
+
+        one_multiprocessor(session, &bench, flags)
+    }
+
+    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl Variant {
+    fn by_kernel(&self) -> Vec<Value> {
+        vec![self.names[0].into(), self.size.into()]
+    }
+
+    fn by_grid(&self) -> Vec<Value> {
+        vec![self.names[1].into(), self.names[0].into(), self.size.into()]
+    }
+
+    fn by_index(&self) -> Vec<Value> {
+        vec![self.names[2].into(), self.names[0].into(), self.size.into()]
+    }
+}
+
+/// Octaves up to `most`; every other one where time is short, but always the largest.
+fn sizes(effort: Effort, most: u64) -> Vec<u64> {
+    let step = if effort == Effort::Quick { 4 } else { 2 };
+    let octaves = std::iter::successors(Some(SIZES.0), |size| size.checked_mul(step));
+    let mut sizes: Vec<u64> = octaves.take_while(|size| *size <= most).collect();
+    if effort == Effort::Quick && most >= copy::SHOWN_BYTES {
+        // The one that is shown hot and cold.
+        sizes.insert(1, copy::SHOWN_BYTES);
+    }
+    if sizes.last() != Some(&most) {
+        sizes.push(most);
+    }
+    sizes
+}
+
+fn hot(sizes: &[u64]) -> Vec<u64> {
+    sizes.iter().copied().filter(|size| *size <= LARGEST_HOT || sizes.len() == 1).collect()
+}
+
+/// The smallest, the largest, and two between.
+fn few(sizes: &[u64]) -> Vec<u64> {
+    let last = sizes.len().saturating_sub(1);
+    let mut places: Vec<usize> = (0..4).map(|i| (i * last).div_ceil(3)).collect();
+    places.dedup();
+    places.into_iter().filter_map(|place| sizes.get(place).copied()).collect()
+}
+
+fn vector_name(width: u32) -> &'static str {
+    match width {
+        1 => copy::GRID_STRIDE,
+        2 => "vec2",
+        4 => copy::VEC4,
+        _ => "vec8",
+    }
+}
+
+/// Every kernel on the covering grid, with 64-bit indices.
+fn by_kernel(sizes: &[u64]) -> Vec<Variant> {
+    let names = |kernel| [kernel, copy::GRID_DIM1, copy::INDICES[1]];
+    let mut kernels = vec![(kernels::naive(Index::U64), names(copy::NAIVE))];
+    kernels.extend(WIDTHS.map(|width| (kernels::vector(width, Index::U64), names(vector_name(width)))));
+    at_sizes(&kernels, sizes)
+}
+
+/// The looping kernels on every grid.
+fn by_grid(sizes: &[u64]) -> Vec<Variant> {
+    let grids = [
+        (copy::GRID_DIM1, Grid::Cover),
+        ("grid_dim2, 1 wave", Grid::Waves { waves: 1 }),
+        ("grid_dim2, 32 waves", Grid::Waves { waves: WAVES }),
+        (copy::LEAST, Grid::Least { waves: WAVES }),
+    ];
+    let mut kernels = Vec::new();
+    for width in [1, 4] {
+        for (name, grid) in grids {
+            let names = [vector_name(width), name, copy::INDICES[1]];
+            kernels.push((kernels::vector(width, Index::U64).with_grid(grid), names));
+        }
+    }
+    at_sizes(&kernels, sizes)
+}
+
+/// Both index widths: without a loop, and in loops long enough for their instructions to count.
+fn by_index(sizes: &[u64]) -> Vec<Variant> {
+    let mut kernels = Vec::new();
+    for (index, name) in [Index::U32, Index::U64].into_iter().zip(copy::INDICES) {
+        kernels.push((kernels::naive(index), [copy::NAIVE, copy::GRID_DIM1, name]));
+        for width in [1, 4] {
+            let kernel = kernels::vector(width, index).with_grid(Grid::Least { waves: WAVES });
+            kernels.push((kernel, [vector_name(width), copy::LEAST, name]));
+        }
+    }
+    at_sizes(&kernels, sizes)
+}
+
+fn at_sizes(kernels: &[(KernelDesc, [&'static str; 3])], sizes: &[u64]) -> Vec<Variant> {
+    let at = |&size: &u64| {
+        kernels.iter().map(move |(kernel, names)| Variant { kernel: kernel.clone(), names: *names, size })
+    };
+    sizes.iter().flat_map(at).collect()
+}
+
+/// One block of 1024 threads, by vector width.
+fn one_multiprocessor(session: &mut Session<'_, Cuda>, bench: &Bench, flags: Flags) -> Result<(), Fault> {
+    let size = ONE_BYTES.min(bench.bytes());
+    let variant = |width| Variant {
+        kernel: kernels::one_multiprocessor(width, Index::U64),
+        names: [vector_name(width), "", copy::INDICES[1]],
+        size,
+    };
+    let points = [1, 2, 4].map(variant);
+    let flush = Flush::new(session.device, session.info().last_level_cache())?;
+    let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.08, flags };
+    let at = |v: &Variant| vec![v.names[0].into()];
+    session.sweep(sweep, at, |_, v| {
+        let load = bench.load(v, Rotation::hot(v.size), Shape::Latency)?;
+        Ok(load.with_before(flush.actions(&bench.kit.checker)?))
+    })?;
+    Ok(())
+}
+
+/// One copy, call after call, on the same arrays and on others each time.
+fn trace(session: &mut Session<'_, Cuda>, bench: &Bench, sizes: &[u64], flags: Flags) -> Result<(), Fault> {
+    let least = session.info().cold_window();
+    let points: Vec<Variant> = by_kernel(sizes).into_iter().filter(|v| v.names[0] == copy::VEC4).collect();
+    let flush = Flush::new(session.device, session.info().last_level_cache())?;
+    for cache in [CachePolicy::Hot, CachePolicy::ColdRotate] {
+        let rotation = |size| match cache {
+            CachePolicy::Hot => Rotation::hot(size),
+            _ => Rotation::cold(size, least).within(bench.bytes()),
+        };
+        let sweep = Sweep { series: copy::trace(cache), points: &points, share: 0.5, flags };
+        session.sweep(sweep, Variant::by_kernel, |_, v| {
+            let load = bench.load(v, rotation(v.size), Shape::Latency)?;
+            // What poisoning left in the cache is no part of the first call.
+            bench.kit.run(&flush.actions(&bench.kit.checker)?)?;
+            Ok(load)
+        })?;
+    }
+    Ok(())
+}
+
+/// What all points share: kernels and arrays.
+struct Bench {
+    kit: Kit,
+    out: DeviceBuffer,
+    input: DeviceBuffer,
+}
+
+impl Bench {
+    fn new(session: &Session<'_, Cuda>, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(session.device, Source::Copy, &kernels::kernels())?;
+        let (out, input) = (kit.array(bytes)?, kit.array(bytes)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
+        Ok(Self { kit, out, input })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.out.bytes()
+    }
+
+    /// Poisons the output and makes one point's workload. Where calls are timed one by one it isn't known how many
+    /// slices they reached, so the first alone is checked.
+    fn load(&self, variant: &Variant, rotation: Rotation, shape: Shape) -> Result<Load, Fault> {
+        let kernel = &variant.kernel;
+        let n = rotation.slice / u64::from(kernel.element.bytes());
+        self.kit.checker.poison(self.out.part(0, rotation.bytes())?)?;
+        let slices: Vec<_> = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?).collect();
+        let launch = |(out, input): &(_, _)| {
+            let arguments = Arguments::new().span(*out).span(*input);
+            let arguments = match kernel.index {
+                Index::U32 => arguments.u32(u32::try_from(n).unwrap_or(u32::MAX)),
+                Index::U64 => arguments.u64(n),
+            };
+            self.kit.unit.launch(kernel, n, arguments)
+        };
+        let launches = slices.iter().map(launch).collect::<Result<Vec<_>, Fault>>()?;
+        let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
+        let checked = if shape == GRAPH { rotation.bytes() } else { rotation.slice };
+        let (out, input) = (self.out.part(0, checked)?, self.input.part(0, checked)?);
+        let checker = Rc::clone(&self.kit.checker);
+        let check = move || checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0);
+        Ok(self.kit.load(shape, launches, work)?.with_check(move |_| check()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_end_with_what_was_asked_and_hold_the_one_that_is_shown() {
+        for effort in Effort::ALL {
+            let sizes = sizes(effort, SIZES.1);
+            assert_eq!((sizes[0], sizes.last().copied()), (SIZES.0, Some(SIZES.1)));
+            assert!(sizes.contains(&copy::SHOWN_BYTES) && sizes.is_sorted());
+        }
+        assert_eq!(sizes(Effort::Quick, 4096), [4096]);
+        assert_eq!(sizes(Effort::Standard, 20 << 20), [8 << 20, 16 << 20, 20 << 20]);
+        assert_eq!(few(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), [1, 4, 7, 9]);
+        assert_eq!((few(&[7]), few(&[])), (vec![7], vec![]));
+    }
+
+    #[test]
+    fn every_copy_fits_its_index_and_grid() {
+        use plimsoll_gen::kernel::Machine;
+        let machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
+        let sizes = sizes(Effort::Standard, SIZES.1);
+        for v in by_kernel(&sizes).into_iter().chain(by_grid(&sizes)).chain(by_index(&sizes)) {
+            assert!(v.kernel.geometry(v.size / 4, machine).is_ok(), "{v:?}");
+        }
+    }
+}
