@@ -25,6 +25,12 @@ fn nothing_is_overwritten_and_runs_at_once_get_folders_of_their_own() {
     let place = Place::new();
     place.run("measure sync --device sim --out run").ends(0);
     place.run("measure sync --device sim --out run").ends(2).says("already holds a run").says("hint: ");
+    place.run("measure sync --device sim --out other").ends(0);
+    std::fs::remove_file(place.path("other/run.jsonl")).unwrap();
+    place.write("other/report.html", "mine");
+    place.run("measure sync --device sim --out other").ends(2).says("report.html").says("hint: ");
+    assert_eq!(std::fs::read_to_string(place.path("other/report.html")).unwrap(), "mine");
+    assert!(!place.path("other/run.jsonl").exists());
     let children: Vec<_> = (0..4)
         .map(|_| {
             place.command("measure sync --device sim").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
@@ -179,6 +185,32 @@ fn a_report_takes_the_form_that_its_file_asks_for() {
     place.run("report run -o r.xls").ends(2).says("no format has this ending");
     place.run("report run --format svg").ends(2).says("-o");
     place.run("report run -o none/r.html").ends(2).says("can't write");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_report_goes_through_links_and_into_pipes_and_replaces_neither() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let place = Place::new();
+    place.run("measure sync --device sim --out run").ends(0);
+    place.write("kept.csv", "old");
+    for (link, target) in [("link.csv", "kept.csv"), ("dangling.csv", "fresh.csv")] {
+        symlink(target, place.path(link)).unwrap();
+        place.run(&format!("report run -o {link}")).ends(0);
+        assert!(place.path(link).symlink_metadata().unwrap().is_symlink(), "{link}");
+        assert!(std::fs::read_to_string(place.path(target)).unwrap().starts_with("run,"), "{target}");
+    }
+    let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status();
+    if !made.is_ok_and(|made| made.success()) {
+        eprintln!("skipped: no mkfifo");
+        return;
+    }
+    let child = place.command("report run --format csv -o pipe").stderr(Stdio::piped()).spawn().unwrap();
+    let text = std::fs::read_to_string(place.path("pipe")).unwrap();
+    Ran::of(child.wait_with_output().unwrap()).ends(0);
+    assert!(text.starts_with("run,"), "{text}");
+    assert!(place.path("pipe").symlink_metadata().unwrap().file_type().is_fifo());
+    place.run("report run --format csv -o none/r.csv").ends(2).says("can't write none/r.csv: No such file");
 }
 
 #[test]

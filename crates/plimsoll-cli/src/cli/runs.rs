@@ -31,14 +31,20 @@ pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Write
         None => fresh(device)?,
     };
     let path = folder.join(RECORD);
+    // A dangling link counts: what it names would be written.
+    if folder.join(REPORT).symlink_metadata().is_ok() {
+        return Err(taken(&folder, REPORT));
+    }
     match Writer::create(&path) {
         Ok(writer) => Ok((folder, writer)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(Failure::usage(format!("{} already holds a run", folder.display()))
-                .hint("nothing is overwritten: name another folder with --out"))
-        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(taken(&folder, RECORD)),
         Err(error) => Err(unwritable("write", &path, &error)),
     }
+}
+
+fn taken(folder: &Path, file: &str) -> Failure {
+    Failure::usage(format!("{} already holds a run: its {file} is there", folder.display()))
+        .hint("nothing is overwritten: name another folder with --out")
 }
 
 fn unwritable(what: &str, path: &Path, error: &std::io::Error) -> Failure {
