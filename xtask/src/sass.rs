@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
+use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source, unit};
+use plimsoll_gen::kernel::Source;
+use plimsoll_gen::sass::Report;
 use plimsoll_gen::sass::expect::{Facts, differences, faults};
-use plimsoll_gen::sass::{Listing, Report, elf};
 
 use crate::test::root;
 use crate::tools::{self, Tools};
@@ -104,20 +105,15 @@ fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Report>> {
 
 /// Compiles, disassembles and reads one unit; the cubin and its text stay below `target/` to be looked at.
 fn one(tools: &Tools, source: Source, target: Target) -> Result<Report> {
-    let text = unit(source, &source.kernels(target));
-    let (name, target) = (format!("{}.cu", source.name()), target.to_string());
-    let options = OPTIONS.map(str::to_owned);
-    let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target: &target };
-    let compiled = tools.nvrtc.compile(&program)?;
-    if !compiled.log.is_empty() {
-        bail!("the compiler warns:\n{}", compiled.log);
+    let code = machine_code::of_kernels(&tools.nvrtc, &tools.nvdisasm, (source, &source.kernels(target)), target)?;
+    if !code.warnings.is_empty() {
+        bail!("the compiler warns:\n{}", code.warnings);
     }
-    let listing = tools.nvdisasm.run(&compiled.cubin)?;
     let folder = root().join("target/cuda-tools/units");
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &compiled.cubin)?;
-    std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &listing)?;
-    Ok(Report::new(&Listing::parse(&listing)?, &elf::resources(&compiled.cubin)?))
+    std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &code.cubin)?;
+    std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &code.listing)?;
+    Ok(code.report)
 }
 
 /// Compares with the committed facts, or writes them.

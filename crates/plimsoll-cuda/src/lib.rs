@@ -17,6 +17,7 @@ pub mod driver;
 mod info;
 pub mod launch;
 pub mod load;
+pub mod machine_code;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod nvrtc;
