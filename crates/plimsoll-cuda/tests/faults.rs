@@ -10,9 +10,10 @@ use common::{Bare, Fake, Made, everything};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
 use plimsoll_core::sample::{Work, Workload};
-use plimsoll_cuda::driver::Driver;
+use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Module, Stream};
+use plimsoll_cuda::launch::{Arguments, Geometry, Launch};
 use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Load, Options, open_with};
+use plimsoll_cuda::{Load, Options, open_with, wait};
 
 /// Every call that the backend makes.
 const CALLS: &[&str] = Driver::CALLS;
@@ -125,6 +126,23 @@ fn what_hangs_ends_at_the_deadline_and_is_not_waited_for_again() {
 }
 
 #[test]
+fn what_hangs_for_one_user_of_a_device_is_given_up_for_all() {
+    let fake = Fake::new();
+    fake.order("hang-after=0");
+    let driver = fake.driver().unwrap();
+    let make = |deadline| Context::new(DeviceHandle::new(&driver, 0).unwrap(), deadline).unwrap();
+    let (ours, other) = (make(Duration::from_millis(10)), make(Duration::from_secs(60)));
+    let (stream, others) = (Stream::new(&ours).unwrap(), Stream::new(&other).unwrap());
+    let module = Module::load(&ours, &fakecuda::image(common::KERNELS)).unwrap();
+    let launch = Launch::new(&module.function("plimsoll_empty").unwrap(), Geometry::linear(1, 32), Arguments::new());
+    stream.launch(&launch.unwrap()).unwrap();
+    assert!(matches!(wait::stream(&stream), Err(Fault::Hung { .. })));
+    let start = Instant::now();
+    assert!(wait::stream(&others).unwrap_err().ends_the_device());
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
 fn an_allocation_beyond_the_free_memory_is_refused_with_both_numbers() {
     let fake = Fake::new();
     let bare = Bare::new(fake.order("memory=1000000")).unwrap();
@@ -142,7 +160,6 @@ fn copies_and_launches_that_do_not_fit_never_reach_the_driver() {
     assert!(matches!(buffer.upload(&bare.stream, &[0; 65]), Err(Fault::Invalid(_))));
     assert!(matches!(buffer.part(60, 5), Err(Fault::Invalid(_))));
     assert!(matches!(buffer.part(u64::MAX, 2), Err(Fault::Invalid(_))));
-    use plimsoll_cuda::launch::{Arguments, Geometry, Launch};
     let whole = || Arguments::new().buffer(&buffer).u64(1).f32(1.0);
     let long = Launch::new(&bare.scale, Geometry::linear(1, 32), whole().u32(1)).unwrap_err();
     assert!(long.to_string().contains("takes 3 arguments and was given 4"), "{long}");

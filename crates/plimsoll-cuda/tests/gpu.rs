@@ -1,5 +1,6 @@
 //! The backend on a real GPU: every shape of load gives a plausible time, copies arrive, telemetry and calibration answer.
 //! Without a driver or a compiler it is reported as ignored, with the reason. Times are printed, and none is asserted.
+//! With the argument `hang` a kernel that doesn't end is tried at last, which tools that watch every kernel don't survive.
 #![allow(clippy::print_stdout, reason = "it is its own harness")]
 
 use std::cell::RefCell;

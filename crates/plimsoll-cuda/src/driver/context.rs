@@ -12,7 +12,7 @@ use super::{Calls, DeviceHandle, Driver, DriverError};
 pub struct Context {
     device: DeviceHandle,
     handle: Handle,
-    dead: AtomicBool,
+    dead: Arc<AtomicBool>,
     deadline: Duration,
 }
 
@@ -26,7 +26,8 @@ impl Context {
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the device number is the driver's own.
         unsafe { device.driver().call().context_retain(&raw mut handle, device.number()) }?;
-        let context = Arc::new(Self { device, handle, dead: AtomicBool::new(false), deadline });
+        let dead = device.driver().mark(device.number());
+        let context = Arc::new(Self { device, handle, dead, deadline });
         context.bind()?;
         Ok(context)
     }
@@ -75,7 +76,7 @@ impl Context {
         answer
     }
 
-    /// Nothing is destroyed in this context from now on: it is lost, or something in it hangs.
+    /// Nothing is destroyed in this context from now on, whoever uses it: it is lost, or something in it hangs.
     pub fn give_up(&self) {
         self.dead.store(true, Ordering::Relaxed);
     }

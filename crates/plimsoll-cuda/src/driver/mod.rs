@@ -16,7 +16,8 @@ mod table;
 mod types;
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -30,6 +31,7 @@ pub use info::{Attribute, DeviceHandle};
 pub use module::{Function, Module};
 pub use stream::{Event, Stream};
 pub(crate) use table::Calls;
+use types::DeviceNumber;
 pub use types::{DevicePointer, Handle};
 
 /// The driver's library.
@@ -43,6 +45,8 @@ const OLDEST: i32 = 11_000;
 pub struct Driver {
     table: table::Table,
     version: i32,
+    /// Whether the primary context of a device was given up: it is one for all of this process.
+    dead: Mutex<Vec<(DeviceNumber, Arc<AtomicBool>)>>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -88,7 +92,7 @@ impl Driver {
                 ),
             )
         })?;
-        let mut driver = Self { table: table::Table::new(library), version: 0 };
+        let mut driver = Self { table: table::Table::new(library), version: 0, dead: Mutex::default() };
         driver.initialise().map_err(|error| match error {
             DriverError::Unavailable(reason) => reason,
             DriverError::Call { code, .. } => Unavailable::new("CUDA driver", error.to_string(), mend(code)),
@@ -115,6 +119,17 @@ impl Driver {
     /// The table, to be called.
     pub(crate) fn call(&self) -> Calls<'_> {
         Calls(&self.table)
+    }
+
+    /// The mark of a device's context, shared by all who use it.
+    fn mark(&self, device: DeviceNumber) -> Arc<AtomicBool> {
+        let mut marks = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, mark)) = marks.iter().find(|(number, _)| *number == device) {
+            return Arc::clone(mark);
+        }
+        let mark = Arc::new(AtomicBool::new(false));
+        marks.push((device, Arc::clone(&mark)));
+        mark
     }
 
     /// Whether the driver has a call, by its symbol.
