@@ -1,6 +1,6 @@
 //! What every kernel states of itself: where its source is, what it moves, how much of it is in flight, and its grid.
 //!
-//! One file per probe builds the descriptions; [`unit`] joins one source with the entry points wanted of it, so that a
+//! One file per probe builds the descriptions; [`unit()`] joins one source with the entry points wanted of it, so that a
 //! probe compiles as one unit. Compiling, launching and timing are `plimsoll-cuda`'s; what the figures mean is
 //! `plimsoll-suite`'s.
 
@@ -62,7 +62,7 @@ impl Source {
         }
     }
 
-    /// The file's text. By itself it has no entry point: [`unit`] adds them.
+    /// The file's text. By itself it has no entry point: [`unit()`] adds them.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
