@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::flag::Flag;
+use plimsoll_core::record::Finding;
 use plimsoll_core::unit::Unit;
 use serde::{Deserialize, Serialize};
 
@@ -33,25 +35,28 @@ pub struct Profile {
     pub findings: Vec<StoredFinding>,
 }
 
-/// One finding as kept.
+/// One finding as kept: its flags come with it, so that a reader knows what to make of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredFinding {
-    /// The probe that found it.
-    pub probe: String,
-    /// Its name within the probe.
-    pub name: String,
-    /// The value in `unit`.
-    pub value: f64,
-    /// Least and most that the measurement allows, in `unit`.
-    pub interval: [f64; 2],
-    /// What the value is in.
-    pub unit: Unit,
+    /// What was found. The place of its device is that in its run, and means nothing here.
+    #[serde(flatten)]
+    pub finding: Finding,
     /// The run that it comes from, as its record names it.
     #[serde(default)]
     pub run: String,
     /// When that run began, in the form of [`Profile::when`]; empty counts as oldest.
     #[serde(default)]
     pub when: String,
+}
+
+impl StoredFinding {
+    fn is_same_thing(&self, other: &Self) -> bool {
+        self.finding.probe == other.finding.probe && self.finding.name == other.finding.name
+    }
+
+    fn is_clean(&self) -> bool {
+        self.finding.flags.impugning().is_empty()
+    }
 }
 
 /// A profile that can't be read, written or merged.
@@ -188,9 +193,10 @@ impl Profile {
     /// `BadId`, `NotFinite` and `Io` of [`ProfileError`]; the file is then as it was.
     pub fn store(&self, dir: &Path) -> Result<PathBuf, ProfileError> {
         let path = Self::path(dir, &self.device_id)?;
-        for finding in &self.findings {
-            let [lo, hi] = finding.interval;
-            if ![finding.value, lo, hi].iter().all(|x| x.is_finite()) {
+        for StoredFinding { finding, .. } in &self.findings {
+            let published = finding.published.as_ref().map_or([0.0; 2], |published| published.range.into());
+            let numbers = [[finding.value, 0.0], finding.interval.into(), published];
+            if !numbers.as_flattened().iter().all(|x| x.is_finite()) {
                 return Err(ProfileError::NotFinite { probe: finding.probe.clone(), name: finding.name.clone() });
             }
         }
@@ -205,9 +211,8 @@ impl Profile {
         Ok(path)
     }
 
-    /// Takes over the findings of `other`, another profile of the same device: of two findings with the same probe and
-    /// name the newer stays, and `other`'s where they are equally old. Order is by probe and name, so that the file is
-    /// stable.
+    /// Takes over the findings of `other`, another profile of the same device, each as [`put`](Self::put) does. Order is by
+    /// probe and name, so that the file is stable.
     ///
     /// # Errors
     /// [`ProfileError::OtherDevice`] where the devices differ; nothing is changed then.
@@ -223,25 +228,35 @@ impl Profile {
         for finding in other.findings {
             self.put(finding);
         }
-        let key = |finding: &StoredFinding| (finding.probe.clone(), finding.name.clone());
+        let key = |stored: &StoredFinding| (stored.finding.probe.clone(), stored.finding.name.clone());
         self.findings.sort_by_cached_key(key);
         Ok(())
     }
 
-    /// Keeps a finding, unless a newer one of the same probe and name is there.
-    pub fn put(&mut self, finding: StoredFinding) {
-        let same = |old: &&mut StoredFinding| old.probe == finding.probe && old.name == finding.name;
-        match self.findings.iter_mut().find(same) {
-            Some(old) if old.when > finding.when => {}
-            Some(old) => *old = finding,
-            None => self.findings.push(finding),
+    /// Keeps a finding and says whether it did: not one of a wrong result; not one that something else may have moved (a
+    /// flag that impugns) where a clean one of the same probe and name is there; else the newer one stays, and `new`
+    /// where they are equally old.
+    pub fn put(&mut self, new: StoredFinding) -> bool {
+        if new.finding.flags.contains(Flag::VerifyFail) {
+            return false;
+        }
+        match self.findings.iter_mut().find(|old| old.is_same_thing(&new)) {
+            Some(old) if (old.is_clean(), old.when.as_str()) > (new.is_clean(), new.when.as_str()) => false,
+            Some(old) => {
+                *old = new;
+                true
+            }
+            None => {
+                self.findings.push(new);
+                true
+            }
         }
     }
 
     /// The finding of a probe with this name.
     #[must_use]
     pub fn finding(&self, probe: &str, name: &str) -> Option<&StoredFinding> {
-        self.findings.iter().find(|finding| finding.probe == probe && finding.name == name)
+        self.findings.iter().find(|stored| stored.finding.probe == probe && stored.finding.name == name)
     }
 }
 
@@ -251,18 +266,32 @@ fn refused(doing: &'static str, path: &Path, why: io::Error) -> ProfileError {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::flag::Flags;
+    use plimsoll_core::record::Published;
+    use plimsoll_core::stats::Interval;
+
     use super::*;
 
     fn finding(probe: &str, name: &str, value: f64, when: &str) -> StoredFinding {
-        StoredFinding {
+        let finding = Finding {
+            device: 0,
             probe: probe.to_owned(),
             name: name.to_owned(),
             value,
-            interval: [value * 0.99, value * 1.01],
+            interval: Interval { lo: value * 0.99, hi: value * 1.01 },
             unit: Unit::BytePerSecond,
-            run: "run".to_owned(),
-            when: when.to_owned(),
-        }
+            flags: Flags::NONE,
+            metric: "bandwidth".to_owned(),
+            says: String::new(),
+            published: None,
+        };
+        StoredFinding { finding, run: "run".to_owned(), when: when.to_owned() }
+    }
+
+    fn flagged(flag: Flag, value: f64, when: &str) -> StoredFinding {
+        let mut stored = finding("stream", "copy", value, when);
+        stored.finding.flags.insert(flag);
+        stored
     }
 
     fn profile(when: &str, findings: Vec<StoredFinding>) -> Profile {
@@ -302,10 +331,46 @@ mod tests {
             into.merge(from).unwrap();
             assert_eq!(into.when, "2026-02-01T00:00:00Z");
             assert_eq!(into.findings.len(), 2);
-            assert_eq!(into.finding("stream", "copy").unwrap().value, 3.0);
-            assert_eq!(into.finding("latency", "L1").unwrap().value, 2.0);
-            assert!(into.findings.is_sorted_by_key(|f| (f.probe.clone(), f.name.clone())));
+            assert_eq!(into.finding("stream", "copy").unwrap().finding.value, 3.0);
+            assert_eq!(into.finding("latency", "L1").unwrap().finding.value, 2.0);
+            assert!(into.findings.is_sorted_by_key(|f| (f.finding.probe.clone(), f.finding.name.clone())));
         }
+    }
+
+    #[test]
+    fn a_doubtful_finding_never_replaces_a_clean_one_whatever_comes_first() {
+        let clean = finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z");
+        let doubtful = flagged(Flag::ThrottlePower, 2.0, "2026-02-01T00:00:00Z");
+        for order in [[clean.clone(), doubtful.clone()], [doubtful.clone(), clean.clone()]] {
+            let mut profile = profile("", vec![]);
+            order.into_iter().for_each(|stored| _ = profile.put(stored));
+            assert_eq!(profile.findings, [clean.clone()]);
+        }
+        // Flags that only qualify are no doubt, and of two doubtful ones the newer stays.
+        let qualified = flagged(Flag::Outliers, 3.0, "2026-03-01T00:00:00Z");
+        let mut of_clean = profile("", vec![clean]);
+        assert!(of_clean.put(qualified.clone()) && of_clean.findings == [qualified]);
+        let newer = flagged(Flag::Steal, 4.0, "2026-03-01T00:00:00Z");
+        let mut of_doubtful = profile("", vec![doubtful]);
+        assert!(of_doubtful.put(newer.clone()) && of_doubtful.findings == [newer]);
+    }
+
+    #[test]
+    fn a_finding_of_a_wrong_result_is_never_kept() {
+        let mut profile = profile("", vec![]);
+        assert!(!profile.put(flagged(Flag::VerifyFail, 1.0, "")));
+        assert!(profile.findings.is_empty());
+    }
+
+    #[test]
+    fn flags_metric_and_what_is_published_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut stored = flagged(Flag::Outliers, 1.0, "");
+        let range = Interval { lo: 1.0, hi: 2.0 };
+        stored.finding.published = Some(Published { range, source: "a page".to_owned() });
+        let kept = profile("", vec![stored]);
+        kept.store(dir.path()).unwrap();
+        assert_eq!(Profile::load(dir.path(), "GPU-1234").unwrap(), Some(kept));
     }
 
     #[test]
