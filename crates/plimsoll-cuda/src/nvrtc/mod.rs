@@ -1,5 +1,5 @@
-//! NVRTC, the compiler of CUDA C++ at run time: found, opened, asked. Where it may be is [`search`]'s; the calls are
-//! [`library`]'s; what is compiled is `plimsoll-gen`'s; what is kept of it is the cache's.
+//! NVRTC, the compiler of CUDA C++ at run time: found, opened, asked. Where it may be is `search`'s; the calls are
+//! `library`'s; what is compiled is `plimsoll-gen`'s; what is kept of it is the cache's.
 //!
 //! Cubins are asked for, not PTX: PTX of a newer compiler is refused by an older driver, while a cubin works within a
 //! CUDA major version. So a compiler whose major is above the driver's is passed over.
