@@ -86,10 +86,12 @@ impl Standing {
             .find_map(|(of, beside)| Some((self.percent_of(beside)?, of)))
     }
 
-    /// The achieved figure in hundredths of one yardstick.
+    /// The achieved figure in hundredths of one yardstick; where less is better (a latency), the other way round, so that
+    /// 100 is always as good as the yardstick and more is better.
     #[must_use]
     pub fn percent_of(&self, beside: &Beside) -> Option<f64> {
-        let percent = 100.0 * self.achieved.value / beside.as_ref().ok()?.value;
+        let ratio = self.achieved.value / beside.as_ref().ok()?.value;
+        let percent = 100.0 * if self.unit.larger_is_better() == Some(false) { ratio.recip() } else { ratio };
         percent.is_finite().then_some(percent)
     }
 }

@@ -182,7 +182,7 @@ struct Judged {
 }
 
 fn judge(pair: &pairing::Pair) -> Judged {
-    let log_ratio = pair.new.log - pair.base.log;
+    let log_ratio = (pair.new.value / pair.base.value).ln();
     let (error, freedom) = spread::of_difference(&pair.base, &pair.new);
     let beyond = log_ratio.abs() - MARGIN.ln_1p();
     let p = (2.0 * spread::upper_tail(beyond / error, freedom)).min(1.0);
@@ -207,8 +207,8 @@ impl Judged {
             subject: pair.subject,
             metric: pair.metric.name,
             unit: pair.metric.unit,
-            base: pair.base.log.exp(),
-            new: pair.new.log.exp(),
+            base: pair.base.value,
+            new: pair.new.value,
             ratio: self.log_ratio.exp(),
             interval: Interval { lo: (self.log_ratio - self.half).exp(), hi: (self.log_ratio + self.half).exp() },
             p,

@@ -54,10 +54,33 @@ impl Point {
 /// A figure and how well it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The median.
+    /// The mean over the rounds of each round's median.
     pub value: f64,
-    /// 95 % interval of the median; it spans the medians of all rounds.
+    /// 95 % interval of the value, widened to span the medians of all rounds. A metric that the workload measured itself
+    /// ([`Quantity::Extra`]) has one number per round and no samples: its interval is the rounds' range, and where there
+    /// is one round, its width of 0 says nothing of how well it is known.
     pub interval: Interval,
+}
+
+impl Estimate {
+    /// Joins rounds of equal weight, however many samples each took. The 95 % half-widths add up as those of
+    /// independent errors do. `None` where there is no round, or a sum beyond all numbers.
+    fn of_rounds(rounds: &[Estimate]) -> Option<Self> {
+        if let [one] = rounds {
+            return Some(*one);
+        }
+        let n = rounds.len() as f64;
+        let value = rounds.iter().map(|round| round.value).sum::<f64>() / n;
+        let (mut lo, mut hi, mut below, mut above) = (value, value, 0.0_f64, 0.0_f64);
+        for round in rounds {
+            lo = lo.min(round.value);
+            hi = hi.max(round.value);
+            below = below.hypot(round.value - round.interval.lo);
+            above = above.hypot(round.interval.hi - round.value);
+        }
+        let interval = Interval { lo: lo.min(value - below / n), hi: hi.max(value + above / n) };
+        value.is_finite().then_some(Self { value, interval })
+    }
 }
 
 /// The rounds of one point, joined.
@@ -67,6 +90,8 @@ pub struct Row {
     pub at: Vec<Value>,
     /// One point per round, in order.
     pub points: Vec<Point>,
+    /// Seconds per launch of each of `points`: the median and its interval.
+    pub rounds: Vec<Estimate>,
     /// Seconds per launch.
     pub time: Estimate,
     /// Samples in all rounds.
@@ -83,46 +108,39 @@ impl Row {
         (!clocks.is_empty()).then(|| clocks.iter().sum::<f64>() / clocks.len() as f64)
     }
 
-    fn new(points: Vec<Point>) -> Option<Self> {
+    fn new(mut points: Vec<Point>) -> Option<Self> {
+        points.retain(|point| !point.samples.is_empty());
         let mut scratch = Scratch::with_capacity(0);
-        let mut all = Vec::new();
-        let (mut lo, mut hi) = (f64::INFINITY, f64::NEG_INFINITY);
-        let mut flags = Flags::NONE;
-        for point in &points {
-            let seconds: Vec<f64> = point.seconds().collect();
-            flags = flags.union(point.flags);
-            if seconds.is_empty() {
-                continue;
-            }
-            let round = estimate(&seconds, &mut scratch);
-            let single = points.len() == 1;
-            lo = lo.min(if single { round.interval.lo } else { round.median });
-            hi = hi.max(if single { round.interval.hi } else { round.median });
-            all.extend(seconds);
-        }
-        if all.is_empty() {
-            return None;
-        }
-        let pooled = estimate(&all, &mut scratch);
-        let interval = Interval { lo: lo.min(pooled.interval.lo), hi: hi.max(pooled.interval.hi) };
-        let time = Estimate { value: pooled.median, interval };
-        Some(Self { at: points[0].at.clone(), time, n: all.len(), flags, points })
+        let round = |point: &Point| {
+            let median = estimate(&point.seconds().collect::<Vec<f64>>(), &mut scratch);
+            Estimate { value: median.median, interval: median.interval }
+        };
+        let rounds: Vec<Estimate> = points.iter().map(round).collect();
+        let time = Estimate::of_rounds(&rounds)?;
+        let n = points.iter().map(|point| point.samples.len()).sum();
+        let flags = points.iter().fold(Flags::NONE, |flags, point| flags.union(point.flags));
+        Some(Self { at: points.first()?.at.clone(), points, rounds, time, n, flags })
     }
 
-    fn metric(&self, metric: &Metric) -> Option<Estimate> {
-        let first = self.points.first()?;
-        if metric.of == Quantity::Extra {
-            let values: Vec<f64> =
-                self.points.iter().filter_map(|point| point.extra.get(&metric.name).copied()).collect();
-            let lo = values.iter().copied().reduce(f64::min)?;
-            let hi = values.iter().copied().reduce(f64::max)?;
-            let value = values.iter().sum::<f64>() / values.len() as f64;
-            return Some(Estimate { value, interval: Interval { lo, hi } });
-        }
-        let clock = self.clock_hz();
-        let of = |seconds| metric.of.of(seconds, &first.work, clock);
-        let (a, b) = (of(self.time.interval.lo)?, of(self.time.interval.hi)?);
-        Some(Estimate { value: of(self.time.value)?, interval: Interval { lo: a.min(b), hi: a.max(b) } })
+    /// The metric in every round, each by its own clock and its own work; rounds that lack what the metric needs are left
+    /// out. What [`Row::estimate`] joins.
+    pub fn rounds_of<'r>(&'r self, metric: &'r Metric) -> impl Iterator<Item = (&'r Point, Estimate)> {
+        self.points.iter().zip(&self.rounds).filter_map(move |(point, time)| {
+            if metric.of == Quantity::Extra {
+                let value = point.extra.get(&metric.name).copied().filter(|value| value.is_finite())?;
+                return Some((point, Estimate { value, interval: Interval { lo: value, hi: value } }));
+            }
+            // Every quantity rises or falls with the time throughout, so medians and intervals carry over.
+            let of = |seconds| metric.of.of(seconds, &point.work, point.evidence.clock_hz);
+            let (a, b) = (of(time.interval.lo)?, of(time.interval.hi)?);
+            Some((point, Estimate { value: of(time.value)?, interval: Interval { lo: a.min(b), hi: a.max(b) } }))
+        })
+    }
+
+    /// The row's figure for a metric: the mean of its rounds. The one definition, for reports and comparisons alike.
+    #[must_use]
+    pub fn estimate(&self, metric: &Metric) -> Option<Estimate> {
+        Estimate::of_rounds(&self.rounds_of(metric).map(|(_, round)| round).collect::<Vec<Estimate>>())
     }
 }
 
@@ -171,7 +189,7 @@ impl Series {
     /// A row's figure for the metric of this name.
     #[must_use]
     pub fn estimate(&self, row: &Row, metric: &str) -> Option<Estimate> {
-        row.metric(self.metric(metric)?)
+        row.estimate(self.metric(metric)?)
     }
 
     /// A row's coordinate on the axis of this name.
@@ -192,11 +210,11 @@ impl Series {
         self.at(row, axis)?.text()
     }
 
-    /// The best row by a metric among those that `keep` accepts. Its figure is biased upwards: measure it afresh before
+    /// The best row by a metric among those that `keep` accepts; `None` also where nothing says which way is better. Its figure is biased upwards: measure it afresh before
     /// quoting it.
     #[must_use]
     pub fn best(&self, metric: &str, keep: impl Fn(&Row) -> bool) -> Option<(&Row, Estimate)> {
-        let more = self.metric(metric)?.of.more_is_better();
+        let more = self.metric(metric)?.more_is_better()?;
         let figures =
             self.rows.iter().filter(|row| keep(row)).filter_map(|row| Some((row, self.estimate(row, metric)?)));
         figures.reduce(|best, next| if (next.1.value > best.1.value) == more { next } else { best })

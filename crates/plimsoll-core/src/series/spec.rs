@@ -121,19 +121,6 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// True where more is better.
-    #[must_use]
-    pub const fn more_is_better(self) -> bool {
-        matches!(
-            self,
-            Self::Bandwidth
-                | Self::BandwidthWithAllocate
-                | Self::BytesPerCycle
-                | Self::OperationsPerCycle
-                | Self::OperationsPerSecond
-        )
-    }
-
     /// The value for a launch of `seconds`; `None` where what it needs was not measured.
     #[must_use]
     pub fn of(self, seconds: f64, work: &Work, clock_hz: Option<f64>) -> Option<f64> {
@@ -163,6 +150,23 @@ pub struct Metric {
     pub unit: Unit,
     /// How it follows from the samples.
     pub of: Quantity,
+}
+
+impl Metric {
+    /// True where more is better, false where less is; `None` where neither the quantity nor the unit says.
+    #[must_use]
+    pub fn more_is_better(&self) -> Option<bool> {
+        match self.of {
+            Quantity::Bandwidth
+            | Quantity::BandwidthWithAllocate
+            | Quantity::BytesPerCycle
+            | Quantity::OperationsPerCycle
+            | Quantity::OperationsPerSecond => Some(true),
+            Quantity::Time | Quantity::TimePerOperation | Quantity::CyclesPerOperation => Some(false),
+            Quantity::Extra => self.unit.larger_is_better(),
+            Quantity::Unknown => None,
+        }
+    }
 }
 
 /// The picture that shows the series best. Names are those of axes or metrics.

@@ -71,3 +71,47 @@ fn the_best_row_is_the_one_with_more_bandwidth_and_fewer_cycles() {
     }
     assert!(series.best("bandwidth", |_| false).is_none());
 }
+
+#[test]
+fn a_metric_in_cycles_takes_each_round_by_its_own_clock_and_work() {
+    // 1,000 bytes in 2 launches of 500 ns at 2 GHz are 1 B/cycle; so are 1,100 at 2.2 GHz.
+    let mut points = vec![point(0, 1.0, &[1000; 30]), point(1, 1.0, &[1000; 30]), point(2, 1.0, &[500; 30])];
+    points[1].evidence.clock_hz = Some(2.2e9);
+    points[1].work.traffic.read = 700;
+    points[2].evidence.clock_hz = Some(4e9);
+    let mut series = series(points);
+    series.spec.metrics.push(metric("per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle));
+    let figure = series.estimate(&series.rows[0], "per cycle").unwrap();
+    assert!((figure.value - 1.0).abs() < 1e-12 && figure.interval.half_width() < 1e-12, "{figure:?}");
+    // A round without a clock has no figure in cycles; the others keep theirs.
+    series.rows[0].points[1].evidence.clock_hz = None;
+    assert_eq!(series.rows[0].rounds_of(&series.spec.metrics[2]).count(), 2);
+    assert!((series.estimate(&series.rows[0], "per cycle").unwrap().value - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn rounds_weigh_alike_however_many_samples_each_took() {
+    let series = series(vec![point(0, 1.0, &[1000; 300]), point(1, 1.0, &[1200; 30])]);
+    assert!((series.rows[0].time.value / 550e-9 - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn which_way_is_better_follows_from_the_quantity_or_else_the_unit() {
+    let way = |unit, of| metric("m", unit, of).more_is_better();
+    assert_eq!(way(Unit::BytePerSecond, Quantity::Bandwidth), Some(true));
+    assert_eq!(way(Unit::Second, Quantity::Time), Some(false));
+    assert_eq!(way(Unit::BytePerSecond, Quantity::Extra), Some(true));
+    assert_eq!(way(Unit::Second, Quantity::Extra), Some(false));
+    assert_eq!(way(Unit::One, Quantity::Extra), None);
+}
+
+#[test]
+fn the_best_row_of_a_bandwidth_that_the_workload_measured_has_the_most() {
+    let mut points = vec![point(0, 1.0, &[1000; 30]), point(0, 2.0, &[1000; 30])];
+    for (point, value) in points.iter_mut().zip([5.0, 7.0]) {
+        point.extra.insert("background".into(), value);
+    }
+    let mut series = series(points);
+    series.spec.metrics.push(metric("background", Unit::BytePerSecond, Quantity::Extra));
+    assert_eq!(series.best("background", |_| true).unwrap().1.value, 7.0);
+}

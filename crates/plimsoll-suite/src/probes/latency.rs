@@ -328,7 +328,7 @@ mod tests {
         let mut whole = series(&[("huge", 2048.0)]);
         for row in &mut whole.rows {
             if row.at[2].number().is_some_and(|bytes| (400_000.0..2_200_000.0).contains(&bytes)) {
-                row.time.value *= 1.6;
+                row.rounds.iter_mut().for_each(|round| round.value *= 1.6);
             }
         }
         let found = findings(&device(), &[whole]);

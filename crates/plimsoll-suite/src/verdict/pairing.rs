@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::record::Run;
-use plimsoll_core::series::{Metric, Quantity, Row, Series, Value};
+use plimsoll_core::series::{Metric, Row, Series, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
@@ -153,10 +153,8 @@ fn comparable(subject: Subject, base: (&Series, &Row), new: (&Series, &Row)) -> 
     let (Some(base), Some(new)) = (of_row(base.1, metric), of_row(new.1, metric)) else {
         return Err(refuse(format!("{} could not be derived on one side", metric.name)));
     };
-    let more_is_better = match metric.of {
-        // The workload's own metric: its unit says which way is better, and where it doesn't, less is.
-        Quantity::Extra => metric.unit.larger_is_better() == Some(true),
-        of => of.more_is_better(),
+    let Some(more_is_better) = metric.more_is_better() else {
+        return Err(refuse(format!("nothing says whether more or less {} is better", metric.name)));
     };
     Ok(Pair { subject, metric: metric.clone(), more_is_better, base, new, flags })
 }

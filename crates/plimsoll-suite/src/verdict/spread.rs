@@ -2,7 +2,7 @@
 //! is but one round, the spread within it and the one between runs that plimsoll's promise allows for.
 
 use plimsoll_core::series::{Metric, Quantity, Row};
-use plimsoll_core::stats::{Scratch, estimate, student_t_cdf};
+use plimsoll_core::stats::student_t_cdf;
 
 /// Half of the width of a normal 95 % interval, in standard deviations.
 const Z95: f64 = 1.96;
@@ -10,55 +10,48 @@ const Z95: f64 = 1.96;
 /// unflagged figure repeats within. One round can't show its own.
 const BETWEEN_UNSEEN: f64 = 0.0025;
 
-/// A figure as a comparison sees it: the mean over rounds of ln(median), with its squared standard error.
+/// A figure as a comparison sees it: the row's own, with the squared standard error of its logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Known {
-    /// ln of the figure in its base unit.
-    pub log: f64,
-    /// Squared standard error of `log`.
+    /// The figure in its base unit, as reports show it; positive.
+    pub value: f64,
+    /// Squared standard error of ln(value).
     pub variance: f64,
     /// Degrees of freedom of `variance`.
     pub freedom: f64,
 }
 
-/// The row's figure in `metric`; `None` where it has none that is positive.
+/// The row's figure in `metric`; `None` where it has none that is positive in every round.
 pub(super) fn of_row(row: &Row, metric: &Metric) -> Option<Known> {
-    let clock = row.clock_hz();
-    let mut scratch = Scratch::with_capacity(0);
+    let value = row.estimate(metric)?.value;
     let (mut medians, mut within) = (Vec::new(), Vec::new());
     let mut samples = 0;
-    for point in &row.points {
+    for (point, round) in row.rounds_of(metric) {
+        medians.push(round.value.ln());
         if metric.of == Quantity::Extra {
-            medians.push(point.extra.get(&metric.name).copied()?.ln());
             within.push(0.0);
             continue;
         }
-        let logs: Vec<f64> =
-            point.seconds().filter_map(|seconds| Some(metric.of.of(seconds, &point.work, clock)?.ln())).collect();
-        if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
-            return None;
-        }
-        let known = estimate(&logs, &mut scratch);
         // A sample is known to one tick, whatever the spread of those that round alike.
         let ticks = point.samples.iter().min().map_or(1.0, |&least| least.max(1) as f64);
         let rounding = 1.0 / (12.0 * ticks * ticks);
-        medians.push(known.median);
-        within.push((known.interval.half_width() / Z95).powi(2) + rounding);
-        samples += logs.len();
+        let half = (round.interval.hi / round.interval.lo).ln() / 2.0;
+        within.push((half / Z95).powi(2) + rounding);
+        samples += point.samples.len();
     }
     let rounds = medians.len() as f64;
     let log = medians.iter().sum::<f64>() / rounds;
-    if !log.is_finite() {
+    let within = within.iter().sum::<f64>() / rounds;
+    if !(log.is_finite() && within.is_finite()) {
         return None;
     }
-    let within = within.iter().sum::<f64>() / rounds;
     if medians.len() < 2 {
         let freedom = (samples.max(3) - 1) as f64;
-        return Some(Known { log, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom });
+        return Some(Known { value, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom });
     }
     // The medians' own spread holds the spread within rounds too; few rounds may by chance show less than that.
     let between = medians.iter().map(|median| (median - log).powi(2)).sum::<f64>() / (rounds - 1.0);
-    Some(Known { log, variance: between.max(within) / rounds, freedom: rounds - 1.0 })
+    Some(Known { value, variance: between.max(within) / rounds, freedom: rounds - 1.0 })
 }
 
 /// Standard error of the difference of two figures, and its degrees of freedom (Welch, Biometrika 34, 1947;
