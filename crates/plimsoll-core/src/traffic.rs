@@ -35,10 +35,7 @@ impl Traffic {
     /// The traffic of `times` such launches, or `None` where a count overflows.
     #[must_use]
     pub const fn checked_mul(self, times: u64) -> Option<Self> {
-        match (
-            self.read.checked_mul(times),
-            self.written.checked_mul(times),
-        ) {
+        match (self.read.checked_mul(times), self.written.checked_mul(times)) {
             (Some(read), Some(written)) => Some(Self::new(read, written)),
             _ => None,
         }
@@ -47,10 +44,7 @@ impl Traffic {
     /// The sum, or `None` where a count overflows.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
-        match (
-            self.read.checked_add(other.read),
-            self.written.checked_add(other.written),
-        ) {
+        match (self.read.checked_add(other.read), self.written.checked_add(other.written)) {
             (Some(read), Some(written)) => Some(Self::new(read, written)),
             _ => None,
         }
@@ -87,10 +81,7 @@ impl Add for Traffic {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self::new(
-            self.read.saturating_add(other.read),
-            self.written.saturating_add(other.written),
-        )
+        Self::new(self.read.saturating_add(other.read), self.written.saturating_add(other.written))
     }
 }
 
@@ -130,10 +121,7 @@ mod tests {
         assert_eq!(huge.checked_add(huge), None);
         assert_eq!(huge.checked_mul(2), None);
         assert_eq!(huge.checked_mul(1), Some(huge));
-        assert_eq!(
-            Traffic::new(3, 5).checked_mul(4),
-            Some(Traffic::new(12, 20))
-        );
+        assert_eq!(Traffic::new(3, 5).checked_mul(4), Some(Traffic::new(12, 20)));
     }
 
     #[test]

@@ -174,12 +174,9 @@ impl Unit {
             | Self::FlopPerSecond
             | Self::FlopPerCycle
             | Self::ElementPerSecond => Some(true),
-            Self::Second
-            | Self::Cycle
-            | Self::CyclePerOp
-            | Self::Joule
-            | Self::JoulePerByte
-            | Self::JoulePerFlop => Some(false),
+            Self::Second | Self::Cycle | Self::CyclePerOp | Self::Joule | Self::JoulePerByte | Self::JoulePerFlop => {
+                Some(false)
+            }
             _ => None,
         }
     }
@@ -242,16 +239,12 @@ impl Unit {
         match self {
             Self::Byte => Steps::Iec,
             Self::Second => Steps::Si(-12, 0),
-            Self::BytePerSecond
-            | Self::Hertz
-            | Self::OpPerSecond
-            | Self::FlopPerSecond
-            | Self::ElementPerSecond => Steps::Si(0, 18),
+            Self::BytePerSecond | Self::Hertz | Self::OpPerSecond | Self::FlopPerSecond | Self::ElementPerSecond => {
+                Steps::Si(0, 18)
+            }
             Self::Watt | Self::Joule => Steps::Si(-9, 9),
             Self::JoulePerByte | Self::JoulePerFlop => Steps::Si(-15, 0),
-            Self::Thread | Self::Core | Self::Element | Self::Instruction | Self::Launch => {
-                Steps::Count
-            }
+            Self::Thread | Self::Core | Self::Element | Self::Instruction | Self::Launch => Steps::Count,
             _ => Steps::Plain,
         }
     }
@@ -268,20 +261,12 @@ impl Unit {
     /// Words take a plural, symbols don't.
     fn plural<'a>(&self, label: &'a str, text: &str) -> Cow<'a, str> {
         let is_word = *self == Self::Cycle || self.steps() == Steps::Count;
-        if is_word && text != "1" {
-            Cow::Owned(format!("{label}s"))
-        } else {
-            Cow::Borrowed(label)
-        }
+        if is_word && text != "1" { Cow::Owned(format!("{label}s")) } else { Cow::Borrowed(label) }
     }
 }
 
 fn join(text: &str, label: &str) -> String {
-    if label.is_empty() {
-        text.to_owned()
-    } else {
-        format!("{text} {label}")
-    }
+    if label.is_empty() { text.to_owned() } else { format!("{text} {label}") }
 }
 
 impl fmt::Display for Unit {

@@ -11,9 +11,7 @@ const SMALLEST_PLAIN: f64 = 1e-3;
 /// of ten.
 fn exponent(x: f64) -> i32 {
     let text = format!("{x:e}");
-    text.rsplit_once('e')
-        .and_then(|(_, exponent)| exponent.parse().ok())
-        .unwrap_or(0)
+    text.rsplit_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
 /// `x` rounded to `digits` significant digits; zero and non-finite values as they are.
@@ -58,16 +56,8 @@ pub(super) fn significant(x: f64, digits: i32, keep_whole: bool) -> String {
 /// Decimals that show the half width of an interval to one digit, between what `digits` significant digits of the value
 /// need and three more.
 pub(super) fn decimals_for_interval(value: f64, half_width: f64, digits: i32) -> i32 {
-    let fewest = if value == 0.0 {
-        0
-    } else {
-        (digits - 1 - exponent(round_significant(value, digits))).max(0)
-    };
-    let wanted = if half_width > 0.0 {
-        -exponent(half_width)
-    } else {
-        fewest
-    };
+    let fewest = if value == 0.0 { 0 } else { (digits - 1 - exponent(round_significant(value, digits))).max(0) };
+    let wanted = if half_width > 0.0 { -exponent(half_width) } else { fewest };
     wanted.clamp(fewest, fewest + 3)
 }
 

@@ -75,20 +75,7 @@ pub enum Why {
 /// rounded. `64k` is refused, because it could mean either. Zero is read: callers judge whether it makes sense.
 ///
 /// Printed in the largest IEC unit that divides it (`1536 MiB`).
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ByteSize(pub u64);
 
@@ -101,24 +88,18 @@ pub struct ByteRange {
 }
 
 /// A clock in hertz. Read from `1.512GHz` or `2400 MHz`; the unit is required and its case is free.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Frequency(pub f64);
 
 /// Bytes per second. Read from `4.26 TB/s`, `1935 GB/s` (powers of 1000) or `900 GiB/s` (powers of 1024); the unit is
 /// required.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Bandwidth(pub f64);
 
 /// A time in seconds. Read from `36 µs`, `36us`, `2.5 ms`, `3 s`, `10 min`, `1 h`, or `3`, which is seconds.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Seconds(pub f64);
 
@@ -165,12 +146,7 @@ impl<'a> Typed<'a> {
             return Err(Why::NoNumber);
         }
         let (exponent, rest) = exponent(rest)?;
-        Ok(Self {
-            whole,
-            fraction,
-            exponent,
-            unit: rest.trim_start(),
-        })
+        Ok(Self { whole, fraction, exponent, unit: rest.trim_start() })
     }
 
     /// The number times 10^`power`, correctly rounded: the power is added to the text's exponent before it is read.
@@ -191,9 +167,7 @@ impl<'a> Typed<'a> {
             return Ok(0);
         }
         let mantissa: u128 = digits.parse().map_err(|_| Why::TooLarge)?;
-        let product = mantissa
-            .checked_mul(u128::from(multiplier))
-            .ok_or(Why::TooLarge)?;
+        let product = mantissa.checked_mul(u128::from(multiplier)).ok_or(Why::TooLarge)?;
         let fraction_digits = i32::try_from(self.fraction.len()).map_err(|_| Why::TooLarge)?;
         let exponent = self.exponent.saturating_sub(fraction_digits);
         let scaled = match 10u128.checked_pow(exponent.unsigned_abs()) {
@@ -240,9 +214,7 @@ fn size_unit(unit: &str, known: &'static str) -> Result<(u64, u32), Why> {
     }
     let letter = unit.trim_end_matches("/s");
     let prefix = if letter == "KB" { "K" } else { letter };
-    let ambiguous = ["k", "m", "g", "t", "p", "e"]
-        .iter()
-        .position(|candidate| candidate.eq_ignore_ascii_case(prefix));
+    let ambiguous = ["k", "m", "g", "t", "p", "e"].iter().position(|candidate| candidate.eq_ignore_ascii_case(prefix));
     Err(match ambiguous {
         Some(power) => {
             let rate = if known == KNOWN_BANDWIDTHS { "/s" } else { "" };
@@ -252,10 +224,7 @@ fn size_unit(unit: &str, known: &'static str) -> Result<(u64, u32), Why> {
                 decimal: format!("{}{rate}", DECIMAL[power + 1]),
             }
         }
-        None => Why::UnknownUnit {
-            unit: quote(unit),
-            known,
-        },
+        None => Why::UnknownUnit { unit: quote(unit), known },
     })
 }
 
@@ -290,10 +259,7 @@ fn parse_frequency(text: &str) -> Result<Frequency, Why> {
         "ghz" => 9,
         "thz" => 12,
         _ => {
-            return Err(Why::UnknownUnit {
-                unit: quote(typed.unit),
-                known: KNOWN_CLOCKS,
-            });
+            return Err(Why::UnknownUnit { unit: quote(typed.unit), known: KNOWN_CLOCKS });
         }
     };
     typed.scaled(power).map(Frequency)
@@ -305,21 +271,14 @@ fn parse_bandwidth(text: &str) -> Result<Bandwidth, Why> {
         return Err(Why::NoUnit);
     }
     let Some(size) = typed.unit.strip_suffix("/s") else {
-        return Err(Why::UnknownUnit {
-            unit: quote(typed.unit),
-            known: KNOWN_BANDWIDTHS,
-        });
+        return Err(Why::UnknownUnit { unit: quote(typed.unit), known: KNOWN_BANDWIDTHS });
     };
     let (base, power) = size_unit(size.trim_end(), KNOWN_BANDWIDTHS)?;
     if base == 1000 || power == 0 {
         return typed.scaled(3 * power as i32).map(Bandwidth);
     }
     let value = typed.scaled(0)? * 1024f64.powi(power as i32);
-    if value.is_finite() {
-        Ok(Bandwidth(value))
-    } else {
-        Err(Why::TooLarge)
-    }
+    if value.is_finite() { Ok(Bandwidth(value)) } else { Err(Why::TooLarge) }
 }
 
 fn parse_seconds(text: &str) -> Result<Seconds, Why> {
@@ -334,17 +293,10 @@ fn parse_seconds(text: &str) -> Result<Seconds, Why> {
         "min" => typed.scaled(0)? * 60.0,
         "h" => typed.scaled(0)? * 3600.0,
         unit => {
-            return Err(Why::UnknownUnit {
-                unit: quote(unit),
-                known: KNOWN_TIMES,
-            });
+            return Err(Why::UnknownUnit { unit: quote(unit), known: KNOWN_TIMES });
         }
     };
-    if value.is_finite() {
-        Ok(Seconds(value))
-    } else {
-        Err(Why::TooLarge)
-    }
+    if value.is_finite() { Ok(Seconds(value)) } else { Err(Why::TooLarge) }
 }
 
 macro_rules! from_str {
@@ -401,11 +353,7 @@ impl fmt::Display for ByteSize {
         let power = (self.0.trailing_zeros() / 10).min(6);
         match self.0 {
             0 => f.pad("0 B"),
-            bytes => f.pad(&format!(
-                "{} {}",
-                bytes >> (10 * power),
-                BINARY[power as usize]
-            )),
+            bytes => f.pad(&format!("{} {}", bytes >> (10 * power), BINARY[power as usize])),
         }
     }
 }
@@ -439,11 +387,7 @@ impl fmt::Display for Seconds {
 /// The decimal point is moved in the text, since a division would round.
 fn exact(value: f64, labels: &[&str], first: i32) -> String {
     let last = first + labels.len() as i32 - 1;
-    let step = if value.is_finite() {
-        step(value.abs(), 1000.0, first, last)
-    } else {
-        0
-    };
+    let step = if value.is_finite() { step(value.abs(), 1000.0, first, last) } else { 0 };
     // `step` was clamped to the labels, and 0 is among them by construction.
     let label = labels[(step - first) as usize];
     let text = format!("{value:e}");

@@ -57,39 +57,18 @@ fn odd_values_stay_readable() {
 #[test]
 fn intervals_share_the_unit_and_show_their_width() {
     let unit = Unit::Byte;
-    assert_eq!(
-        unit.format_with_interval(232.0 * 1024.0, [220.0 * 1024.0, 244.0 * 1024.0]),
-        "232 KiB ± 12"
-    );
-    assert_eq!(
-        Unit::Second.format_with_interval(2.37e-6, [2.35e-6, 2.41e-6]),
-        "2.37 µs [2.35, 2.41]"
-    );
-    assert_eq!(
-        Unit::BytePerSecond.format_with_interval(4.2637e12, [4.2630e12, 4.2644e12]),
-        "4.2637 TB/s ± 0.0007"
-    );
-    assert_eq!(
-        Unit::Cycle.format_with_interval(0.0, [0.0, 0.0]),
-        "0 cycles ± 0"
-    );
-    assert_eq!(
-        Unit::Second.format_with_interval(1.0, [f64::NEG_INFINITY, 2.0]),
-        "1.00 s [-inf, 2]"
-    );
+    assert_eq!(unit.format_with_interval(232.0 * 1024.0, [220.0 * 1024.0, 244.0 * 1024.0]), "232 KiB ± 12");
+    assert_eq!(Unit::Second.format_with_interval(2.37e-6, [2.35e-6, 2.41e-6]), "2.37 µs [2.35, 2.41]");
+    assert_eq!(Unit::BytePerSecond.format_with_interval(4.2637e12, [4.2630e12, 4.2644e12]), "4.2637 TB/s ± 0.0007");
+    assert_eq!(Unit::Cycle.format_with_interval(0.0, [0.0, 0.0]), "0 cycles ± 0");
+    assert_eq!(Unit::Second.format_with_interval(1.0, [f64::NEG_INFINITY, 2.0]), "1.00 s [-inf, 2]");
 }
 
 #[test]
 fn one_scale_serves_a_whole_column() {
-    assert_eq!(
-        Unit::BytePerSecond.scale_for(4.2e12),
-        (1e12, "TB/s".to_owned())
-    );
+    assert_eq!(Unit::BytePerSecond.scale_for(4.2e12), (1e12, "TB/s".to_owned()));
     assert_eq!(Unit::Second.scale_for(2e-5), (1e-6, "µs".to_owned()));
-    assert_eq!(
-        Unit::Byte.scale_for(8_388_608.0),
-        (1_048_576.0, "MiB".to_owned())
-    );
+    assert_eq!(Unit::Byte.scale_for(8_388_608.0), (1_048_576.0, "MiB".to_owned()));
     assert_eq!(Unit::One.scale_for(7.0), (1.0, String::new()));
     assert_eq!(Unit::Second.scale_for(0.0), (1.0, "s".to_owned()));
 }

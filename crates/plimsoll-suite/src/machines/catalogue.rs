@@ -1,9 +1,7 @@
 //! The machines themselves, as plain data. Every figure is published by the vendor or stands in the source named beside
 //! it; what isn't surely known is left out. The names are looked up by the parent.
 
-use super::Arithmetic::{
-    Bf16, F8Matrix, F16, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix,
-};
+use super::Arithmetic::{Bf16, F8Matrix, F16, F16Matrix, F32, F64, F64Matrix, I8Matrix, Tf32Matrix};
 use super::{Machine, MemoryType};
 
 const KIB: u64 = 1 << 10;
@@ -101,11 +99,7 @@ pub static MACHINES: &[Machine] = &[
         aliases: &["V100 PCIe 16GB", "V100 PCIe 32GB"],
         boost_clock_hz: Some(1.380e9),
         power_w: Some(250.0),
-        peaks: &[
-            (F64, 7.0 * TERA),
-            (F32, 14.0 * TERA),
-            (F16Matrix, 112.0 * TERA),
-        ],
+        peaks: &[(F64, 7.0 * TERA), (F32, 14.0 * TERA), (F16Matrix, 112.0 * TERA)],
         ..VOLTA
     },
     Machine {
@@ -113,11 +107,7 @@ pub static MACHINES: &[Machine] = &[
         aliases: &["V100 SXM2 16GB", "V100 SXM2 32GB"],
         boost_clock_hz: Some(1.530e9),
         power_w: Some(300.0),
-        peaks: &[
-            (F64, 7.8 * TERA),
-            (F32, 15.7 * TERA),
-            (F16Matrix, 125.0 * TERA),
-        ],
+        peaks: &[(F64, 7.8 * TERA), (F32, 15.7 * TERA), (F16Matrix, 125.0 * TERA)],
         ..VOLTA
     },
     Machine {
@@ -131,11 +121,7 @@ pub static MACHINES: &[Machine] = &[
         compute_capability: Some((7, 5)),
         boost_clock_hz: Some(1.590e9),
         power_w: Some(70.0),
-        peaks: &[
-            (F32, 8.1 * TERA),
-            (F16Matrix, 65.0 * TERA),
-            (I8Matrix, 130.0 * TERA),
-        ],
+        peaks: &[(F32, 8.1 * TERA), (F16Matrix, 65.0 * TERA), (I8Matrix, 130.0 * TERA)],
         source: "NVIDIA T4 data sheet and Turing white paper (320 GB/s)",
         ..BLANK
     },
@@ -159,13 +145,7 @@ pub static MACHINES: &[Machine] = &[
     },
     Machine {
         name: "A100 40GB",
-        aliases: &[
-            "A100 PCIe 40GB",
-            "A100 40GB PCIe",
-            "A100 SXM4 40GB",
-            "A100 SXM 40GB",
-            "A100 40GB SXM4",
-        ],
+        aliases: &["A100 PCIe 40GB", "A100 40GB PCIe", "A100 SXM4 40GB", "A100 SXM 40GB", "A100 40GB SXM4"],
         memory: MemoryType::Hbm2,
         memory_clock_hz: 1.215e9,
         source: "Elementwise Operations on GPUs, 2024 (1555 GB/s); NVIDIA A100 data sheet (250 W PCIe, 400 W SXM4)",
@@ -198,12 +178,7 @@ pub static MACHINES: &[Machine] = &[
         multiprocessors: Some(72),
         boost_clock_hz: Some(1.695e9),
         power_w: Some(150.0),
-        peaks: &[
-            (F32, 31.2 * TERA),
-            (Tf32Matrix, 62.5 * TERA),
-            (F16Matrix, 125.0 * TERA),
-            (I8Matrix, 250.0 * TERA),
-        ],
+        peaks: &[(F32, 31.2 * TERA), (Tf32Matrix, 62.5 * TERA), (F16Matrix, 125.0 * TERA), (I8Matrix, 250.0 * TERA)],
         source: "Elementwise Operations on GPUs, 2024 (600 GB/s); NVIDIA A10 data sheet, whose 31.2 TFLOP/s at 1.695 GHz \
                  are those of 72 multiprocessors, where the article counts 80",
         ..AMPERE_86
@@ -214,12 +189,7 @@ pub static MACHINES: &[Machine] = &[
         multiprocessors: Some(84),
         boost_clock_hz: Some(1.740e9),
         power_w: Some(300.0),
-        peaks: &[
-            (F32, 37.4 * TERA),
-            (Tf32Matrix, 74.8 * TERA),
-            (F16Matrix, 149.7 * TERA),
-            (I8Matrix, 299.3 * TERA),
-        ],
+        peaks: &[(F32, 37.4 * TERA), (Tf32Matrix, 74.8 * TERA), (F16Matrix, 149.7 * TERA), (I8Matrix, 299.3 * TERA)],
         source: "NVIDIA A40 data sheet (696 GB/s)",
         ..AMPERE_86
     },
@@ -375,12 +345,7 @@ pub static MACHINES: &[Machine] = &[
         l1_bytes_per_multiprocessor: Some(16 * KIB),
         boost_clock_hz: Some(1.7e9),
         power_w: Some(300.0),
-        peaks: &[
-            (F64, 22.6 * TERA),
-            (F32, 22.6 * TERA),
-            (F64Matrix, 45.3 * TERA),
-            (F16Matrix, 181.0 * TERA),
-        ],
+        peaks: &[(F64, 22.6 * TERA), (F32, 22.6 * TERA), (F64Matrix, 45.3 * TERA), (F16Matrix, 181.0 * TERA)],
         source: "AMD Instinct MI210 data sheet (1.6 TB/s)",
         ..BLANK
     },
@@ -392,12 +357,7 @@ pub static MACHINES: &[Machine] = &[
         multiprocessors: Some(220),
         l1_bytes_per_multiprocessor: Some(16 * KIB),
         boost_clock_hz: Some(1.7e9),
-        peaks: &[
-            (F64, 47.9 * TERA),
-            (F32, 47.9 * TERA),
-            (F64Matrix, 95.7 * TERA),
-            (F16Matrix, 383.0 * TERA),
-        ],
+        peaks: &[(F64, 47.9 * TERA), (F32, 47.9 * TERA), (F64Matrix, 95.7 * TERA), (F16Matrix, 383.0 * TERA)],
         source: "AMD Instinct MI250X data sheet (3.2 TB/s, both dies together)",
         ..BLANK
     },

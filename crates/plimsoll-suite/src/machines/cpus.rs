@@ -87,9 +87,7 @@ impl Microarchitecture {
     #[must_use]
     pub fn figure(&self, operation: Operation, number: Number, width: Width) -> Option<&'static Figure> {
         self.figures.iter().find(|figure| {
-            figure.operation == operation
-                && figure.numbers.contains(&number)
-                && figure.widths.contains(&width)
+            figure.operation == operation && figure.numbers.contains(&number) && figure.widths.contains(&width)
         })
     }
 
@@ -107,9 +105,9 @@ impl Microarchitecture {
 /// The core design with this vendor string, display family and display model (ARM: `ARM`, implementer, part).
 #[must_use]
 pub fn microarchitecture(vendor: &str, family: u32, model: u32) -> Option<&'static Microarchitecture> {
-    MICROARCHITECTURES.iter().find(|core| {
-        core.vendor == vendor && core.family == family && core.models.contains(&model)
-    })
+    MICROARCHITECTURES
+        .iter()
+        .find(|core| core.vendor == vendor && core.family == family && core.models.contains(&model))
 }
 
 /// The core design with this Main ID Register of ARM: implementer in bits 31–24, part number in bits 15–4.
@@ -149,13 +147,7 @@ const fn spread(
     latency: [f64; 2],
     reciprocal_throughput: f64,
 ) -> Figure {
-    Figure {
-        operation,
-        numbers,
-        widths,
-        latency: Some(latency),
-        reciprocal_throughput: Some(reciprocal_throughput),
-    }
+    Figure { operation, numbers, widths, latency: Some(latency), reciprocal_throughput: Some(reciprocal_throughput) }
 }
 
 /// Throughput alone.
@@ -165,25 +157,13 @@ const fn rate(
     widths: &'static [Width],
     reciprocal_throughput: f64,
 ) -> Figure {
-    Figure {
-        operation,
-        numbers,
-        widths,
-        latency: None,
-        reciprocal_throughput: Some(reciprocal_throughput),
-    }
+    Figure { operation, numbers, widths, latency: None, reciprocal_throughput: Some(reciprocal_throughput) }
 }
 
 /// The divider of Skylake, which later cores kept up to Golden Cove.
-const DIV_F64: [Figure; 2] = [
-    spread(Div, F64, NARROW, [13.0, 14.0], 4.0),
-    spread(Div, F64, YMM, [13.0, 15.0], 8.0),
-];
+const DIV_F64: [Figure; 2] = [spread(Div, F64, NARROW, [13.0, 14.0], 4.0), spread(Div, F64, YMM, [13.0, 15.0], 8.0)];
 const DIV_F32: [Figure; 2] = [row(Div, F32, NARROW, 11.0, 3.0), row(Div, F32, YMM, 11.0, 5.0)];
-const SQRT_F32: [Figure; 2] = [
-    row(Sqrt, F32, NARROW, 12.0, 3.0),
-    row(Sqrt, F32, YMM, 12.0, 6.0),
-];
+const SQRT_F32: [Figure; 2] = [row(Sqrt, F32, NARROW, 12.0, 3.0), row(Sqrt, F32, YMM, 12.0, 6.0)];
 const IMUL: Figure = row(Mul, I64, SCALAR, 3.0, 1.0);
 const VECTOR_ADD: Figure = row(Add, I32, VECTORS, 1.0, 1.0 / 3.0);
 const VECTOR_MUL: Figure = row(Mul, I32, VECTORS, 10.0, 1.0);
@@ -353,15 +333,7 @@ const fn core(
     figures: &'static [Figure],
     source: &'static str,
 ) -> Microarchitecture {
-    Microarchitecture {
-        name,
-        vendor,
-        family,
-        models,
-        f64_flop_per_cycle,
-        figures,
-        source,
-    }
+    Microarchitecture { name, vendor, family, models, f64_flop_per_cycle, figures, source }
 }
 
 /// Every core design that is known.

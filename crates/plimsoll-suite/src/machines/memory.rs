@@ -158,24 +158,14 @@ impl FromStr for MemoryType {
     /// In any case, with or without hyphens and spaces (`hbm2e`, `GDDR-6X`).
     fn from_str(text: &str) -> Result<Self, UnknownMemoryType> {
         let shown: String = text.chars().take(40).collect();
-        let plain: String = shown
-            .chars()
-            .filter(|c| !matches!(c, ' ' | '-' | '_'))
-            .map(|c| c.to_ascii_uppercase())
-            .collect();
+        let plain: String =
+            shown.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_uppercase()).collect();
         let score = |memory: &Self| strsim::jaro_winkler(memory.name(), &plain);
-        let nearest = Self::ALL
-            .iter()
-            .copied()
-            .max_by(|a, b| score(a).total_cmp(&score(b)))
-            .unwrap_or(Self::Ddr);
+        let nearest = Self::ALL.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b))).unwrap_or(Self::Ddr);
         if nearest.name() == plain && shown.len() == text.len() {
             Ok(nearest)
         } else {
-            Err(UnknownMemoryType {
-                name: shown,
-                nearest,
-            })
+            Err(UnknownMemoryType { name: shown, nearest })
         }
     }
 }

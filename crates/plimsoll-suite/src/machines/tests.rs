@@ -6,12 +6,7 @@ fn name_of(text: &str) -> &'static str {
 
 #[test]
 fn the_articles_four_machines_have_their_published_bandwidth() {
-    for (name, published) in [
-        ("A100 80GB", 1935e9),
-        ("A100 40GB", 1555e9),
-        ("A10", 600e9),
-        ("L4", 300e9),
-    ] {
+    for (name, published) in [("A100 80GB", 1935e9), ("A100 40GB", 1555e9), ("A10", 600e9), ("L4", 300e9)] {
         let peak = machine(name).unwrap().peak_bandwidth();
         assert!((peak - published).abs() < 0.5e9, "{name}: {peak}");
     }
@@ -45,20 +40,14 @@ fn derived_bandwidths_agree_with_data_sheets() {
 #[test]
 fn published_peaks_agree_with_multiprocessors_and_clocks() {
     for known in MACHINES {
-        let (Some(count), Some(clock), Some(f32_peak)) = (
-            known.multiprocessors,
-            known.boost_clock_hz,
-            known.peak(Arithmetic::F32),
-        ) else {
+        let (Some(count), Some(clock), Some(f32_peak)) =
+            (known.multiprocessors, known.boost_clock_hz, known.peak(Arithmetic::F32))
+        else {
             continue;
         };
         // Operations per clock per multiprocessor: 64, 128 or (MI300X) 256 multiply-adds.
         let per_clock = f32_peak / (f64::from(count) * clock);
-        assert!(
-            [128.0, 256.0].iter().any(|n| (per_clock / n - 1.0).abs() < 0.01),
-            "{}: {per_clock}",
-            known.name
-        );
+        assert!([128.0, 256.0].iter().any(|n| (per_clock / n - 1.0).abs() < 0.01), "{}: {per_clock}", known.name);
     }
 }
 

@@ -36,10 +36,7 @@ fn ambiguous_sizes_are_refused_with_both_readings() {
         "can't read \"64k\" as a size: \"k\" could mean KiB (powers of 1024) or kB (powers of 1000); write it like 8MiB"
     );
     for text in ["64K", "64KB", "1M", "1g", "3T"] {
-        assert!(
-            matches!(why::<ByteSize>(text), Why::Ambiguous { .. }),
-            "{text}"
-        );
+        assert!(matches!(why::<ByteSize>(text), Why::Ambiguous { .. }), "{text}");
     }
     assert!(matches!(
         why::<Bandwidth>("3 G/s"),
@@ -50,10 +47,7 @@ fn ambiguous_sizes_are_refused_with_both_readings() {
 #[test]
 fn bits_are_not_taken_for_bytes() {
     assert!(matches!(why::<ByteSize>("1Gb"), Why::UnknownUnit { .. }));
-    assert!(matches!(
-        why::<Bandwidth>("10 Gb/s"),
-        Why::UnknownUnit { .. }
-    ));
+    assert!(matches!(why::<Bandwidth>("10 Gb/s"), Why::UnknownUnit { .. }));
 }
 
 #[test]
@@ -83,15 +77,9 @@ fn ranges_include_both_ends_and_are_never_backwards() {
     assert!(range.contains(ByteSize(1 << 20)) && range.contains(ByteSize(2 << 30)));
     assert!(!range.contains(ByteSize((2 << 30) + 1)));
     assert_eq!("8MiB".parse::<ByteRange>().unwrap().lo(), ByteSize(8 << 20));
-    assert!(matches!(
-        why::<ByteRange>("2GiB..1MiB"),
-        Why::Backwards { .. }
-    ));
+    assert!(matches!(why::<ByteRange>("2GiB..1MiB"), Why::Backwards { .. }));
     assert_eq!(why::<ByteRange>("1MiB.."), Why::Empty);
-    assert!(matches!(
-        why::<ByteRange>("1MiB..2GiB..3GiB"),
-        Why::UnknownUnit { .. } | Why::NoNumber
-    ));
+    assert!(matches!(why::<ByteRange>("1MiB..2GiB..3GiB"), Why::UnknownUnit { .. } | Why::NoNumber));
 }
 
 #[test]
@@ -131,9 +119,7 @@ fn quantities_print_in_the_unit_people_use() {
 
 /// Any finite, non-negative double, in every binade alike.
 fn magnitudes() -> impl Strategy<Value = f64> {
-    any::<u64>()
-        .prop_map(|bits| f64::from_bits(bits & (u64::MAX >> 1)))
-        .prop_filter("finite", |x| x.is_finite())
+    any::<u64>().prop_map(|bits| f64::from_bits(bits & (u64::MAX >> 1))).prop_filter("finite", |x| x.is_finite())
 }
 
 proptest! {
