@@ -1,13 +1,18 @@
 //! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
-//! through them) and `kit`, which joins these for the bandwidth probes. What the figures mean is `plimsoll-suite`'s.
+//! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
+//! What the figures mean is `plimsoll-suite`'s.
 
 mod checker;
 mod copy;
+mod dispatch;
 mod kit;
+mod launch;
 mod mix;
 mod stream;
+mod transfer;
 mod unit;
+mod verify;
 mod window;
 
 use plimsoll_core::probe::Probe;
@@ -15,4 +20,5 @@ use plimsoll_core::probe::Probe;
 use crate::Cuda;
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cuda>] = &[&stream::Stream, &mix::Mix, &copy::Copy];
+pub static PROBES: &[&dyn Probe<Cuda>] =
+    &[&stream::Stream, &mix::Mix, &copy::Copy, &launch::Launch, &dispatch::Dispatch, &transfer::Transfer];

@@ -1,10 +1,13 @@
 //! One file per probe: its [`ProbeSpec`], its series (names, axes, metrics, picture) and its findings as pure functions
 //! of them. How a probe is run is each backend's business.
 
+pub mod affine;
 pub mod copy;
+pub mod dispatch;
 pub mod footprint;
 pub mod incore;
 pub mod latency;
+pub mod launch;
 pub mod levels;
 pub mod loaded_latency;
 pub mod mix;
@@ -12,6 +15,7 @@ pub mod roofline;
 pub mod stream;
 pub mod strides;
 pub mod sync;
+pub mod transfer;
 
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
@@ -29,6 +33,9 @@ pub static ALL: &[&ProbeSpec] = &[
     &incore::SPEC,
     &strides::SPEC,
     &sync::SPEC,
+    &launch::SPEC,
+    &dispatch::SPEC,
+    &transfer::SPEC,
     &roofline::SPEC,
 ];
 

@@ -1,0 +1,86 @@
+//! dispatch on a GPU: grids of empty blocks. What the figures mean is `plimsoll_suite::probes::dispatch`'s; the kernels are
+//! `dispatch.cu`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Work};
+use plimsoll_gen::kernel::Source;
+use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
+use plimsoll_suite::probes::dispatch;
+
+use super::kit::{GRAPH, Kit, late};
+use super::verify;
+use crate::driver::Stream;
+use crate::launch::Arguments;
+use crate::load::Load;
+use crate::memory::DeviceBuffer;
+use crate::{Cuda, CudaDevice};
+
+/// Blocks of one launch: many enough that starting the grid itself is below a percent.
+const BLOCKS: u64 = 1 << 20;
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct Dispatch;
+
+impl Probe<Cuda> for Dispatch {
+    fn spec(&self) -> &'static ProbeSpec {
+        &dispatch::SPEC
+    }
+
+    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.kernels.compiler()?;
+        Ok(device.graphs()?)
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        THREADS.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let kit = Kit::new(session.device, Source::Dispatch, &kernels::kernels())?;
+        let marks = kit.array(4 * BLOCKS)?;
+        let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
+        let sweep = Sweep { series: dispatch::blocks(), points: &THREADS, share: 1.0 + late, flags: Flags::NONE };
+        let at = |threads: &u32| vec![u64::from(*threads).into()];
+        let marks = Rc::new(marks);
+        session.sweep(sweep, at, |_, threads| load(&kit, &marks, *threads))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source(device, Source::Dispatch, depth, report)
+    }
+}
+
+/// A grid of empty blocks. They leave nothing behind, so a grid of the same shape whose blocks leave marks is checked.
+fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, threads: u32) -> Result<Load, Fault> {
+    let n = BLOCKS * u64::from(threads);
+    let launch = kit.unit.launch(&kernels::empty(threads), n, Arguments::new())?;
+    let marking = kit.unit.launch(&kernels::marked(threads), n, Arguments::new().buffer(marks))?;
+    let work = Work { operations: BLOCKS as f64, ..Work::default() };
+    let (checker, marks) = (Rc::clone(&kit.checker), Rc::clone(marks));
+    let check = move |stream: &Arc<Stream>| {
+        checker.poison(marks.whole())?;
+        stream.launch(&marking)?;
+        all_marked(stream, &marks, BLOCKS)
+    };
+    Ok(kit.load(GRAPH, vec![launch], work)?.with_check(check))
+}
+
+/// Did each of so many blocks leave its number?
+///
+/// # Errors
+/// Those of [`DeviceBuffer::download`].
+pub(super) fn all_marked(stream: &Stream, marks: &DeviceBuffer, blocks: u64) -> Result<Check, Fault> {
+    let mut bytes = vec![0; usize::try_from(4 * blocks).unwrap_or(0)];
+    marks.download(stream, &mut bytes)?;
+    let (words, _) = bytes.as_chunks::<4>();
+    let wrong = (0_u32..).zip(words).find(|(block, word)| u32::from_le_bytes(**word) != *block);
+    Ok(wrong.map_or(Check::Passed, |(block, _)| Check::Failed(format!("block {block} of {blocks} did not run"))))
+}

@@ -1,0 +1,200 @@
+//! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is `plimsoll_suite::probes::launch`'s;
+//! the kernels are `launch.cu`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::{Element, Source, launch as kernels};
+use plimsoll_suite::probes::launch::{
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, MODES, PERSISTENT, STREAM, STREAM_DEPENDENT,
+};
+
+use super::kit::{Kit, asked, late};
+use super::verify;
+use super::window::room;
+use crate::driver::{Attribute, Stream};
+use crate::launch::{Arguments, Launch as KernelLaunch};
+use crate::load::{Action, Load, Shape};
+use crate::memory::DeviceBuffer;
+use crate::{Cuda, CudaDevice};
+
+/// Smallest and largest footprint, bytes, input and output together.
+const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
+/// The scalar of `scale`.
+const SCALAR: f32 = 1.625;
+/// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
+const PERSISTENT_BYTES: u64 = 1 << 30;
+/// Bounds on its rounds.
+const ROUNDS: (u64, u64) = (4, 256);
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct Launch;
+
+impl Probe<Cuda> for Launch {
+    fn spec(&self) -> &'static ProbeSpec {
+        &launch::SPEC
+    }
+
+    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.kernels.compiler()?;
+        Ok(())
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        let modes = modes(device).len();
+        let largest = request.bytes.unwrap_or(FOOTPRINTS.1);
+        modes + 2 + modes * footprints(request.effort, largest).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let largest = asked(session, FOOTPRINTS.1)?;
+        let (bytes, flags) = room(session.device, 2, largest / 2)?;
+        let bench = Bench::new(session, bytes.min(largest / 2))?;
+        let modes = modes(session.device);
+        let late = late(session, begin, launch::SPEC.budget(effort));
+
+        let sweep = Sweep { series: launch::empty(), points: &modes, share: 0.1 + late, flags: Flags::NONE };
+        session.sweep(sweep, |mode| vec![(*mode).into()], |_, mode| bench.empty(mode))?;
+        let sweep = Sweep { series: launch::single(), points: &[EVENTS, HOST], share: 0.05, flags: Flags::NONE };
+        session.sweep(sweep, |clock| vec![(*clock).into()], |_, clock| bench.single(clock))?;
+
+        let sizes = footprints(effort, 2 * bench.out.bytes());
+        let points: Vec<(&'static str, u64)> =
+            modes.iter().flat_map(|mode| sizes.iter().map(|bytes| (*mode, *bytes))).collect();
+        let sweep = Sweep { series: launch::scale(), points: &points, share: 0.85, flags };
+        let at = |(mode, bytes): &(&'static str, u64)| vec![(*mode).into(), Value::from(*bytes)];
+        session.sweep(sweep, at, |_, (mode, bytes)| bench.scale(mode, *bytes))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source(device, Source::Launch, depth, report)
+    }
+}
+
+/// The modes that this device and driver have, in the order of [`MODES`].
+fn modes(device: &CudaDevice) -> Vec<&'static str> {
+    let driver = device.context.driver();
+    let attributes = driver.has("cuLaunchKernelEx").is_ok();
+    let cooperative = device.context.device().attribute(Attribute::Cooperative).is_ok_and(|value| value != 0);
+    let has = |mode: &&str| match *mode {
+        GRAPH => device.graphs().is_ok(),
+        STREAM_DEPENDENT => attributes && device.capability >= 90,
+        GRAPH_DEPENDENT => device.graphs().is_ok() && device.dependent_launch().is_ok(),
+        PERSISTENT => attributes && cooperative,
+        _ => true,
+    };
+    MODES.into_iter().filter(has).collect()
+}
+
+/// Footprints of input and output together up to `largest`, whole vectors in each, at least the smallest.
+fn footprints(effort: Effort, largest: u64) -> Vec<u64> {
+    let step = if effort == Effort::Quick { 2 } else { 1 };
+    let sizes = (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|bytes| *bytes <= largest.max(FOOTPRINTS.0));
+    sizes.take(40).collect()
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    stream: Arc<Stream>,
+    out: DeviceBuffer,
+    input: DeviceBuffer,
+    /// The word that the grid's barrier counts in: zero before the first launch.
+    barrier: DeviceBuffer,
+}
+
+impl Bench {
+    /// Arrays of so many bytes each.
+    fn new(session: &Session<'_, Cuda>, bytes: u64) -> Result<Self, Fault> {
+        let bytes = bytes.max(FOOTPRINTS.0 / 2);
+        let kit = Kit::new(session.device, Source::Launch, &kernels::kernels())?;
+        let (out, input, barrier) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4)?);
+        kit.checker.fill(Data::Unit, Element::F32, input.whole(), session.request.seed)?;
+        kit.checker.words(barrier.whole(), 0)?;
+        Ok(Self { kit, stream: Arc::clone(&session.device.stream), out, input, barrier })
+    }
+
+    /// Launches of one kernel in a mode; a stream's are queued as a program would, with nothing held back for them.
+    fn load(&self, mode: &str, launch: KernelLaunch, work: Work) -> Result<Load, Fault> {
+        match mode {
+            GRAPH | GRAPH_DEPENDENT => {
+                self.kit.load(Shape::Graph { dependent: mode == GRAPH_DEPENDENT }, vec![launch], work)
+            }
+            _ => Load::new(&self.stream, Shape::Stream, vec![Action::Launch(launch)], work),
+        }
+    }
+
+    fn dependent(mode: &str) -> bool {
+        matches!(mode, STREAM_DEPENDENT | GRAPH_DEPENDENT)
+    }
+
+    /// A persistent kernel's launch: so many rounds over n elements.
+    fn rounds(&self, n: u64, rounds: u64) -> Result<KernelLaunch, Fault> {
+        let (out, input) = (self.out.part(0, 4 * n)?, self.input.part(0, 4 * n)?);
+        let arguments =
+            Arguments::new().span(out).span(input).f32(SCALAR).u64(n).u32(rounds as u32).buffer(&self.barrier);
+        self.kit.unit.launch(&kernels::rounds(), n, arguments)
+    }
+
+    fn empty(&self, mode: &str) -> Result<Load, Fault> {
+        let work = |operations: u64| Work { operations: operations as f64, ..Work::default() };
+        if mode == PERSISTENT {
+            return self.load(STREAM, self.rounds(0, ROUNDS.1)?, work(ROUNDS.1));
+        }
+        let kernel = kernels::empty(Self::dependent(mode));
+        self.load(mode, self.kit.unit.launch(&kernel, 0, Arguments::new())?, work(1))
+    }
+
+    fn single(&self, clock: &str) -> Result<Load, Fault> {
+        let launch = self.kit.unit.launch(&kernels::empty(false), 0, Arguments::new())?;
+        let work = Work { operations: 1.0, ..Work::default() };
+        match clock {
+            HOST => Load::new(&self.stream, Shape::HostLatency, vec![Action::Launch(launch)], work),
+            _ => self.kit.load(Shape::Latency, vec![launch], work),
+        }
+    }
+
+    /// `scale` over `bytes` of input and output together, which are poisoned before every slice and checked after.
+    fn scale(&self, mode: &str, bytes: u64) -> Result<Load, Fault> {
+        let n = bytes / 8;
+        let (out, input) = (self.out.part(0, 4 * n)?, self.input.part(0, 4 * n)?);
+        let rounds = if mode == PERSISTENT { (PERSISTENT_BYTES / bytes).clamp(ROUNDS.0, ROUNDS.1) } else { 1 };
+        let launch = if mode == PERSISTENT {
+            self.rounds(n, rounds)?
+        } else {
+            let arguments = Arguments::new().span(out).span(input).f32(SCALAR).u64(n);
+            self.kit.unit.launch(&kernels::scale(Self::dependent(mode)), n, arguments)?
+        };
+        let traffic = Traffic::new(4 * n * rounds, 4 * n * rounds);
+        let load = self.load(mode, launch, Work { traffic, operations: rounds as f64, ..Work::default() })?;
+        let (poison, checker) = (Rc::clone(&self.kit.checker), Rc::clone(&self.kit.checker));
+        let check = move |_: &Arc<Stream>| checker.map(Op::Scale, Element::F32, out, [input; 3], f64::from(SCALAR));
+        Ok(load.with_prepare(move |_| poison.poison(out)).with_check(check))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_double_from_the_smallest_to_the_largest_and_quadruple_in_a_hurry() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1);
+        assert_eq!((all[0], all[1], all.len(), *all.last().unwrap()), (4096, 8192, 19, 1 << 30));
+        let quick = footprints(Effort::Quick, FOOTPRINTS.1);
+        assert_eq!((quick.len(), *quick.last().unwrap()), (10, 1 << 30));
+        assert_eq!(footprints(Effort::Quick, 1), [4096]);
+        assert!(all.iter().all(|bytes| bytes % 32 == 0));
+    }
+}

@@ -1,0 +1,127 @@
+//! A straight line through times over volumes: `T = a + V/b`, the model of anything that starts and then streams (a launch
+//! and its kernel, a transfer). Used by the findings of `launch` and `transfer`.
+
+use plimsoll_core::series::Estimate;
+use plimsoll_core::stats::{Interval, student_t_cdf};
+
+/// A fitted line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Affine {
+    /// What the start costs, seconds.
+    pub a: Estimate,
+    /// The rate that remains of it for large volumes, bytes per second; `None` where the times don't tell it from no limit.
+    pub b: Option<Estimate>,
+    /// Smallest and largest volume that the line was laid through, bytes.
+    pub over: [f64; 2],
+}
+
+/// Half-widths of 95 % intervals are this many standard deviations of a normal distribution.
+const NORMAL: f64 = 1.96;
+
+/// Fits volumes in bytes and their times in seconds by least squares of the relative deviations, so that a point of 1 µs
+/// weighs as much as one of 1 ms. Intervals are at 95 %: from the deviations of the points from the line, or from the
+/// points' own intervals where these are wider. `None` for fewer than three volumes or none that differ.
+///
+/// Weighted least squares as in Press et al., Numerical Recipes, 3rd edition, 15.2, with weights 1/T².
+#[must_use]
+pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
+    let usable = |point: &&(f64, Estimate)| point.1.value > 0.0 && point.1.value.is_finite() && point.0 > 0.0;
+    let points: Vec<(f64, Estimate)> = points.iter().filter(usable).copied().collect();
+    let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let most = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    if points.len() < 3 || least >= most {
+        return None;
+    }
+    // In units of the largest volume, so that the sums below are of one magnitude.
+    let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|(v, t)| of(v / most, 1.0 / t.value)).sum::<f64>();
+    let (s, sx, sxx) = (sum(&|_, w| w * w), sum(&|x, w| x * w * w), sum(&|x, w| x * x * w * w));
+    let (sy, sxy) = (sum(&|_, w| w), sum(&|x, w| x * w));
+    let determinant = s * sxx - sx * sx;
+    if determinant <= 1e-9 * s * sxx {
+        return None;
+    }
+    let (a, slope) = ((sxx * sy - sx * sxy) / determinant, (s * sxy - sx * sy) / determinant);
+    let n = points.len() as f64;
+    let deviations = sum(&|x, w| ((a + slope * x) * w - 1.0).powi(2)) / (n - 2.0);
+    let own: f64 =
+        points.iter().map(|(_, t)| (t.interval.hi - t.interval.lo) / (2.0 * NORMAL * t.value)).map(|d| d * d).sum();
+    let variance = deviations.max(own / n);
+    let wide = t_quantile(n - 2.0) * variance.sqrt();
+    let (da, dslope) = (wide * (sxx / determinant).sqrt(), wide * (s / determinant).sqrt());
+    let rate = (slope > dslope).then(|| Estimate {
+        value: most / slope,
+        interval: Interval { lo: most / (slope + dslope), hi: most / (slope - dslope) },
+    });
+    let a = Estimate { value: a, interval: Interval { lo: a - da, hi: a + da } };
+    Some(Affine { a, b: rate, over: [least, most] })
+}
+
+/// The 97.5 % quantile of Student's distribution, by bisection.
+fn t_quantile(freedom: f64) -> f64 {
+    let (mut lo, mut hi) = (NORMAL, 13.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (lo + hi);
+        if student_t_cdf(middle, freedom) < 0.975 { lo = middle } else { hi = middle }
+    }
+    0.5 * (lo + hi)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::stats::Rng;
+
+    fn exactly(value: f64) -> Estimate {
+        Estimate { value, interval: Interval { lo: value, hi: value } }
+    }
+
+    fn made(a: f64, b: f64, noise: impl FnMut() -> f64) -> Vec<(f64, Estimate)> {
+        let mut noise = noise;
+        (12..26).map(|log| f64::from(1 << log)).map(|v| (v, exactly((a + v / b) * (1.0 + noise())))).collect()
+    }
+
+    #[test]
+    fn the_line_that_made_the_points_is_found() {
+        let found = fit(&made(2.37e-6, 5.75e12, || 0.0)).unwrap();
+        assert!((found.a.value / 2.37e-6 - 1.0).abs() < 1e-9, "{found:?}");
+        assert!((found.b.unwrap().value / 5.75e12 - 1.0).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.over, [4096.0, f64::from(1 << 25)]);
+    }
+
+    #[test]
+    fn two_volumes_or_one_repeated_make_no_line() {
+        assert_eq!(fit(&made(1e-6, 1e12, || 0.0)[..2]), None);
+        assert_eq!(fit(&[(4096.0, exactly(1e-6)); 9]), None);
+        assert_eq!(fit(&[]), None);
+    }
+
+    #[test]
+    fn times_that_do_not_grow_have_a_start_and_no_rate() {
+        let flat: Vec<_> = (12..20).map(|log| (f64::from(1 << log), exactly(2e-6))).collect();
+        let found = fit(&flat).unwrap();
+        assert!((found.a.value / 2e-6 - 1.0).abs() < 1e-9);
+        assert!(found.b.is_none_or(|b| b.value > 1e18), "{found:?}");
+    }
+
+    #[test]
+    fn uncertain_points_make_an_uncertain_line() {
+        let wide = |(v, t): (f64, Estimate)| {
+            (v, Estimate { value: t.value, interval: Interval { lo: 0.9 * t.value, hi: 1.1 * t.value } })
+        };
+        let sure = made(2e-6, 1e12, || 0.0);
+        let found = fit(&sure.iter().copied().map(wide).collect::<Vec<_>>()).unwrap();
+        assert!(found.a.interval.hi - found.a.interval.lo > 0.04 * found.a.value, "{found:?}");
+    }
+
+    #[test]
+    fn intervals_hold_what_made_the_points_about_as_often_as_they_say() {
+        let (mut a, mut b) = (0, 0);
+        for seed in 0..1000 {
+            let mut rng = Rng::new(seed);
+            let found = fit(&made(2e-6, 1e12, || 0.02 * rng.normal())).unwrap();
+            a += u32::from(found.a.interval.contains(2e-6));
+            b += u32::from(found.b.unwrap().interval.contains(1e12));
+        }
+        assert!((930..=970).contains(&a) && (930..=970).contains(&b), "{a} and {b} of 1000");
+    }
+}

@@ -1,0 +1,245 @@
+//! launch: what it costs to start a kernel, by how it is launched. A kernel that does nothing shows it directly; `scale`
+//! over growing arrays shows it as the intercept of T = a + V/b (gpu-benches, gpu-small-kernels: RRZE, Erlangen).
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::{Flag, Flags};
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::unit::Unit;
+
+use super::affine::{self, Affine};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "launch",
+    group: "launch",
+    sentence: "What it costs to start a kernel: in a stream, in a graph, dependent on the one before, and from within.",
+    page: "launch.md",
+    seconds: [6.0, 24.0, 80.0],
+    findings,
+};
+
+/// One call per kernel.
+pub const STREAM: &str = "stream";
+/// All kernels in one graph.
+pub const GRAPH: &str = "graph";
+/// One call per kernel, each of which may begin before the one before has ended.
+pub const STREAM_DEPENDENT: &str = "stream, dependent";
+/// All kernels in one graph with such edges.
+pub const GRAPH_DEPENDENT: &str = "graph, dependent";
+/// One kernel that does the work of many, with a barrier of its whole grid between.
+pub const PERSISTENT: &str = "persistent";
+/// Every mode, in the order in which they are shown.
+pub const MODES: [&str; 5] = [STREAM, GRAPH, STREAM_DEPENDENT, GRAPH_DEPENDENT, PERSISTENT];
+
+/// By the device's events, around the launch.
+pub const EVENTS: &str = "events";
+/// By the host's clock, from the call until the host has seen the end.
+pub const HOST: &str = "host";
+
+/// A kernel that does nothing, back to back, by mode. `persistent` is a barrier of the grid.
+#[must_use]
+pub fn empty() -> SeriesSpec {
+    SeriesSpec::new(
+        "empty",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("mode", Unit::One)],
+        vec![metric("time", Unit::Second, Quantity::TimePerOperation)],
+        Draw::Bars { x: "mode".into(), y: "time".into(), by: None },
+    )
+}
+
+/// One launch of that kernel alone, on an idle device.
+#[must_use]
+pub fn single() -> SeriesSpec {
+    SeriesSpec::new(
+        "single",
+        Figure::Latency,
+        CachePolicy::Hot,
+        vec![axis("clock", Unit::One)],
+        vec![metric("time", Unit::Second, Quantity::Time)],
+        Draw::Bars { x: "clock".into(), y: "time".into(), by: None },
+    )
+}
+
+/// `scale` back to back on the same arrays, by mode and by what it reads and writes together.
+#[must_use]
+pub fn scale() -> SeriesSpec {
+    SeriesSpec::new(
+        "scale",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("mode", Unit::One), axis("footprint", Unit::Byte)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::TimePerOperation),
+        ],
+        Draw::Lines { x: "footprint".into(), y: "bandwidth".into(), by: Some("mode".into()), log_x: true, log_y: true },
+    )
+}
+
+/// The figures of what was measured: each mode's launch, and what the line says of large footprints.
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let mut found = Vec::new();
+    if let Some(empty) = of("empty") {
+        let one = |row: &Row| {
+            let mode = empty.text(row, "mode")?;
+            let name = if mode == PERSISTENT { "grid barrier".to_owned() } else { format!("empty, {mode}") };
+            let says = "From one kernel that does nothing to the next.";
+            let says = if mode == PERSISTENT { "From one meeting of all blocks to the next." } else { says };
+            Some(own(name, says.to_owned(), row, empty.estimate(row, "time")?))
+        };
+        found.extend(empty.rows.iter().filter_map(one));
+    }
+    if let Some(single) = of("single") {
+        let one = |row: &Row| {
+            let clock = single.text(row, "clock")?;
+            let says = match clock {
+                HOST => "From the call until the host has seen an empty kernel's end, on an idle device.",
+                _ => "An empty kernel between two events.",
+            };
+            Some(own(format!("single launch, {clock}"), says.to_owned(), row, single.estimate(row, "time")?))
+        };
+        found.extend(single.rows.iter().filter_map(one));
+    }
+    if let Some(scale) = of("scale") {
+        found.extend(MODES.iter().flat_map(|mode| lines(device, scale, mode)));
+    }
+    found
+}
+
+/// That the launch is part of the figure is no doubt here: it is the figure.
+fn without_launch_bound(flags: Flags) -> Flags {
+    flags.iter().filter(|flag| *flag != Flag::LaunchBound).collect()
+}
+
+fn own(name: String, says: String, row: &Row, time: Estimate) -> Finding {
+    Finding { says, flags: without_launch_bound(row.flags), ..super::finding(name, Unit::Second, row, time) }
+}
+
+/// The lines of one mode: through the footprints that the last-level cache holds, and through those far beyond it. Where
+/// the cache is unknown, one line through all.
+#[must_use]
+pub fn fits(device: &DeviceInfo, scale: &Series, mode: &str) -> [Option<(Affine, Flags)>; 2] {
+    let cache = device.last_level_cache() as f64;
+    let line = |keep: &dyn Fn(f64) -> bool| {
+        let rows = scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(mode));
+        let rows = rows.filter(|row| scale.number(row, "footprint").is_some_and(keep));
+        let rows: Vec<&Row> = rows.collect();
+        let point = |row: &&Row| Some((scale.number(row, "footprint")?, scale.estimate(row, "time")?));
+        let points: Vec<(f64, Estimate)> = rows.iter().filter_map(point).collect();
+        let flags = rows.iter().fold(Flags::NONE, |flags, row| flags.union(row.flags));
+        Some((affine::fit(&points)?, without_launch_bound(flags)))
+    };
+    if cache == 0.0 {
+        return [line(&|_| true), None];
+    }
+    // Half of a cache of two partitions is near; far beyond it nothing of it shows.
+    [line(&|footprint| footprint <= 0.5 * cache), line(&|footprint| footprint >= 3.0 * cache)]
+}
+
+fn lines(device: &DeviceInfo, scale: &Series, mode: &str) -> Vec<Finding> {
+    let [cached, memory] = fits(device, scale, mode);
+    let mut found = Vec::new();
+    let Some(row) = scale.rows.first() else { return found };
+    if let Some((line, flags)) = &cached {
+        let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+        let rate = line.b.map_or("no limit in sight".to_owned(), |b| Unit::BytePerSecond.format(b.value));
+        let says = format!("a of T = a + V/b over {from} to {to}; b is {rate}.");
+        found.push(Finding { flags: *flags, ..own(format!("launch, {mode}"), says, row, line.a) });
+    }
+    for (line, name) in [(&cached, "asymptote"), (&memory, "asymptote in memory")] {
+        let Some((line, flags, rate)) = line.as_ref().and_then(|(line, flags)| Some((line, flags, line.b?))) else {
+            continue;
+        };
+        let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+        let says = format!("b of T = a + V/b over {from} to {to}.");
+        let plain = super::finding(format!("{name}, {mode}"), Unit::BytePerSecond, row, rate);
+        found.push(Finding { flags: *flags, says, ..plain });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::{Point, Value};
+
+    const CACHE: u64 = 64 << 20;
+
+    fn device() -> DeviceInfo {
+        let cache = CacheInfo { level: "L2".into(), bytes: CACHE, line: 128, shared_by: 132 };
+        DeviceInfo { caches: vec![cache], ..DeviceInfo::default() }
+    }
+
+    /// `rounds` operations in one launch.
+    fn point(at: Vec<Value>, bytes: u64, rounds: f64, seconds: f64) -> Point {
+        let half = (bytes as f64 * rounds / 2.0) as u64;
+        Point {
+            series: 0,
+            round: 0,
+            at,
+            k: 1000,
+            tick: 1e-12,
+            work: Work { traffic: Traffic::new(half, half), operations: rounds, ..Work::default() },
+            samples: vec![(seconds * rounds * 1e15) as u64; 30],
+            evidence: Evidence::default(),
+            flags: [Flag::LaunchBound].into_iter().collect(),
+            extra: Default::default(),
+        }
+    }
+
+    fn footprints(mode: &str, a: f64, rounds: f64) -> Vec<Point> {
+        let time = |bytes: u64| a + bytes as f64 / if bytes <= CACHE / 2 { 5.75e12 } else { 4.2e12 };
+        let sizes = (12..=30).map(|log| 1_u64 << log);
+        sizes.map(|bytes| point(vec![mode.into(), bytes.into()], bytes, rounds, time(bytes))).collect()
+    }
+
+    #[test]
+    fn each_mode_has_its_intercept_and_an_asymptote_per_level() {
+        let mut points = footprints(STREAM, 2.37e-6, 1.0);
+        points.extend(footprints(GRAPH, 1.2e-6, 1.0));
+        let found = findings(&device(), &[Series::new(scale(), points)]);
+        let value = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().value;
+        let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 1e-3, "{value} {expected}");
+        near(value("launch, stream"), 2.37e-6);
+        near(value("launch, graph"), 1.2e-6);
+        near(value("asymptote, graph"), 5.75e12);
+        near(value("asymptote in memory, stream"), 4.2e12);
+        assert_eq!(found.len(), 6);
+        assert!(found.iter().all(|finding| finding.flags.is_empty() && !finding.says.is_empty()));
+    }
+
+    #[test]
+    fn a_persistent_kernel_is_counted_by_its_rounds() {
+        let found = findings(&device(), &[Series::new(scale(), footprints(PERSISTENT, 1.5e-6, 8.0))]);
+        assert_eq!(found[0].name, "launch, persistent");
+        assert!((found[0].value / 1.5e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
+    }
+
+    #[test]
+    fn without_a_known_cache_one_line_goes_through_all() {
+        let series = Series::new(scale(), footprints(GRAPH, 1.2e-6, 1.0));
+        let [all, none] = fits(&DeviceInfo::default(), &series, GRAPH);
+        assert_eq!(all.unwrap().0.over, [4096.0, f64::from(1 << 30)]);
+        assert!(none.is_none());
+    }
+
+    #[test]
+    fn empty_kernels_and_single_launches_are_quoted_as_measured() {
+        let at = |name: &str| point(vec![name.into()], 0, 1.0, 1e-6);
+        let series = [Series::new(empty(), MODES.map(at)), Series::new(single(), [at(EVENTS), at(HOST)])];
+        let found = findings(&device(), &series);
+        assert_eq!(found.len(), MODES.len() + 2);
+        assert!(found.iter().any(|finding| finding.name == "grid barrier"));
+        assert!(found.iter().all(|finding| (finding.value / 1e-6 - 1.0).abs() < 1e-6));
+        assert!(findings(&device(), &[]).is_empty());
+    }
+}
