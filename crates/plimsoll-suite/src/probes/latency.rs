@@ -93,7 +93,11 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     if !names.iter().any(|name| name == MEMORY) {
         findings.extend(memory(device, series, pages));
     }
-    findings.extend(capacities(device, &found, &names));
+    let flags_at = |footprint: f64| {
+        let there = rows(series, pages, RANDOM, "latency").filter(|row| row.0 == footprint);
+        there.fold(Flags::NONE, |all, (_, row, _)| all.union(row.flags))
+    };
+    findings.extend(capacities(device, &found, &names, flags_at));
     findings.extend(translation(series));
     findings
 }
@@ -149,18 +153,20 @@ fn level(name: &str, unit: Unit, on: &[(f64, &Row, Estimate)]) -> Option<Finding
     let flags = on.iter().filter(|(.., figure)| interval.contains(figure.value));
     let flags = flags.fold(Flags::NONE, |all, (_, row, _)| all.union(row.flags));
     let metric = if unit == Unit::Second { "latency" } else { "" };
-    Some(Finding { flags, metric: metric.to_owned(), ..plain(name, unit, median_sorted(&values), interval) })
+    let known = Estimate { value: median_sorted(&values), interval };
+    Some(Finding { metric: metric.to_owned(), ..derived(name, unit, known, flags) })
 }
 
-fn plain(name: &str, unit: Unit, value: f64, interval: Interval) -> Finding {
+/// A finding from several rows, with the flags of all that it was read from. The session fills in device and probe.
+fn derived(name: &str, unit: Unit, known: Estimate, flags: Flags) -> Finding {
     Finding {
         device: 0,
         probe: String::new(),
         name: name.to_owned(),
-        value,
-        interval,
+        value: known.value,
+        interval: known.interval,
         unit,
-        flags: Flags::NONE,
+        flags,
         metric: String::new(),
         says: String::new(),
         published: None,
@@ -168,7 +174,7 @@ fn plain(name: &str, unit: Unit, value: f64, interval: Interval) -> Finding {
 }
 
 /// Where each cache ends: between the two footprints that bracket the knee after its last plateau.
-fn capacities(device: &DeviceInfo, found: &Levels, names: &[String]) -> Vec<Finding> {
+fn capacities(device: &DeviceInfo, found: &Levels, names: &[String], flags_at: impl Fn(f64) -> Flags) -> Vec<Finding> {
     let capacity = |knee: &super::levels::Knee| {
         let name = names.get(knee.plateau).filter(|name| names.get(knee.plateau + 1) != Some(name))?;
         let cache = device.caches.iter().find(|cache| cache.level == *name)?;
@@ -176,13 +182,15 @@ fn capacities(device: &DeviceInfo, found: &Levels, names: &[String]) -> Vec<Find
         let reported = cache.bytes as f64;
         let shared = cache.shared_by > 1 && knee.footprint() < 0.8 * reported;
         let says = if shared { "Others use it too, or the host grants less than the system reports." } else { "" };
+        let known = Estimate { value: knee.footprint(), interval };
+        let flags = flags_at(knee.between[0]).union(flags_at(knee.between[1]));
         Some(Finding {
             says: says.to_owned(),
             published: Some(Published {
                 range: Interval { lo: reported, hi: reported },
                 source: "capacity that the system reports".to_owned(),
             }),
-            ..plain(&format!("capacity {}", cache.level), Unit::Byte, knee.footprint(), interval)
+            ..derived(&format!("capacity {}", cache.level), Unit::Byte, known, flags)
         })
     };
     found.knees.iter().filter_map(capacity).collect()
@@ -205,10 +213,10 @@ fn translation(series: &[Series]) -> Vec<Finding> {
     let free = ratios.iter().rposition(|ratio| ratio.1 <= TRANSLATION_SHOWS);
     if let Some((last, next)) = free.and_then(|free| ratios.get(free).zip(ratios.get(free + 1))) {
         let interval = Interval { lo: last.0, hi: next.0 };
+        let known = Estimate { value: (last.0 * next.0).sqrt(), interval };
         findings.push(Finding {
-            flags: last.2.union(next.2),
             says: "Beyond it small pages are slower than huge ones.".to_owned(),
-            ..plain("TLB reach", Unit::Byte, (last.0 * next.0).sqrt(), interval)
+            ..derived("TLB reach", Unit::Byte, known, last.2.union(next.2))
         });
     }
     findings.extend(page_walk(small.last(), &huge));
@@ -221,10 +229,10 @@ fn page_walk(small: Option<&(f64, &Row, Estimate)>, huge: &[(f64, &Row, Estimate
     let (footprint, small_row, a) = small?;
     let (_, huge_row, b) = huge.iter().find(|row| row.0 == *footprint)?;
     let interval = Interval { lo: a.interval.lo - b.interval.hi, hi: a.interval.hi - b.interval.lo };
+    let known = Estimate { value: a.value - b.value, interval };
     (interval.lo > 0.0).then(|| Finding {
-        flags: small_row.flags.union(huge_row.flags),
         says: format!("More per load in small pages than in huge ones, over {}.", Unit::Byte.format(*footprint)),
-        ..plain("page walk", Unit::Second, a.value - b.value, interval)
+        ..derived("page walk", Unit::Second, known, small_row.flags.union(huge_row.flags))
     })
 }
 
@@ -243,6 +251,7 @@ fn at(curve: &[(f64, f64)], footprint: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::flag::Flag;
     use plimsoll_core::sample::{Evidence, Work};
     use plimsoll_core::series::Point;
 
@@ -310,8 +319,28 @@ mod tests {
             assert!(capacity.published.is_some());
         }
         let l3 = found.iter().find(|finding| finding.name == "capacity L3").unwrap();
-        assert!(l3.says.contains("64 MiB; others"), "{}", l3.says);
+        assert!(l3.says.contains("Others use it too"), "{}", l3.says);
         assert_eq!(found.iter().filter(|finding| finding.name.starts_with("capacity")).count(), 3);
+    }
+
+    #[test]
+    fn a_capacity_carries_the_flags_of_the_two_rows_it_lies_between_and_of_no_others() {
+        let mut whole = series(&[("huge", 2048.0)]);
+        let clean = findings(&device(), std::slice::from_ref(&whole));
+        let between = |name: &str| clean.iter().find(|finding| finding.name == name).unwrap().interval;
+        let l2 = between("capacity L2");
+        for row in &mut whole.rows {
+            let footprint = row.at[2].number().unwrap();
+            if footprint == l2.lo {
+                row.flags.insert(Flag::Cotenant);
+            } else if footprint == l2.hi {
+                row.flags.insert(Flag::ThrottlePower);
+            }
+        }
+        let found = findings(&device(), &[whole]);
+        let flags = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().flags;
+        assert_eq!(flags("capacity L2"), [Flag::Cotenant, Flag::ThrottlePower].into_iter().collect());
+        assert!(flags("capacity L1").is_empty() && flags("capacity L3").is_empty());
     }
 
     #[test]
