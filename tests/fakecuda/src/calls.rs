@@ -138,7 +138,7 @@ fn attribute(orders: &Orders, number: c_int) -> c_int {
         32 | 95 => 1,
         36 => 3_201_000,
         37 => 6_144,
-        38 => 50 << 20,
+        38 => orders.cache,
         39 => 2_048,
         40 => 3,
         75 => orders.capability / 10,

@@ -1,9 +1,6 @@
-//! What the kernels that this driver knows do. Any other does nothing and takes a microsecond.
+//! What the kernels that this driver knows do. Any other does nothing, for as long as was ordered.
 
 use crate::state::{Node, State};
-
-/// Nanoseconds of a kernel that does nothing.
-const EMPTY: u64 = 1_200;
 
 fn word(node: &Node, index: usize) -> u64 {
     let bytes = node.parameters.get(index).map(Vec::as_slice).unwrap_or_default();
@@ -20,7 +17,7 @@ fn word(node: &Node, index: usize) -> u64 {
 /// An illegal address.
 pub fn run(state: &mut State, node: &Node) -> Result<(), u32> {
     state.launches += 1;
-    state.now += EMPTY;
+    state.now += state.orders().kernel;
     let Some(kernel) = state.functions.get(&node.function) else { return Err(400) };
     if kernel.name == "plimsoll_spin" {
         let (out, nanoseconds) = (word(node, 0) as usize, word(node, 1));

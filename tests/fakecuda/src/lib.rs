@@ -15,6 +15,8 @@
 //! | `memory=1000000` | the device's memory in bytes |
 //! | `mode=2` | its compute mode |
 //! | `capability=80` | its compute capability times ten |
+//! | `cache=1048576` | its second-level cache in bytes |
+//! | `kernel=100000` | nanoseconds that a kernel takes |
 //!
 //! An older driver is a copy of the library in which names of calls were made unreadable: see [`without`].
 #![allow(unsafe_code, clippy::missing_safety_doc, clippy::too_many_arguments)]

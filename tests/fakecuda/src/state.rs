@@ -25,6 +25,10 @@ pub struct Orders {
     pub mode: i32,
     /// Compute capability times ten.
     pub capability: i32,
+    /// Second-level cache, bytes.
+    pub cache: i32,
+    /// Nanoseconds of a kernel.
+    pub kernel: u64,
 }
 
 impl Default for Orders {
@@ -38,6 +42,8 @@ impl Default for Orders {
             memory: 1 << 30,
             mode: 0,
             capability: 90,
+            cache: 50 << 20,
+            kernel: 1_200,
         }
     }
 }
@@ -57,6 +63,8 @@ impl Orders {
                 "memory" => set(&mut orders.memory, value),
                 "mode" => set(&mut orders.mode, value),
                 "capability" => set(&mut orders.capability, value),
+                "cache" => set(&mut orders.cache, value),
+                "kernel" => set(&mut orders.kernel, value),
                 _ => {}
             }
         }

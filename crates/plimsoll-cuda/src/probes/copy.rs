@@ -16,6 +16,7 @@ use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Source};
 use plimsoll_suite::probes::copy;
 
 use super::kit::{GRAPH, Kit, asked, late};
+use super::verify;
 use super::window::{Flush, Rotation, room};
 use crate::launch::Arguments;
 use crate::load::{Load, Shape};
@@ -71,11 +72,12 @@ impl Probe<Cuda> for Copy {
         let most = asked(session, usual)?;
         let sizes = if session.request.trace { vec![most] } else { sizes(effort, most) };
         let wanted = sizes.iter().map(|size| Rotation::cold(*size, least).bytes()).max().unwrap_or(most);
+        let flush = Flush::new(session.device, session.info().last_level_cache())?;
         let (bytes, flags) = room(session.device, 2, wanted)?;
         let sizes: Vec<u64> = sizes.into_iter().filter(|size| *size <= bytes).collect();
         let bench = Bench::new(session, bytes.min(wanted))?;
         if session.request.trace {
-            return trace(session, &bench, &sizes, flags);
+            return trace(session, &bench, &flush, &sizes, flags);
         }
         let late = late(session, begin, copy::SPEC.budget(effort));
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
@@ -104,11 +106,11 @@ impl Probe<Cuda> for Copy {
         let sweep = Sweep { series: copy::indices(), points: &points, share: 0.12, flags };
         session.sweep(sweep, Variant::by_index, |_, v| bench.load(v, cold(v.size), GRAPH))?;
 
-        one_multiprocessor(session, &bench, flags)
+        one_multiprocessor(session, &bench, &flush, flags)
     }
 
-    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        Ok(())
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source(device, Source::Copy, depth, report)
     }
 }
 
@@ -209,7 +211,12 @@ fn at_sizes(kernels: &[(KernelDesc, [&'static str; 3])], sizes: &[u64]) -> Vec<V
 }
 
 /// One block of 1024 threads, by vector width.
-fn one_multiprocessor(session: &mut Session<'_, Cuda>, bench: &Bench, flags: Flags) -> Result<(), Fault> {
+fn one_multiprocessor(
+    session: &mut Session<'_, Cuda>,
+    bench: &Bench,
+    flush: &Flush,
+    flags: Flags,
+) -> Result<(), Fault> {
     let size = ONE_BYTES.min(bench.bytes());
     let variant = |width| Variant {
         kernel: kernels::one_multiprocessor(width, Index::U64),
@@ -217,7 +224,6 @@ fn one_multiprocessor(session: &mut Session<'_, Cuda>, bench: &Bench, flags: Fla
         size,
     };
     let points = [1, 2, 4].map(variant);
-    let flush = Flush::new(session.device, session.info().last_level_cache())?;
     let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.08, flags };
     let at = |v: &Variant| vec![v.names[0].into()];
     session.sweep(sweep, at, |_, v| {
@@ -228,10 +234,15 @@ fn one_multiprocessor(session: &mut Session<'_, Cuda>, bench: &Bench, flags: Fla
 }
 
 /// One copy, call after call, on the same arrays and on others each time.
-fn trace(session: &mut Session<'_, Cuda>, bench: &Bench, sizes: &[u64], flags: Flags) -> Result<(), Fault> {
+fn trace(
+    session: &mut Session<'_, Cuda>,
+    bench: &Bench,
+    flush: &Flush,
+    sizes: &[u64],
+    flags: Flags,
+) -> Result<(), Fault> {
     let least = session.info().cold_window();
     let points: Vec<Variant> = by_kernel(sizes).into_iter().filter(|v| v.names[0] == copy::VEC4).collect();
-    let flush = Flush::new(session.device, session.info().last_level_cache())?;
     for cache in [CachePolicy::Hot, CachePolicy::ColdRotate] {
         let rotation = |size| match cache {
             CachePolicy::Hot => Rotation::hot(size),

@@ -14,6 +14,7 @@ use plimsoll_suite::probes::mix;
 
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, asked, late};
+use super::verify;
 use super::window::room;
 use crate::driver::Attribute;
 use crate::launch::Arguments;
@@ -91,8 +92,8 @@ impl Probe<Cuda> for Mix {
         Ok(())
     }
 
-    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        Ok(())
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source(device, Source::Mix, depth, report)
     }
 }
 

@@ -16,6 +16,7 @@ use plimsoll_suite::probes::stream;
 
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, all, asked, late};
+use super::verify;
 use super::window::{Rotation, room};
 use crate::driver::Attribute;
 use crate::launch::Arguments;
@@ -92,7 +93,7 @@ impl Probe<Cuda> for Stream {
         let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.15, flags };
         let others = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
 
-        let occupied = bench.occupied(session.device, effort)?;
+        let occupied = bench.occupied(session.device, effort, sweeps.slice)?;
         let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.25, flags };
         session.sweep(sweep, occupancy, |_, p| bench.at_occupancy(p, sweeps))?;
 
@@ -104,8 +105,8 @@ impl Probe<Cuda> for Stream {
         Ok(())
     }
 
-    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        Ok(())
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source(device, Source::Stream, depth, report)
     }
 }
 
@@ -158,7 +159,7 @@ fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Par
 /// Threads per multiprocessor, from one warp up; what doesn't fit is left out later.
 fn thread_counts(effort: Effort) -> &'static [u32] {
     match effort {
-        Effort::Quick => &[32, 128, 256, 512, 1024, 2048],
+        Effort::Quick | Effort::Unknown => &[32, 128, 256, 512, 1024, 2048],
         Effort::Standard | Effort::Thorough => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
     }
 }
@@ -199,8 +200,9 @@ impl Bench {
         Ok(self.load(&kernel, p.op, rotation, 0)?.with_extra(stream::IN_FLIGHT, in_flight))
     }
 
-    /// Points from one warp to as many as fit, each kept to its number of blocks by shared memory.
-    fn occupied(&self, device: &CudaDevice, effort: Effort) -> Result<Vec<Occupied>, Fault> {
+    /// Points from one warp to as many as fit, each kept to its number of blocks by shared memory; of slices with room for
+    /// what every warp leaves behind.
+    fn occupied(&self, device: &CudaDevice, effort: Effort, slice: u64) -> Result<Vec<Occupied>, Fault> {
         let limit = |attribute| -> Result<u32, Fault> {
             Ok(u32::try_from(device.context.device().attribute(attribute)?).unwrap_or(0))
         };
@@ -219,7 +221,9 @@ impl Bench {
                     function.allow_shared(shared)?;
                     let blocks = function.blocks_per_multiprocessor(parameters.threads, shared)?.max(1);
                     // Registers may keep out what was wanted: then this is the same point as the last.
-                    if blocks * parameters.threads > last {
+                    let resident =
+                        u64::from(blocks * parameters.threads) * u64::from(self.kit.unit.machine().multiprocessors);
+                    if blocks * parameters.threads > last && resident / 32 * 4 <= slice {
                         last = blocks * parameters.threads;
                         points.push(Occupied { parameters, blocks, shared });
                     }

@@ -1,4 +1,5 @@
 //! A driver to order: a copy of the stand-in, a compiler for it, and one round of everything that the backend does.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::cell::RefCell;
 use std::ffi::CString;

@@ -1,0 +1,164 @@
+//! Every probe from end to end on the stand-in driver: sweeps are whole, nothing is left behind, and a device that fails
+//! in the middle costs no point that was measured. Whether kernels are right is no business of the stand-in, whose
+//! kernels do nothing.
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use common::Fake;
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
+use plimsoll_core::record::Record;
+use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::probes::PROBES;
+use plimsoll_cuda::{Options, Unavailable, open_with};
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::{KernelDesc, Source};
+
+/// A compiler for the stand-in: the kernels of a source, with as many parameters as each states.
+struct Named;
+
+impl Compiler for Named {
+    fn identity(&self) -> String {
+        "names for the stand-in 1.0".to_owned()
+    }
+
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        let source = Source::ALL.into_iter().find(|source| format!("{}.cu", source.name()) == program.name);
+        let source = source.ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))?;
+        let named = |kernel: &KernelDesc| format!("{}({})", kernel.name, vec!["8"; kernel.parameters.len()].join(","));
+        let kernels: Vec<String> = source.kernels(Target::plain(90)).iter().map(named).collect();
+        Ok(fakecuda::image(&kernels.join(";")))
+    }
+}
+
+fn options(fake: &Fake) -> Options {
+    Options { compiler: Some(Arc::new(Named)), ..fake.options() }
+}
+
+/// Kernels that take long, so that a sample has few of them, and a small cache to flush.
+const LONG: &str = "kernel=500000;cache=1048576";
+
+/// The probes whose sizes are free.
+const BANDWIDTH: [&str; 3] = ["stream", "mix", "copy"];
+
+/// One probe on a driver that follows these orders.
+fn measure(fake: &Fake, probe: &str, request: &Request) -> Result<(Outcome, Vec<Record>), Fault> {
+    let mut bench = open_with(&fake.driver()?, 0, &options(fake))?;
+    let (stop, mut records) = (AtomicBool::new(false), Vec::new());
+    let mut run = RunContext { request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let outcome = bench.measure(probe, &mut run)?;
+    Ok((outcome, records))
+}
+
+/// Small arrays, so that the stand-in has little to do.
+fn small() -> Request {
+    Request { bytes: Some(64 << 20), seed: 7, ..Request::default() }
+}
+
+fn cases(records: &[Record]) -> BTreeSet<String> {
+    let case = |record: &Record| match record {
+        Record::Series(series) => Some(series.case.clone()),
+        _ => None,
+    };
+    records.iter().filter_map(case).collect()
+}
+
+fn points(records: &[Record]) -> usize {
+    records.iter().filter(|record| matches!(record, Record::Point(_))).count()
+}
+
+#[test]
+fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
+    let fake = Fake::new();
+    for probe in PROBES {
+        let name = probe.spec().name;
+        let (outcome, records) = measure(fake.order(LONG), name, &small()).unwrap();
+        assert!(matches!(outcome, Outcome::Complete), "{name}: {outcome:?}");
+        assert!(points(&records) > 0, "{name}");
+        for record in &records {
+            match record {
+                Record::Point(point) => {
+                    assert!(!point.samples.is_empty());
+                }
+                // The stand-in's kernels leave no marks.
+                Record::Fault(fault) => {
+                    assert!(format!("{:?}", fault.class).to_lowercase().contains("verify"), "{name}: {}", fault.what)
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(fake.alive(), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_bandwidth_probes_have_the_series_that_their_pages_describe() {
+    let fake = Fake::new();
+    let of = |probe| cases(&measure(fake.order(LONG), probe, &small()).unwrap().1).into_iter().collect::<Vec<_>>();
+    assert_eq!(of("stream"), ["best", "bytes in flight", "configurations", "occupancy"]);
+    assert_eq!(of("mix"), ["bursts", "ceilings", "phased copy"]);
+    assert_eq!(of("copy"), ["cold", "grids", "hot", "indices", "one multiprocessor"]);
+}
+
+#[test]
+fn a_trace_of_copy_is_one_size_hot_and_cold_one_launch_a_sample() {
+    let fake = Fake::new();
+    let request = Request { trace: true, seed: 7, ..Request::default() };
+    let (outcome, records) = measure(fake.order(LONG), "copy", &request).unwrap();
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!(cases(&records).into_iter().collect::<Vec<_>>(), ["trace cold", "trace hot"]);
+    for record in &records {
+        if let Record::Point(point) = record {
+            assert_eq!((point.k, point.work.traffic.read), (1, 16 << 20));
+        }
+    }
+}
+
+#[test]
+fn a_device_lost_in_a_probe_keeps_the_points_before_it() {
+    let fake = Fake::new();
+    for name in BANDWIDTH {
+        measure(fake.order(LONG), name, &small()).unwrap();
+        let total = fake.total();
+        for share in [4, 2] {
+            match measure(fake.order(&format!("{LONG};lost-after={}", total / share)), name, &small()) {
+                Ok((Outcome::Faulted(fault), _)) => assert!(fault.ends_the_device(), "{name}: {fault}"),
+                // How many calls a run makes depends on the time it takes: some runs are over before.
+                Ok((Outcome::Complete, _)) => {}
+                Err(fault) => assert!(!matches!(fault, Fault::Panicked(_)), "{name}: {fault}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_with_little_memory_measures_less_and_says_so() {
+    let fake = Fake::new();
+    for name in BANDWIDTH {
+        let (outcome, records) =
+            measure(fake.order(&format!("{LONG};memory=1000000000")), name, &Request::default()).unwrap();
+        assert!(matches!(outcome, Outcome::Complete), "{name}: {outcome:?}");
+        let shrunk = |record: &&Record| matches!(record, Record::Point(point) if point.flags.contains(Flag::Shrunk));
+        assert!(records.iter().find(shrunk).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn no_bytes_and_more_bytes_than_there_are_end_with_a_reason() {
+    let fake = Fake::new();
+    for name in BANDWIDTH {
+        let with = |bytes| {
+            measure(fake.order(&format!("{LONG};memory=4000000000")), name, &Request { bytes: Some(bytes), ..small() })
+        };
+        assert!(matches!(with(0).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
+        assert!(matches!(with(u64::MAX).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
+        assert!(matches!(with(1).unwrap().0, Outcome::Complete), "{name}");
+        assert!(matches!(with(1 << 40).unwrap().0, Outcome::Complete), "{name}");
+    }
+}
