@@ -1,6 +1,7 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
 mod sass;
+mod stages;
 mod test;
 mod tools;
 
@@ -11,13 +12,16 @@ const USAGE: &str = "cargo xtask COMMAND
 commands:
   test [STEP…]     format, lints, documentation, every test; with names, only those steps
   sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
-                   --bless writes the facts that it finds as those to hold";
+                   --bless writes the facts that it finds as those to hold
+  stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
+                   carry/stages.sh by default";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
         Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
+        Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");
             Ok(())

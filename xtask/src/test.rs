@@ -62,7 +62,7 @@ pub fn finish(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-fn cargo(arguments: &[&str]) -> Result<()> {
+pub fn cargo(arguments: &[&str]) -> Result<()> {
     finish(command(arguments))
 }
 

@@ -1,0 +1,154 @@
+//! Writes what a GPU machine without cargo needs: the staged script (`stages.sh`) and beside it the executable, built for
+//! release and stripped. What the stages do is the script's; where their records are kept is `records/README.md`'s.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::test::{cargo, root};
+
+const SCRIPT: &str = include_str!("stages.sh");
+/// Where they go unless another place is named: a folder that git ignores.
+const USUAL: &str = "carry/stages.sh";
+
+/// `cargo xtask stages [-o FILE]`.
+///
+/// # Errors
+/// Unknown arguments, a build that fails, a place that can't be written.
+pub fn command(arguments: &[String]) -> Result<()> {
+    let script = match arguments {
+        [] => root().join(USUAL),
+        [flag, file] if flag == "-o" => PathBuf::from(file),
+        _ => bail!("unknown arguments {arguments:?}: there is -o FILE"),
+    };
+    cargo(&["build", "--release", "-p", "plimsoll-cli"])?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    write(&script, &target.join("release/plimsoll"))
+}
+
+/// Writes the script to `script` and the stripped executable beside it.
+fn write(script: &Path, built: &Path) -> Result<()> {
+    let folder = script.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+    fs::write(script, SCRIPT).with_context(|| format!("can't write {}", script.display()))?;
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
+    let executable = folder.join("plimsoll");
+    // Not over the old one, which may be running.
+    let _ = fs::remove_file(&executable);
+    fs::copy(built, &executable).with_context(|| format!("can't copy {}", built.display()))?;
+    if !Command::new("strip").arg(&executable).status().is_ok_and(|status| status.success()) {
+        eprintln!("strip is not installed or failed: the executable keeps its symbols");
+    }
+    let size = fs::metadata(&executable)?.len();
+    eprintln!("wrote {} and {} ({} MB)", script.display(), executable.display(), size / 1_000_000);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plimsoll that notes how it was called, makes the folder that it is asked for, and fails where `FAILS` says so.
+    const STAND_IN: &str = r#"#!/bin/sh
+echo "$@" >>"$CALLS"
+case " $* " in *" $FAILS "*) exit 4 ;; esac
+while [ $# -gt 1 ]; do
+    case $1 in --out) mkdir "$2" && echo record >"$2/run.jsonl" ;; -o) echo page >"$2" ;; esac
+    shift
+done
+"#;
+
+    /// The script beside the stand-in, in a folder of this test's own.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self(tempfile::tempdir().unwrap());
+            let built = place.path("stand-in");
+            fs::write(&built, STAND_IN).unwrap();
+            fs::set_permissions(&built, fs::Permissions::from_mode(0o755)).unwrap();
+            fs::write(place.path("stages.sh"), SCRIPT).unwrap();
+            place
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        /// Exit code of the script, and the calls that it made.
+        fn run(&self, arguments: &[&str], fails: &str) -> (Option<i32>, Vec<String>) {
+            let _ = fs::remove_file(self.path("calls"));
+            let status = Command::new("sh")
+                .arg(self.path("stages.sh"))
+                .args(arguments)
+                .env("PLIMSOLL", self.path("stand-in"))
+                .env("CALLS", self.path("calls"))
+                .env("FAILS", fails)
+                .env("OUT", self.path("out"))
+                .env("PATH", "/usr/bin:/bin")
+                .output()
+                .unwrap()
+                .status;
+            let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+            (status.code(), calls.lines().map(str::to_owned).collect())
+        }
+    }
+
+    const STAGES: [&str; 8] = ["doctor", "verify", "measure-1", "measure-2", "compare", "trace", "report", "pack"];
+
+    #[test]
+    fn every_stage_leaves_a_log_and_its_record_and_is_passed_over_the_next_time() {
+        let place = Place::new();
+        let (code, calls) = place.run(&STAGES, "none");
+        assert_eq!((code, calls.len()), (Some(0), 9), "{calls:?}");
+        assert!(calls.iter().any(|call| call.starts_with("measure stream mix copy launch dispatch transfer --effort")));
+        for stage in STAGES {
+            let status = fs::read_to_string(place.path(&format!("out/stages/{stage}.status"))).unwrap();
+            assert!(status.starts_with("0 ") && place.path(&format!("out/stages/{stage}.log")).exists(), "{stage}");
+        }
+        for record in ["measure-1/run.jsonl", "measure-2/run.jsonl", "trace/run.jsonl", "report.html", "stages.tar.gz"]
+        {
+            assert!(place.path("out/stages").join(record).exists(), "{record}");
+        }
+        assert_eq!(place.run(&STAGES, "none"), (Some(0), vec![]));
+    }
+
+    #[test]
+    fn a_stage_that_failed_is_told_and_done_again_and_the_others_go_on() {
+        let place = Place::new();
+        assert_eq!(place.run(&STAGES, "--trace").0, Some(1));
+        assert!(place.path("out/stages/stages.tar.gz").exists());
+        let (code, calls) = place.run(&STAGES, "none");
+        assert_eq!(code, Some(0));
+        assert!(
+            calls.iter().any(|call| call.contains("--trace")) && !calls.iter().any(|call| call.contains("--effort"))
+        );
+    }
+
+    #[test]
+    fn without_a_device_nothing_else_is_tried() {
+        let place = Place::new();
+        let (code, calls) = place.run(&[], "doctor");
+        assert_eq!((code, calls.len()), (Some(1), 2), "{calls:?}");
+    }
+
+    #[test]
+    fn unknown_stages_and_a_missing_executable_are_usage_errors() {
+        let place = Place::new();
+        assert_eq!(place.run(&["verfy"], "none"), (Some(2), vec![]));
+        fs::remove_file(place.path("stand-in")).unwrap();
+        assert_eq!(place.run(&["verify"], "none").0, Some(2));
+    }
+
+    #[test]
+    fn the_script_and_the_executable_are_written_side_by_side() {
+        let place = Place::new();
+        let script = place.path("new/stages.sh");
+        write(&script, Path::new("/bin/true")).unwrap();
+        assert_eq!(fs::read_to_string(&script).unwrap(), SCRIPT);
+        assert!(Command::new(place.path("new/plimsoll")).status().unwrap().success());
+    }
+}

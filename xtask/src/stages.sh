@@ -1,0 +1,99 @@
+#!/bin/sh
+# The staged run on a GPU machine: everything that shows on real hardware, in stages of less than 8 minutes each. It needs
+# the plimsoll executable beside it (or in PLIMSOLL), a driver and NVRTC; no cargo, no source.
+#
+#   stages.sh [-o FOLDER] [STAGE…]     all stages by default, in order
+#
+# FOLDER is $OUT/stages or ./stages by default. Each stage keeps FOLDER/STAGE.log, its record if it has one (FOLDER/STAGE/),
+# and FOLDER/STAGE.status: its exit code and seconds. A stage that ended with 0 is passed over the next time, so a run that was
+# cut off is begun again with the same command. DEVICE names another device than cuda:0. Exit code: 0 where all stages
+# that were asked for have ended with 0 (now or earlier), else 1.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+plimsoll=${PLIMSOLL:-$here/plimsoll}
+device=${DEVICE:-cuda:0}
+out=${OUT:-.}/stages
+probes="stream mix copy launch dispatch transfer"
+all="doctor verify memcheck measure-1 measure-2 compare trace report pack"
+limit=480
+
+if [ "${1:-}" = -o ]; then
+    [ $# -ge 2 ] || { echo "stages.sh: -o needs a folder" >&2; exit 2; }
+    out=$2
+    shift 2
+fi
+[ -x "$plimsoll" ] || { echo "stages.sh: no executable $plimsoll: put plimsoll beside this script, or set PLIMSOLL" >&2; exit 2; }
+for stage; do
+    case " $all " in *" $stage "*) ;; *) echo "stages.sh: no stage '$stage': there are $all" >&2; exit 2 ;; esac
+done
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
+# A cache of its own, which measure-1 empties: its time includes every compilation.
+XDG_CACHE_HOME=$out/cache
+export XDG_CACHE_HOME
+export NO_COLOR=1
+
+# Runs the command with the time that a stage may take, where this machine can limit it.
+limited() {
+    if command -v timeout >/dev/null 2>&1; then timeout "$limit" "$@"; else "$@"; fi
+}
+
+measure() {
+    folder=$1
+    shift
+    # Left behind by a run that was cut off; plimsoll overwrites nothing.
+    rm -rf "$out/$folder"
+    limited "$plimsoll" measure "$@" --device "$device" --out "$out/$folder"
+}
+
+run() {
+    case $1 in
+    doctor)
+        "$plimsoll" devices
+        "$plimsoll" doctor --require cuda
+        ;;
+    verify) limited "$plimsoll" verify $probes --device "$device" ;;
+    memcheck)
+        if ! command -v compute-sanitizer >/dev/null 2>&1; then
+            echo "compute-sanitizer is not on the PATH: it comes with the CUDA toolkit"
+            return 3
+        fi
+        limited compute-sanitizer --tool memcheck --error-exitcode 9 "$plimsoll" verify $probes --small --device "$device"
+        ;;
+    measure-1)
+        rm -rf "$out/cache"
+        measure measure-1 $probes --effort standard
+        ;;
+    measure-2) measure measure-2 $probes --effort standard ;;
+    compare) "$plimsoll" compare "$out/measure-1" "$out/measure-2" --all ;;
+    trace) measure trace copy --bytes 16MiB --trace ;;
+    report) "$plimsoll" report "$out/measure-1" -o "$out/report.html" && "$plimsoll" report "$out/trace" -o "$out/trace.html" ;;
+    # One file to take home: records, logs and pages, without the compiled kernels.
+    pack)
+        rm -f "$out/stages.tar.gz"
+        (cd "$out" && tar -cf - $(ls | grep -v -e '^cache$' -e '^pack\.' -e '^stages\.tar') | gzip -9 >stages.tar.gz)
+        ;;
+    esac
+}
+
+failed=0
+for stage in ${*:-$all}; do
+    # What is packed may have changed.
+    if [ "$stage" != pack ] && [ "$(cut -d' ' -f1 "$out/$stage.status" 2>/dev/null)" = 0 ]; then
+        echo "$stage: done before"
+        continue
+    fi
+    begin=$(date +%s)
+    run "$stage" >"$out/$stage.log" 2>&1
+    code=$?
+    seconds=$(($(date +%s) - begin))
+    echo "$code $seconds" >"$out/$stage.status"
+    echo "$stage: ended with $code after $seconds s"
+    if [ "$code" != 0 ]; then
+        failed=1
+        tail -n 20 "$out/$stage.log" | sed 's/^/    /'
+    fi
+    # Nothing that follows means anything without a device.
+    [ "$stage" = doctor ] && [ "$code" != 0 ] && break
+done
+exit $failed
