@@ -100,14 +100,14 @@ fn one_probe_s_trouble_leaves_the_others_standing() {
     let place = Place::new();
     place.run("measure --device sim:panic=latency --out panic").ends(3);
     let run = place.record("panic");
-    assert!(run.faults.iter().any(|fault| fault.probe == "latency" && fault.class == "panicked"));
+    assert!(run.faults.iter().any(|fault| fault.probe == "latency" && fault.class.name() == "panicked"));
     assert!(run.series.iter().any(|series| series.spec.probe == "sync"));
     place.run("measure --device sim:wrong=stream --out wrong").ends(1);
     place.run("measure --device sim:without=latency --out without").ends(0);
     place.run("measure latency --device sim:without=latency --out only").ends(3);
     // Memory that is short costs the large points, not the run; a run of nothing else measures nothing.
     place.run("measure footprint --device sim:oom-above=1MiB --out short").ends(0);
-    assert!(place.record("short").faults.iter().any(|fault| fault.class == "out_of_memory"));
+    assert!(place.record("short").faults.iter().any(|fault| fault.class.name() == "out_of_memory"));
 }
 
 #[test]

@@ -53,7 +53,7 @@ flags! {
     SmtShared "SMT_SHARED" false "Two measuring threads share one core.";
     Ecc "ECC" true "Memory errors were corrected meanwhile.";
     LinkDegraded "LINK_DEGRADED" true "The link runs narrower or slower than it can.";
-    Budget "BUDGET" false "Time ran out before the interval was narrow enough; the interval says how wide it is.";
+    Budget "BUDGET" false "Time or samples ran out before the interval was narrow enough; the interval says how wide it is.";
     VerifyFail "VERIFY_FAIL" true "The kernel's result was wrong; the figure is worthless.";
     Shrunk "SHRUNK" false "The size asked for did not fit in memory; a smaller one was measured.";
     Unknown "UNKNOWN" true "A flag of a later version of plimsoll.";

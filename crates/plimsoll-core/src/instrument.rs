@@ -21,7 +21,7 @@ pub struct Listing {
 }
 
 /// What the probes of one run share.
-pub struct Run<'r> {
+pub struct RunContext<'r> {
     /// What the user asked.
     pub request: &'r Request,
     /// Where records go.
@@ -56,7 +56,7 @@ pub trait Instrument: Send {
     /// # Errors
     /// [`Fault::Sink`] where the record can't be written, and [`Fault::Invalid`] where there is no such probe; all other
     /// faults are recorded and returned in [`Outcome`].
-    fn measure(&mut self, probe: &str, run: &mut Run<'_>) -> Result<Outcome, Fault>;
+    fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault>;
 
     /// Checks every kernel of a probe against its oracle.
     ///
@@ -101,14 +101,14 @@ impl<B: Backend> Instrument for Bench<B> {
         self.probes.iter().map(list).collect()
     }
 
-    fn measure(&mut self, probe: &str, run: &mut Run<'_>) -> Result<Outcome, Fault> {
+    fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
         let probe = self.find(probe)?;
         let spec = probe.spec();
         let mut policy = run.request.effort.policy();
         policy.trace = run.request.trace;
         self.sampler.set_policy(policy);
-        let (mut series, mut ended) =
-            (Vec::new(), probe.supports(&self.device).and_then(|()| self.sampler.clock().settle()));
+        let mut series = Vec::new();
+        let mut ended = caught(|| probe.supports(&self.device).and_then(|()| self.sampler.clock().settle()));
         if ended.is_ok() {
             let parts = Parts {
                 sampler: &mut self.sampler,
@@ -134,13 +134,7 @@ impl<B: Backend> Instrument for Bench<B> {
             Ok(()) => Ok(Outcome::Complete),
             Err(Fault::Sink(error)) => Err(Fault::Sink(error)),
             Err(fault) => {
-                run.sink.write(&Record::Fault(FaultRecord {
-                    device: run.device,
-                    probe: spec.name.to_owned(),
-                    at: vec![],
-                    class: fault.class().to_owned(),
-                    what: fault.to_string(),
-                }))?;
+                run.sink.write(&Record::Fault(FaultRecord::of(run.device, spec.name, &fault)))?;
                 Ok(Outcome::Faulted(fault))
             }
         }
@@ -148,8 +142,10 @@ impl<B: Backend> Instrument for Bench<B> {
 
     fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let probe = self.find(probe)?;
-        probe.supports(&self.device)?;
-        caught(|| probe.verify(&mut self.device, depth, report))
+        caught(|| {
+            probe.supports(&self.device)?;
+            probe.verify(&mut self.device, depth, report)
+        })
     }
 }
 

@@ -15,6 +15,6 @@ pub mod stats;
 pub mod traffic;
 pub mod unit;
 
-pub use fault::Fault;
+pub use fault::{Fault, FaultClass};
 pub use flag::{Flag, Flags};
 pub use traffic::Traffic;

@@ -12,7 +12,7 @@ use crate::record::Finding;
 use crate::sample::{Clock, Effort, Sampler};
 use crate::series::Series;
 
-pub use crate::instrument::{Bench, Instrument, Listing, Outcome, Run};
+pub use crate::instrument::{Bench, Instrument, Listing, Outcome, RunContext};
 pub use crate::session::{Session, Sweep};
 
 /// What a probe is, whatever runs it.
@@ -36,7 +36,12 @@ impl ProbeSpec {
     /// The time budget for an effort, seconds.
     #[must_use]
     pub fn budget(&self, effort: Effort) -> f64 {
-        self.seconds[effort as usize]
+        let [quick, standard, thorough] = self.seconds;
+        match effort {
+            Effort::Quick | Effort::Unknown => quick,
+            Effort::Standard => standard,
+            Effort::Thorough => thorough,
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::Fault;
 use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
 use crate::probe::{Backend, Parts, ProbeSpec, Request};
 use crate::record::{FaultRecord, Progress, Record};
 use crate::sample::{Check, Clock, Context, Ended, Policy, Workload, judge};
 use crate::series::{Point, Series, SeriesSpec, Value};
+use crate::{Fault, FaultClass};
 
 /// A sweep to be measured: a series, its points, and how much of the probe's time it may take.
 #[derive(Clone, Debug)]
@@ -147,7 +147,8 @@ impl<'s, B: Backend> Session<'s, B> {
                     Ok(()) => {}
                     Err(fault @ Fault::OutOfMemory { .. }) => {
                         *too_large = true;
-                        self.fault(&fault, at(point))?;
+                        let fault = FaultRecord::of(self.device_index, self.spec.name, &fault);
+                        self.parts.sink.write(&Record::Fault(fault.at(sweep.series.id, at(point))))?;
                     }
                     Err(fault) => {
                         outcome = Err(fault);
@@ -177,12 +178,13 @@ impl<'s, B: Backend> Session<'s, B> {
         let clock = self.parts.sampler.clock();
         let idle = clock.now() - self.idle_since;
         clock.resume(idle)?;
+        let trace = self.parts.sampler.policy().trace;
         let measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
         let work = workload.work();
         let context =
             Context { device: self.info, cache: sweep.series.cache, resolution: self.info.calibration.resolution };
         let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
-        flags.insert_if(Flag::Budget, !matches!(measured.ended, Ended::Converged));
+        flags.insert_if(Flag::Budget, matches!(measured.ended, Ended::Budget) && !trace);
         let wrong = match measured.check {
             Some(Check::Failed(what)) => Some(what),
             _ => None,
@@ -206,9 +208,8 @@ impl<'s, B: Backend> Session<'s, B> {
         let record = Record::Point(point);
         let written = self.parts.sink.write(&record);
         let Record::Point(point) = record else { unreachable!("made a few lines above") };
-        if let Some(what) = wrong {
-            self.parts.sink.write(&self.fault_record("verify", what, point.at.clone()))?;
-        }
+        let at = point.at.clone();
+        // Kept before anything is refused, so that the findings miss no point that the record may hold.
         if let Some((_, points)) = &mut self.open {
             points.push(point);
         }
@@ -216,6 +217,10 @@ impl<'s, B: Backend> Session<'s, B> {
         self.idle_since = self.parts.sampler.clock().now();
         self.report_progress();
         written?;
+        if let Some(what) = wrong {
+            let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
+            self.parts.sink.write(&Record::Fault(fault.at(sweep.series.id, at)))?;
+        }
         match ended {
             Ended::Fault(fault) => Err(fault),
             Ended::Stopped => Err(Fault::Stopped),
@@ -232,15 +237,5 @@ impl<'s, B: Backend> Session<'s, B> {
             seconds_left: (self.budget - spent).max(0.0),
         };
         self.parts.sink.progress(&progress);
-    }
-
-    fn fault(&mut self, fault: &Fault, at: Vec<Value>) -> Result<(), Fault> {
-        let record = self.fault_record(fault.class(), fault.to_string(), at);
-        self.parts.sink.write(&record)
-    }
-
-    fn fault_record(&self, class: &str, what: String, at: Vec<Value>) -> Record {
-        let (device, probe) = (self.device_index, self.spec.name.to_owned());
-        Record::Fault(FaultRecord { device, probe, at, class: class.to_owned(), what })
     }
 }

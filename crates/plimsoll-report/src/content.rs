@@ -123,9 +123,9 @@ impl Entry<'_> {
             .faults
             .iter()
             .map(|fault| {
-                let at: Vec<String> = fault.at.iter().map(|value| clean(&value.to_string())).collect();
-                let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
-                format!("{of}{}{at}: {} ({})", clean(&fault.probe), clean(&fault.what), clean(&fault.class))
+                let at = clean(&fault.place(&run.series));
+                let at = if at.is_empty() { at } else { format!(" at {at}") };
+                format!("{of}{}{at}: {} ({})", clean(&fault.probe), clean(&fault.what), fault.class)
             })
             .collect();
         if run.damaged_lines > 0 {
@@ -136,7 +136,7 @@ impl Entry<'_> {
         }
         match run.end {
             None => troubles.push(format!("{of}the record has no end: the run was cut off")),
-            Some(false) => troubles.push(format!("{of}the run was stopped before all was measured")),
+            Some(false) => troubles.push(format!("{of}the run ended before all was measured")),
             Some(true) => {}
         }
         troubles

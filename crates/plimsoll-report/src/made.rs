@@ -6,7 +6,7 @@ use plimsoll_core::sample::{CachePolicy, Effort, Evidence, Figure, Work};
 use plimsoll_core::series::{Point, SeriesSpec, Value};
 use plimsoll_core::stats::{Interval, Rng};
 use plimsoll_core::unit::Unit;
-use plimsoll_core::{Flag, Flags, Traffic};
+use plimsoll_core::{FaultClass, Flag, Flags, Traffic};
 use plimsoll_suite::probes::{footprint, stream, strides};
 
 /// A name that tries everything.
@@ -94,9 +94,8 @@ impl Maker {
         }));
     }
 
-    pub fn fault(&mut self, probe: &str, class: &str, what: &str) {
-        let (probe, class, what) = (probe.to_owned(), class.to_owned(), what.to_owned());
-        self.records.push(Record::Fault(FaultRecord { device: 0, probe, at: vec![], class, what }));
+    pub fn fault(&mut self, probe: &str, class: FaultClass, what: &str) {
+        self.records.push(Record::Fault(FaultRecord::new(0, probe, class, what.to_owned())));
     }
 
     /// The run, ended.
@@ -163,7 +162,7 @@ pub(crate) fn run(name: &str, started: &str, slower: f64) -> Run {
     made.finding("stream", "read", 61.2e9 / slower, Unit::BytePerSecond, "bandwidth", throttled);
     made.finding("footprint", "bandwidth memory", 55e9 / slower, Unit::BytePerSecond, "bandwidth", Flags::NONE);
     made.finding("footprint", "capacity L2", 2097152.0, Unit::Byte, "", Flags::NONE);
-    made.fault("incore", "unavailable", "the core's clock: no cycle counter. Allow perf events");
+    made.fault("incore", FaultClass::Unavailable, "the core's clock: no cycle counter. Allow perf events");
     made.run()
 }
 

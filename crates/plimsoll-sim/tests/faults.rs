@@ -3,7 +3,7 @@
 mod common;
 
 use common::{device, faults, measure, measure_on, points, probes};
-use plimsoll_core::probe::{Instrument, Outcome, Request, Run};
+use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
 use plimsoll_core::{Fault, Flag};
 
@@ -19,7 +19,7 @@ fn a_lost_or_hung_device_keeps_every_point_measured_before() {
                 assert!(points(&records).len() == clean.len() && faults(&records).is_empty());
                 continue;
             };
-            assert!(fault.ends_the_device() && fault.class() == class);
+            assert!(fault.ends_the_device() && fault.class().name() == class);
             assert_eq!(faults(&records), [class]);
             let kept = points(&records);
             most = most.max(kept.len());
@@ -116,7 +116,7 @@ fn a_probe_that_the_device_lacks_is_listed_with_the_reason_and_measures_nothing(
 fn a_probe_that_does_not_exist_is_an_error_and_writes_nothing() {
     let (mut records, stop) = (Vec::new(), false.into());
     let request = Request::default();
-    let mut run = Run { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     assert!(matches!(device("").measure("no-such", &mut run), Err(Fault::Invalid(_))));
     assert!(records.is_empty());
 }

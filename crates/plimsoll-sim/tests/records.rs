@@ -3,8 +3,10 @@
 mod common;
 
 use common::{header, lines, measure, measure_until, points, probes};
+use plimsoll_core::FaultClass;
 use plimsoll_core::probe::Request;
 use plimsoll_core::record::{Limits, ReadError, Record, Run, read};
+use plimsoll_core::sample::Effort;
 use proptest::prelude::*;
 
 /// A record with every kind of line, as lines.
@@ -124,7 +126,6 @@ fn hostile_lines_cost_themselves_only() {
         series.clone(),
         series.replace("\"device\":0", "\"device\":9"),
         series.replace("\"axes\":[", "\"axes\":[7,"),
-        run,
         "\0\u{1}\u{7f}".into(),
         "\u{feff}{}".into(),
         "{}".into(),
@@ -134,6 +135,8 @@ fn hostile_lines_cost_themselves_only() {
         r#"{"kind":"end"}"#.into(),
         r#"{"kind":"finding","device":5,"name":"x","value":1,"interval":[0,2],"unit":"s"}"#.into(),
         r#"{"kind":"finding","name":"x","value":1e999,"interval":[0,2],"unit":"s"}"#.into(),
+        // Last, because nothing after it is read.
+        run,
     ];
     let clean = derive(&valid).unwrap();
     for line in &hostile {
@@ -169,6 +172,83 @@ fn a_point_with_the_greatest_numbers_is_read_and_derived_without_panic() {
 }
 
 #[test]
+fn two_runs_in_one_file_are_not_merged() {
+    let first = lines(&every_kind());
+    let clean = derive(&first).unwrap();
+    let mut slower = every_kind();
+    for record in &mut slower {
+        if let Record::Point(point) = record {
+            point.samples.iter_mut().for_each(|ticks| *ticks *= 2);
+        }
+    }
+    let later = String::from_utf8(lines([&slower[0]])).unwrap().replacen("\"effort\":\"quick\"", "\"effort\":7", 1);
+    for second in [lines(&slower), [later.into_bytes(), lines(&slower[1..])].concat()] {
+        let run = derive(&[first.clone(), second].concat()).unwrap();
+        assert_eq!((&run.series, &run.findings, &run.faults), (&clean.series, &clean.findings, &clean.faults));
+        assert_eq!((run.end, run.damaged_lines), (clean.end, 1));
+        assert!(run.damage[0].what.contains("a second run begins here"), "{:?}", run.damage);
+    }
+    let in_memory = Run::from_records(every_kind().into_iter().chain(slower)).unwrap();
+    assert_eq!((in_memory.series, in_memory.damaged_lines), (clean.series, 1));
+}
+
+#[test]
+fn points_after_a_series_that_begins_twice_belong_to_neither() {
+    let records = every_kind();
+    let clean = derive(&lines(&records)).unwrap();
+    // Lines after the header, again: a series and its points under the same numbers.
+    let series = records.iter().filter(|record| matches!(record, Record::Series(_)));
+    let points = records.iter().filter(|record| matches!(record, Record::Point(_)));
+    let again: Vec<&Record> = series.chain(points).collect();
+    let run = derive(&[lines(&records), lines(again.iter().copied())].concat()).unwrap();
+    assert_eq!((run.damaged_lines, run.series), (again.len(), clean.series));
+}
+
+#[test]
+fn a_byte_order_mark_and_empty_lines_may_precede_the_header() {
+    let records = every_kind();
+    let clean = derive(&lines(&records)).unwrap();
+    for before in ["\u{feff}", "\n", "\r\n \n", "\n\u{feff}"] {
+        assert_eq!(derive(&[before.as_bytes(), &lines(&records)].concat()).unwrap(), clean, "{before:?}");
+    }
+}
+
+#[test]
+fn efforts_and_faults_of_later_versions_are_read() {
+    let file = String::from_utf8(lines(&every_kind())).unwrap();
+    let file = file.replacen("\"effort\":\"quick\"", "\"effort\":\"heroic\"", 1)
+        + r#"{"kind":"fault","probe":"sync","class":"bewitched","what":"who knows"}"#;
+    let run = derive(file.as_bytes()).unwrap();
+    assert_eq!(run.header.effort, Effort::Unknown);
+    assert_eq!(run.faults.last().map(|fault| fault.class), Some(FaultClass::Unknown));
+    assert_eq!(run.damaged_lines, 0);
+}
+
+#[test]
+fn a_finding_outside_its_interval_or_beyond_all_measure_is_damage() {
+    let with = |interval: &str| {
+        let finding = format!(
+            r#"{{"kind":"finding","device":0,"probe":"sync","name":"x","value":1.1e-7,"interval":{interval},"unit":"s"}}"#
+        );
+        derive(&[lines(&[header("")]), finding.into_bytes()].concat()).unwrap()
+    };
+    assert_eq!(with("[1e-7,1.2e-7]").findings.len(), 1);
+    for interval in ["[1e-7,1e308]", "[-1e300,1]", "[2e-7,3e-7]", "[1.2e-7,1e-7]"] {
+        let run = with(interval);
+        assert_eq!((run.findings.len(), run.damaged_lines), (0, 1), "{interval}");
+    }
+}
+
+#[test]
+fn lines_beyond_the_limit_cost_only_themselves() {
+    let records = every_kind();
+    let limits = Limits { lines: records.len() - 1, ..Limits::default() };
+    let run = read(&*lines(&records), limits).unwrap();
+    assert_eq!((run.damaged_lines, run.end), (1, None));
+    assert_eq!(rows(&run), rows(&derive(&lines(&records)).unwrap()));
+}
+
+#[test]
 fn a_line_of_a_later_version_is_passed_over_in_silence() {
     let mut file = lines(&every_kind());
     file.extend_from_slice(b"{\"kind\":\"hologram\",\"depth\":{\"z\":[1,2]}}\n");
@@ -188,11 +268,12 @@ fn what_is_no_record_is_refused_with_the_reason() {
 #[test]
 fn a_line_beyond_the_limit_costs_itself_only() {
     let valid = lines(&every_kind());
+    let clean = derive(&valid).unwrap().findings.len();
     let limits = Limits { line: 1 << 20, ..Limits::default() };
     for length in [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
         let file = [valid.as_slice(), &vec![b'x'; length], b"\n", &lines([&a_finding()])].concat();
         let run = read(&*file, limits).unwrap();
-        assert_eq!((run.damaged_lines, run.findings.len()), (1, 2), "{length}");
+        assert_eq!((run.damaged_lines, run.findings.len()), (1, clean + 1), "{length}");
     }
 }
 

@@ -36,7 +36,7 @@ fn a_stop_before_the_first_point_measures_nothing() {
     let stop = true.into();
     let (request, mut records) = (Request::default(), Vec::new());
     let mut run =
-        plimsoll_core::probe::Run { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+        plimsoll_core::probe::RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     let outcome = plimsoll_core::probe::Instrument::measure(&mut device(""), "stream", &mut run).unwrap();
     assert!(matches!(outcome, Outcome::Faulted(Fault::Stopped)));
     assert!(points(&records).is_empty());
@@ -105,14 +105,15 @@ fn a_sink_that_refuses_ends_the_probe_with_its_error() {
     struct Full(usize);
     impl plimsoll_core::record::Sink for Full {
         fn write(&mut self, _: &Record) -> Result<(), Fault> {
-            self.0 = self.0.checked_sub(1).ok_or(std::io::ErrorKind::StorageFull).map_err(std::io::Error::from)?;
+            let full = || Fault::Sink(std::io::ErrorKind::StorageFull.into());
+            self.0 = self.0.checked_sub(1).ok_or_else(full)?;
             Ok(())
         }
     }
     for room in 0..20 {
         let (stop, request, mut sink) = (false.into(), Request::default(), Full(room));
         let mut run =
-            plimsoll_core::probe::Run { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
+            plimsoll_core::probe::RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
         let ended = plimsoll_core::probe::Instrument::measure(&mut device(""), "sync", &mut run);
         assert!(matches!(ended, Err(Fault::Sink(_))), "room for {room}: {ended:?}");
     }

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use plimsoll_core::Fault;
-use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, Run};
+use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, RunContext};
 use plimsoll_core::record::{FaultRecord, Progress, Record, RunHeader, SCHEMA, Sink};
+use plimsoll_core::{Fault, FaultClass};
 
 use crate::host;
 
@@ -120,8 +120,7 @@ fn no_counters(instruments: &[Box<dyn Instrument>], sink: &mut (dyn Sink + Send)
         let why = format!("this version of plimsoll reads none on {}", instrument.info().selector);
         let mend = "The times are measured without them".to_owned();
         let fault = Fault::Unavailable { what: "hardware counters", why, mend };
-        let (class, what) = (fault.class().to_owned(), fault.to_string());
-        sink.write(&Record::Fault(FaultRecord { device, probe: "counters".to_owned(), at: vec![], class, what }))?;
+        sink.write(&Record::Fault(FaultRecord::of(device, "counters", &fault)))?;
     }
     Ok(())
 }
@@ -140,7 +139,7 @@ fn in_turn(
 ) -> Result<Vec<DeviceEnd>, Fault> {
     let mut devices = Vec::with_capacity(instruments.len());
     for (device, (instrument, probes)) in (0..).zip(instruments.iter_mut().zip(chosen)) {
-        let run = Run { request: &plan.request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
+        let run = RunContext { request: &plan.request, sink, stop, device, next_series: device * SERIES_PER_DEVICE };
         devices.push(one_device(&mut **instrument, probes, run)?);
     }
     Ok(devices)
@@ -164,7 +163,7 @@ fn at_once(
                 scope.spawn(move || {
                     let mut shared = Shared { sink, refused, told: false };
                     let next_series = device * SERIES_PER_DEVICE;
-                    let run = Run { request: &plan.request, sink: &mut shared, stop, device, next_series };
+                    let run = RunContext { request: &plan.request, sink: &mut shared, stop, device, next_series };
                     one_device(&mut **instrument, probes, run)
                 })
             })
@@ -191,7 +190,8 @@ impl Sink for Shared<'_, '_> {
         let refused_before = self.refused.load(Ordering::Relaxed);
         let mut written = self.sink.lock().unwrap_or_else(PoisonError::into_inner).write(record);
         if refused_before && !self.told && written.is_ok() {
-            written = Err(std::io::Error::other("a record of another device could not be written").into());
+            let why = "a record of another device could not be written";
+            written = Err(Fault::Sink(std::io::Error::other(why)));
         }
         if written.is_err() {
             self.refused.store(true, Ordering::Relaxed);
@@ -206,17 +206,16 @@ impl Sink for Shared<'_, '_> {
 }
 
 /// Runs the probes of one device until all are done, the user stops, or the device is lost.
-fn one_device(instrument: &mut dyn Instrument, probes: &[String], mut run: Run<'_>) -> Result<DeviceEnd, Fault> {
+fn one_device(instrument: &mut dyn Instrument, probes: &[String], mut run: RunContext<'_>) -> Result<DeviceEnd, Fault> {
     let mut ends: Vec<ProbeEnd> = Vec::with_capacity(probes.len());
-    let mut lost_to: Option<(String, &'static str)> = None;
+    let mut lost_to: Option<(String, FaultClass)> = None;
     for probe in probes {
         if run.stop.load(Ordering::Relaxed) {
             return Ok(DeviceEnd { ends, complete: false });
         }
         if let Some((culprit, class)) = &lost_to {
             let what = format!("not tried: the device was lost in {culprit}");
-            let (class, probe) = ((*class).to_owned(), probe.clone());
-            run.sink.write(&Record::Fault(FaultRecord { device: run.device, probe, at: vec![], class, what }))?;
+            run.sink.write(&Record::Fault(FaultRecord::new(run.device, probe, *class, what)))?;
             continue;
         }
         let outcome = instrument.measure(probe, &mut run)?;

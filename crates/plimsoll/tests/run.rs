@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use plimsoll::core::probe::Run;
+use plimsoll::core::probe::RunContext;
 use plimsoll::core::record::FaultRecord;
 use plimsoll::core::sample::{CachePolicy, Figure};
 use plimsoll::core::series::{Draw, SeriesSpec};
@@ -31,7 +31,7 @@ impl Instrument for Fake {
         probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), points: 1 }).collect()
     }
 
-    fn measure(&mut self, probe: &str, run: &mut Run<'_>) -> Result<Outcome, Fault> {
+    fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
         if let Some(meet) = self.meet.take() {
             meet.wait();
         }
@@ -58,7 +58,7 @@ struct Room(usize, Vec<Record>);
 impl Sink for Room {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
         if self.1.len() >= self.0 {
-            return Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into());
+            return Err(Fault::Sink(std::io::ErrorKind::StorageFull.into()));
         }
         self.1.write(record)
     }
@@ -180,5 +180,5 @@ fn counters_that_no_backend_reads_leave_their_reason_in_the_record() {
     let (summary, records) = run(vec![fake("a")], &Plan { counters: true, ..Plan::default() });
     assert!(summary.complete);
     let faults = faults(&records);
-    assert_eq!((faults.len(), faults[0].probe.as_str(), faults[0].class.as_str()), (1, "counters", "unavailable"));
+    assert_eq!((faults.len(), faults[0].probe.as_str(), faults[0].class.name()), (1, "counters", "unavailable"));
 }

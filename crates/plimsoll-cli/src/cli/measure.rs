@@ -77,8 +77,8 @@ fn show(args: &MeasureArgs, folder: &Path, tee: &Tee) -> Result<(), Failure> {
 
 fn tell_faults(run: &Run) {
     for fault in &run.faults {
-        let at: Vec<String> = fault.at.iter().map(ToString::to_string).collect();
-        let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+        let at = fault.place(&run.series);
+        let at = if at.is_empty() { at } else { format!(" at {at}") };
         say("note", &format!("{}{at}: {}", fault.probe, fault.what));
     }
 }

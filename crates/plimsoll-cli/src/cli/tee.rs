@@ -72,7 +72,7 @@ impl Sink for Tee {
                     other => other.to_string(),
                 };
                 self.refused = Some(why.clone());
-                Err(io::Error::other(why).into())
+                Err(Fault::Sink(io::Error::other(why)))
             }
         }
     }

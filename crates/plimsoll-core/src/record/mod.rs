@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Fault;
 use crate::device::DeviceInfo;
 use crate::flag::Flags;
 use crate::sample::Effort;
-use crate::series::{Point, SeriesSpec, Value};
+use crate::series::{Axis, Point, Series, SeriesSpec, Value};
 use crate::stats::Interval;
 use crate::unit::Unit;
+use crate::{Fault, FaultClass};
 
 pub use read::{Damage, Limits, ReadError, Run, read, read_file};
 pub use write::{RecordFile, Writer};
@@ -124,13 +124,52 @@ pub struct FaultRecord {
     pub device: u32,
     /// The probe.
     pub probe: String,
+    /// The series whose axes `at` is on; none where the fault concerns the whole probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<u32>,
     /// The point's coordinates; empty where the fault concerns the whole probe.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Value>,
-    /// `unavailable`, `out_of_memory`, `device_lost`, `hung`, `stopped`, `invalid`, `panicked`, `sink`.
-    pub class: String,
+    /// What kind of fault.
+    pub class: FaultClass,
     /// What happened, for a person.
     pub what: String,
+}
+
+impl FaultRecord {
+    /// A fault that concerns a whole probe.
+    #[must_use]
+    pub fn of(device: u32, probe: &str, fault: &Fault) -> Self {
+        Self::new(device, probe, fault.class(), fault.to_string())
+    }
+
+    /// The same where there is no [`Fault`] to tell of.
+    #[must_use]
+    pub fn new(device: u32, probe: &str, class: FaultClass, what: String) -> Self {
+        Self { device, probe: probe.to_owned(), series: None, at: vec![], class, what }
+    }
+
+    /// The same of one point.
+    #[must_use]
+    pub fn at(self, series: u32, at: Vec<Value>) -> Self {
+        Self { series: Some(series), at, ..self }
+    }
+
+    /// The point for a person: `footprint 64 GiB, kernel read`. Without units where the series isn't among `known`; empty
+    /// where the fault concerns the whole probe.
+    #[must_use]
+    pub fn place(&self, known: &[Series]) -> String {
+        let series = known.iter().find(|series| Some(series.spec.id) == self.series);
+        let axes = series.map(|series| &*series.spec.axes).filter(|axes| axes.len() == self.at.len());
+        let words: Vec<String> = match axes {
+            Some(axes) => {
+                let word = |(axis, value): (&Axis, &Value)| format!("{} {}", axis.name, value.format(&axis.unit));
+                axes.iter().zip(&self.at).map(word).collect()
+            }
+            None => self.at.iter().map(Value::to_string).collect(),
+        };
+        words.join(", ")
+    }
 }
 
 /// Where records go.

@@ -1,9 +1,10 @@
 //! Reading records that may be torn, huge, foreign or hostile.
 //!
-//! A damaged line costs itself only: what could be read is returned with a list of what could not. Nothing a file says
-//! makes the reader allocate more than the file is long, within [`Limits`].
+//! A damaged line costs itself only: what could be read is returned with a list of what could not. A second run in one
+//! file is not read. The reader takes memory in proportion to the file, some 12 times its length, and refuses files beyond
+//! [`Limits`]; nothing that a file says makes it take more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::{FaultRecord, Finding, Record, RunHeader, SCHEMA};
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::stats::MAX_SAMPLES;
 
-/// Sizes beyond which a file is not a record that plimsoll wrote.
+/// Sizes beyond which a file is not read: a point takes some 30 kB at the most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of one line.
@@ -27,7 +28,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { line: 4 << 20, file: 4 << 30, lines: 5_000_000, damage: 20 }
+        Self { line: 4 << 20, file: 512 << 20, lines: 5_000_000, damage: 20 }
     }
 }
 
@@ -102,12 +103,12 @@ pub fn read_file(path: &Path) -> Result<Run, ReadError> {
 /// Where they hold no run at all; damage beyond that is in [`Run::damage`].
 pub fn read(mut lines: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
     let mut line = Vec::new();
-    next_line(&mut lines, &mut line, limits)?;
-    let header = header(&line)?;
+    let (header, first) = first_line(&mut lines, &mut line, limits)?;
     let mut builder = Builder::new(header, limits);
-    for number in 2.. {
+    for number in first + 1.. {
         if number > limits.lines {
-            return Err(ReadError::TooLarge(format!("more than {} lines", limits.lines)));
+            builder.damage(number, format!("the lines after {} are not read", limits.lines));
+            break;
         }
         match next_line(&mut lines, &mut line, limits)? {
             Line::End => break,
@@ -115,11 +116,15 @@ pub fn read(mut lines: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
             Line::Whole { terminated } if !line.trim_ascii().is_empty() => {
                 match serde_json::from_slice::<Record>(&line) {
                     Ok(record) => builder.take(number, record),
+                    Err(_) if begins_a_run(&line) => builder.another(number),
                     Err(_) if !terminated => builder.damage(number, "cut off".into()),
                     Err(error) => builder.damage(number, error.to_string()),
                 }
             }
             Line::Whole { .. } => {}
+        }
+        if builder.foreign {
+            break;
         }
     }
     Ok(builder.finish())
@@ -164,6 +169,32 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> io
     Ok(Line::TooLong)
 }
 
+/// The header and its line, from 1. Editors may have put a byte order mark or empty lines before it.
+fn first_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> Result<(RunHeader, usize), ReadError> {
+    for number in 1..=limits.lines {
+        match next_line(lines, line, limits)? {
+            Line::End => break,
+            Line::TooLong => return Err(ReadError::NotARecord(format!(" (longer than {} bytes)", limits.line))),
+            Line::Whole { .. } => {}
+        }
+        let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        if !text.trim_ascii().is_empty() {
+            return Ok((header(text)?, number));
+        }
+    }
+    Err(ReadError::NotARecord(" (it is empty)".into()))
+}
+
+/// True for the header of a run, even one that this version can't read.
+fn begins_a_run(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Tag<'l> {
+        #[serde(borrow)]
+        kind: std::borrow::Cow<'l, str>,
+    }
+    serde_json::from_slice::<Tag<'_>>(line).is_ok_and(|tag| tag.kind == "run")
+}
+
 fn header(line: &[u8]) -> Result<RunHeader, ReadError> {
     let none = |why: String| ReadError::NotARecord(why);
     let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| none(format!(" ({error})")))?;
@@ -181,11 +212,25 @@ fn header(line: &[u8]) -> Result<RunHeader, ReadError> {
     }
 }
 
+/// Larger numbers overflow when they are scaled to a smaller unit (femto at the least, 10¹⁵).
+const LARGEST: f64 = 1e290;
+
+/// A finding whose interval holds its value, all in numbers that can be shown.
+fn sound(finding: &Finding) -> bool {
+    let interval = finding.interval;
+    let all_small = [interval.lo, finding.value, interval.hi].iter().all(|number| number.abs() <= LARGEST);
+    all_small && interval.contains(finding.value)
+}
+
 struct Builder {
     run: Run,
     limits: Limits,
     series: Vec<(SeriesSpec, Vec<Point>)>,
     places: BTreeMap<u32, usize>,
+    /// Series that can't be told apart from others: their later points belong to nobody.
+    refused: BTreeSet<u32>,
+    /// Another run began: what follows is not this one's.
+    foreign: bool,
 }
 
 impl Builder {
@@ -199,7 +244,7 @@ impl Builder {
             damage: vec![],
             damaged_lines: 0,
         };
-        Self { run, limits, series: vec![], places: BTreeMap::new() }
+        Self { run, limits, series: vec![], places: BTreeMap::new(), refused: BTreeSet::new(), foreign: false }
     }
 
     fn damage(&mut self, line: usize, what: String) {
@@ -209,13 +254,29 @@ impl Builder {
         }
     }
 
+    fn another(&mut self, line: usize) {
+        self.damage(line, "a second run begins here; the rest is not read".into());
+        self.foreign = true;
+    }
+
+    fn refuse(&mut self, line: usize, series: u32, what: String) {
+        self.places.remove(&series);
+        self.refused.insert(series);
+        self.damage(line, what);
+    }
+
     fn take(&mut self, line: usize, record: Record) {
+        if self.foreign {
+            return;
+        }
         let devices = self.run.header.devices.len();
         let known = |device: u32| (device as usize) < devices;
         match record {
-            Record::Series(spec) if !known(spec.device) => self.damage(line, "a series of no device".into()),
-            Record::Series(spec) if self.places.contains_key(&spec.id) => {
-                self.damage(line, format!("series {} begins twice", spec.id));
+            Record::Series(spec) if !known(spec.device) => {
+                self.refuse(line, spec.id, "a series of no device".into());
+            }
+            Record::Series(spec) if self.places.contains_key(&spec.id) || self.refused.contains(&spec.id) => {
+                self.refuse(line, spec.id, format!("series {} begins twice", spec.id));
             }
             Record::Series(spec) => {
                 self.places.insert(spec.id, self.series.len());
@@ -231,15 +292,22 @@ impl Builder {
             Record::Finding(finding) if !known(finding.device) => {
                 self.damage(line, "a finding of no device".into());
             }
+            Record::Finding(finding) if !sound(&finding) => {
+                self.damage(line, "a finding outside its own interval, or beyond all measure".into());
+            }
             Record::Finding(finding) => self.run.findings.push(finding),
+            Record::Fault(fault) if !known(fault.device) => self.damage(line, "a fault of no device".into()),
             Record::Fault(fault) => self.run.faults.push(fault),
             Record::End { complete } => self.run.end = Some(complete),
-            Record::Run(_) => self.damage(line, "a second run in one file".into()),
+            Record::Run(_) => self.another(line),
             Record::Unknown => {}
         }
     }
 
     fn fault_of(&self, point: &Point) -> Option<String> {
+        if self.refused.contains(&point.series) {
+            return Some(format!("a point of series {}, which can't be told from another", point.series));
+        }
         let Some(&place) = self.places.get(&point.series) else {
             return Some(format!("a point of series {}, which never began", point.series));
         };

@@ -60,12 +60,12 @@ impl<F: RecordFile> Writer<F> {
 impl<F: RecordFile> Sink for Writer<F> {
     fn write(&mut self, record: &Record) -> Result<(), Fault> {
         self.line.clear();
-        serde_json::to_writer(&mut self.line, record).map_err(io::Error::from)?;
+        serde_json::to_writer(&mut self.line, record).map_err(|error| Fault::Sink(error.into()))?;
         self.line.push(b'\n');
         if let Err(error) = self.file.write_all(&self.line) {
             // If even this fails, the reader passes over the torn line.
             let _ = self.file.cut(self.length);
-            return Err(error.into());
+            return Err(Fault::Sink(error));
         }
         self.length += self.line.len() as u64;
         Ok(())

@@ -68,10 +68,13 @@ pub enum Effort {
     Standard,
     /// Figures to publish: 0.25 %, five rounds, larger budgets.
     Thorough,
+    /// Of a later version; never asked for, and as good as quick where it is.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Effort {
-    /// All, least first.
+    /// All that can be asked for, least first.
     pub const ALL: [Effort; 3] = [Effort::Quick, Effort::Standard, Effort::Thorough];
 
     /// The name on the command line and in records.
@@ -81,6 +84,7 @@ impl Effort {
             Self::Quick => "quick",
             Self::Standard => "standard",
             Self::Thorough => "thorough",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -88,7 +92,7 @@ impl Effort {
     #[must_use]
     pub const fn policy(self) -> Policy {
         let (half_width, rounds, sample_seconds) = match self {
-            Self::Quick => (0.01, 1, 1e-3),
+            Self::Quick | Self::Unknown => (0.01, 1, 1e-3),
             Self::Standard => (0.0025, 3, 2e-3),
             Self::Thorough => (0.0025, 5, 2e-3),
         };

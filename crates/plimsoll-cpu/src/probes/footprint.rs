@@ -128,7 +128,7 @@ fn room(request: &Request, last_level: u64) -> Result<window::Size, Fault> {
 /// Every kernel at every footprint of `cores` cores, smallest first, for which `bytes` bytes hold source and target.
 fn spots(cores: usize, bytes: u64, effort: Effort) -> Vec<Spot> {
     let per_octave = match effort {
-        Effort::Quick => 3.0,
+        Effort::Quick | Effort::Unknown => 3.0,
         Effort::Standard => 4.0,
         Effort::Thorough => 6.0,
     };

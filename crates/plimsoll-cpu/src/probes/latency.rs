@@ -176,7 +176,7 @@ fn line(device: &CpuDevice) -> usize {
 fn largest(device: &CpuDevice, request: &Request) -> (u64, Flags) {
     let last_level = device.last_level_bytes();
     let own = match request.effort {
-        Effort::Quick => (4 * last_level).clamp(256 << 20, LARGEST),
+        Effort::Quick | Effort::Unknown => (4 * last_level).clamp(256 << 20, LARGEST),
         _ => LARGEST,
     };
     let wanted = request.bytes.unwrap_or(own);

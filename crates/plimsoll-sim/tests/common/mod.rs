@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Bench, Instrument, Outcome, Request, Run};
+use plimsoll_core::probe::{Bench, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::{Record, RunHeader, SCHEMA, Sink};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Point;
@@ -30,7 +30,7 @@ pub fn measure(scenario: &str, probe: &str, request: &Request) -> (Outcome, Vec<
 /// Measures one probe on a device that may have measured others.
 pub fn measure_on(bench: &mut Bench<Sim>, probe: &str, request: &Request, sink: &mut dyn Sink) -> Outcome {
     let stop = AtomicBool::new(false);
-    let mut run = Run { request, sink, stop: &stop, device: 0, next_series: 0 };
+    let mut run = RunContext { request, sink, stop: &stop, device: 0, next_series: 0 };
     bench.measure(probe, &mut run).expect("the sink takes everything and the probe is there")
 }
 
@@ -51,7 +51,7 @@ pub fn measure_until(last: usize, scenario: &str, probe: &str) -> (Outcome, Vec<
     let stop = AtomicBool::new(false);
     let mut sink = Stopper { stop: &stop, last, records: vec![] };
     let request = Request::default();
-    let mut run = Run { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
+    let mut run = RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
     let outcome = device(scenario).measure(probe, &mut run).expect("the sink takes everything");
     (outcome, sink.records)
 }
@@ -69,7 +69,7 @@ pub fn points(records: &[Record]) -> Vec<&Point> {
 /// The classes of the faults among records.
 pub fn faults(records: &[Record]) -> Vec<&str> {
     let faults = records.iter().filter_map(|record| if let Record::Fault(fault) = record { Some(fault) } else { None });
-    faults.map(|fault| fault.class.as_str()).collect()
+    faults.map(|fault| fault.class.name()).collect()
 }
 
 /// The line that begins the record of a simulated run.

@@ -1,0 +1,171 @@
+//! What a session writes and keeps where a kernel is wrong, the record is refused, or the backend itself fails.
+
+use std::sync::atomic::AtomicBool;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::{
+    Backend, Bench, Case, Depth, Instrument, Outcome, Probe, ProbeSpec, Request, RunContext, Session, Sweep,
+};
+use plimsoll_core::record::{Finding, Record, Sink};
+use plimsoll_core::sample::{CachePolicy, Check, Clock, Evidence, Figure, Work, Workload};
+use plimsoll_core::series::{Draw, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+use plimsoll_core::{Fault, FaultClass, Flag, Flags};
+
+/// A backend whose device is nothing.
+struct Fake;
+
+struct FakeClock {
+    now: f64,
+    breaks: bool,
+}
+
+impl Backend for Fake {
+    type Device = ();
+    type Clock = FakeClock;
+    const NAME: &'static str = "fake";
+}
+
+impl Clock for FakeClock {
+    fn now(&mut self) -> f64 {
+        self.now += 1e-3;
+        self.now
+    }
+    fn tick(&self) -> f64 {
+        1e-9
+    }
+    fn resolution(&self) -> f64 {
+        1e-9
+    }
+    fn observe(&mut self) -> Evidence {
+        Evidence::default()
+    }
+    fn settle(&mut self) -> Result<(), Fault> {
+        assert!(!self.breaks, "the clock breaks");
+        Ok(())
+    }
+}
+
+/// Launches of one millisecond whose result is wrong.
+struct Wrong;
+
+impl Workload for Wrong {
+    fn work(&self) -> Work {
+        Work::default()
+    }
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        out.fill(1_000_000 * u64::from(k));
+        Ok(())
+    }
+    fn check(&mut self) -> Result<Check, Fault> {
+        Ok(Check::Failed("element 7 differs".into()))
+    }
+}
+
+/// As many findings as rows.
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let rows = series.iter().flat_map(|series| &series.rows);
+    let finding = |row: &plimsoll_core::series::Row| Finding {
+        device: 0,
+        probe: String::new(),
+        name: "time".into(),
+        value: row.time.value,
+        interval: Interval { lo: row.time.value, hi: row.time.value },
+        unit: Unit::Second,
+        flags: row.flags,
+        metric: String::new(),
+        says: String::new(),
+        published: None,
+    };
+    rows.map(finding).collect()
+}
+
+static SPEC: ProbeSpec =
+    ProbeSpec { name: "fake", group: "", sentence: "", page: "", seconds: [1.0, 1.0, 1.0], findings };
+
+struct FakeProbe;
+
+impl Probe<Fake> for FakeProbe {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+    fn supports(&self, _device: &()) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn points(&self, _device: &(), _request: &Request) -> usize {
+        1
+    }
+    fn run(&self, session: &mut Session<'_, Fake>) -> Result<(), Fault> {
+        let axes = vec![axis("footprint", Unit::Byte)];
+        let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
+        let series = SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table);
+        let sweep = Sweep { series, points: &[1_u64 << 36], share: 1.0, flags: Flags::NONE };
+        session.sweep(sweep, |bytes| vec![(*bytes).into()], |(), _| Ok(Wrong)).map(|_| ())
+    }
+    fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Refuses faults, and keeps the rest.
+#[derive(Default)]
+struct NoFaults(Vec<Record>);
+
+impl Sink for NoFaults {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        if matches!(record, Record::Fault(_)) {
+            return Err(Fault::Sink(std::io::ErrorKind::StorageFull.into()));
+        }
+        self.0.push(record.clone());
+        Ok(())
+    }
+}
+
+fn measure(breaks: bool, request: &Request, sink: &mut dyn Sink) -> Result<Outcome, Fault> {
+    static PROBES: [&dyn Probe<Fake>; 1] = [&FakeProbe];
+    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), FakeClock { now: 0.0, breaks }, &PROBES);
+    let stop = AtomicBool::new(false);
+    bench.measure("fake", &mut RunContext { request, sink, stop: &stop, device: 0, next_series: 0 })
+}
+
+#[test]
+fn a_point_counts_in_the_findings_even_where_the_fault_beside_it_is_refused() {
+    let mut sink = NoFaults::default();
+    assert!(matches!(measure(false, &Request::default(), &mut sink), Err(Fault::Sink(_))));
+    let kinds = |wanted: fn(&Record) -> bool| sink.0.iter().filter(|record| wanted(record)).count();
+    assert_eq!(kinds(|record| matches!(record, Record::Point(_))), 1);
+    assert_eq!(kinds(|record| matches!(record, Record::Finding(_))), 1);
+}
+
+#[test]
+fn a_wrong_result_is_a_fault_that_names_its_series_and_its_place_with_units() {
+    let mut records: Vec<Record> = vec![];
+    assert!(matches!(measure(false, &Request::default(), &mut records), Ok(Outcome::Complete)));
+    let fault = records.iter().find_map(|record| if let Record::Fault(fault) = record { Some(fault) } else { None });
+    let fault = fault.expect("the result was wrong");
+    assert_eq!((fault.class, fault.series), (FaultClass::Verify, Some(0)));
+    let spec = records.iter().find_map(|record| if let Record::Series(spec) = record { Some(spec) } else { None });
+    let series = Series::new(spec.expect("a series").clone(), []);
+    assert_eq!(fault.place(&[series]), "footprint 64 GiB");
+    assert_eq!(fault.place(&[]), "68719476736");
+}
+
+#[test]
+fn a_panic_while_the_clock_settles_is_the_fault_of_its_probe_alone() {
+    let mut records: Vec<Record> = vec![];
+    assert!(matches!(measure(true, &Request::default(), &mut records), Ok(Outcome::Faulted(Fault::Panicked(_)))));
+    assert!(matches!(&records[..], [Record::Fault(fault)] if fault.class == FaultClass::Panicked));
+}
+
+#[test]
+fn a_trace_takes_all_its_time_and_is_not_flagged_for_it() {
+    let flags = |request: &Request| {
+        let mut records: Vec<Record> = vec![];
+        measure(false, request, &mut records).unwrap();
+        let points =
+            records.iter().filter_map(|record| if let Record::Point(point) = record { Some(point) } else { None });
+        points.fold(Flags::NONE, |all, point| all.union(point.flags))
+    };
+    assert!(!flags(&Request { trace: true, ..Request::default() }).contains(Flag::Budget));
+}
