@@ -30,6 +30,19 @@ fn a_device_that_can_not_be_used_ends_with_3_and_the_way_out() {
 }
 
 #[test]
+fn of_all_devices_one_that_can_not_be_opened_is_told_and_spares_the_others() {
+    let place = Place::new();
+    let orders = "devices=2 fail=cuDevicePrimaryCtxRetain:46@2";
+    let ran = on(&place, orders, "list --device all").ends(3).says("warning: cuda:1 is left out");
+    assert!(ran.stdout.contains("cuda:0") && ran.stdout.contains("cpu"), "{}", ran.stdout);
+    let ran = on(&place, orders, "peak all").ends(3);
+    assert!(ran.stdout.contains("cuda:0: ") && ran.stdout.contains("cpu: "), "{}", ran.stdout);
+    on(&place, "devices=2", "list --device all").ends(0);
+    // By name there is no other to spare.
+    on(&place, "mode=2", "list --device cuda:0").ends(3).says("error: ");
+}
+
+#[test]
 fn doctor_and_devices_name_what_the_gpu_lacks_and_still_succeed() {
     let place = Place::new();
     let ran = on(&place, "", "doctor").ends(0);

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use plimsoll_core::unit::{ByteSize, Seconds};
-use plimsoll_suite::probes;
+use plimsoll_suite::{probes, slip};
 
 /// What befalls the simulated device. The default is an idle machine of good manners.
 ///
@@ -149,12 +149,12 @@ const KEYS: &[&str] = &[
 #[non_exhaustive]
 pub enum ScenarioError {
     /// No such key.
-    #[error("a scenario has no '{key}'; did you mean '{nearest}'? (known: {})", KEYS.join(", "))]
+    #[error("a scenario has no '{key}'{} (known: {})", question(*nearest), KEYS.join(", "))]
     UnknownKey {
         /// As typed, shortened.
         key: String,
-        /// The nearest key that there is.
-        nearest: &'static str,
+        /// The nearest key that there is, where one is much alike.
+        nearest: Option<&'static str>,
     },
     /// The value doesn't fit the key.
     #[error("'{key}' can't be '{value}': {why}")]
@@ -172,6 +172,10 @@ pub enum ScenarioError {
         /// The key.
         key: String,
     },
+}
+
+fn question(nearest: Option<&'static str>) -> String {
+    slip::did_you_mean(nearest.as_slice()).map_or_else(String::new, |question| format!("; {question}"))
 }
 
 impl FromStr for Scenario {
@@ -224,7 +228,7 @@ impl Scenario {
             "without" => self.without = Some(given.probe()?),
             "real-time" => self.real_time = given.switch()?,
             _ => {
-                let nearest = nearest(key, KEYS.iter().copied());
+                let nearest = slip::nearest(key, KEYS.iter().copied(), 1).first().copied();
                 return Err(ScenarioError::UnknownKey { key: shortened(key), nearest });
             }
         }
@@ -283,16 +287,11 @@ impl Given<'_> {
         match probes::find(self.value) {
             Some(spec) => Ok(spec.name),
             None => {
-                let nearest = nearest(self.value, probes::ALL.iter().map(|spec| spec.name));
-                Err(self.bad(format!("no probe has this name; did you mean '{nearest}'?")))
+                let nearest = slip::nearest(self.value, probes::ALL.iter().map(|spec| spec.name), 1).first().copied();
+                Err(self.bad(format!("no probe has this name{}", question(nearest))))
             }
         }
     }
-}
-
-fn nearest(word: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
-    let scored = known.map(|known| (strsim::jaro_winkler(word, known), known));
-    scored.max_by(|a, b| a.0.total_cmp(&b.0)).map_or("", |(_, known)| known)
 }
 
 fn shortened(text: &str) -> String {
@@ -327,9 +326,11 @@ mod tests {
     #[test]
     fn an_unknown_key_is_told_the_nearest() {
         let error = "lost-afer=3".parse::<Scenario>().unwrap_err();
-        assert!(matches!(&error, ScenarioError::UnknownKey { nearest: "lost-after", .. }), "{error}");
+        assert!(matches!(&error, ScenarioError::UnknownKey { nearest: Some("lost-after"), .. }), "{error}");
         let error = "panic=latencies".parse::<Scenario>().unwrap_err();
-        assert!(error.to_string().contains("'latency'"), "{error}");
+        assert!(error.to_string().contains("did you mean latency?"), "{error}");
+        let error = "qqqq=3".parse::<Scenario>().unwrap_err();
+        assert!(matches!(&error, ScenarioError::UnknownKey { nearest: None, .. }), "{error}");
     }
 
     #[test]

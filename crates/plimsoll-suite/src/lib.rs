@@ -5,5 +5,6 @@ pub mod machines;
 pub mod probes;
 pub mod profile;
 pub mod references;
+pub mod slip;
 pub mod standing;
 pub mod verdict;

@@ -5,6 +5,8 @@ pub mod catalogue;
 pub mod cpus;
 pub mod memory;
 
+use crate::slip;
+
 pub use catalogue::MACHINES;
 pub use memory::{MemoryType, peak_bandwidth, peak_bandwidth_from_driver};
 
@@ -82,11 +84,11 @@ impl Machine {
 #[non_exhaustive]
 pub enum LookupError {
     /// No machine has this name.
-    #[error("no machine called {name:?} in the catalogue; nearest: {}", nearest.join(", "))]
+    #[error("no machine called {name:?} in the catalogue{}", slip::did_you_mean(nearest).map_or_else(String::new, |question| format!("; {question}")))]
     Unknown {
         /// What was asked for, shortened to 60 characters.
         name: String,
-        /// The catalogue's nearest names, best first.
+        /// The catalogue's nearest names, best first; none where none is much alike.
         nearest: Vec<&'static str>,
     },
     /// Several machines have this name.
@@ -151,19 +153,23 @@ fn has_all(known: &str, words: &[String]) -> bool {
     })
 }
 
+/// Machines whose name or other name is much like `joined`, best first.
 fn nearest(joined: &str) -> Vec<&'static str> {
-    let mut scored: Vec<(f64, &'static str)> = MACHINES
+    let known: Vec<(String, &'static str)> = MACHINES
         .iter()
-        .map(|machine| {
-            let score = std::iter::once(machine.name)
-                .chain(machine.aliases.iter().copied())
-                .map(|known| strsim::jaro_winkler(&words(known).concat(), joined))
-                .fold(0.0, f64::max);
-            (score, machine.name)
-        })
+        .flat_map(|machine| std::iter::once(&machine.name).chain(machine.aliases).map(|known| (*known, machine.name)))
+        .map(|(known, name)| (words(known).concat(), name))
         .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-    scored.into_iter().take(NEAREST_SHOWN).map(|(_, name)| name).collect()
+    let mut names: Vec<&'static str> = Vec::new();
+    for alike in slip::nearest(joined, known.iter().map(|(joined, _)| joined.as_str()), known.len()) {
+        let of = known.iter().filter(|(joined, _)| joined == alike).map(|(_, name)| *name);
+        names.extend(of);
+    }
+    // By name, not by how it is written: the first, most alike writing counts.
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    names.truncate(NEAREST_SHOWN);
+    names
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! use plimsoll::prelude::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut devices = plimsoll::open(&"sim".parse()?)?;
+//! let mut devices = plimsoll::open(&"sim".parse()?)?.devices;
 //! let plan = Plan { probes: vec!["latency".into()], ..Plan::default() };
 //! let mut records: Vec<Record> = Vec::new();
 //! let summary = plimsoll::measure(&mut devices, &plan, &mut records, &AtomicBool::new(false))?;
@@ -25,7 +25,7 @@ mod run;
 mod select;
 
 pub use cuda::cuda_devices;
-pub use open::{OpenError, open, open_with, survey};
+pub use open::{OpenError, Opened, open, open_with, survey};
 pub use plimsoll_core as core;
 pub use plimsoll_cuda::Options as CudaOptions;
 pub use plimsoll_suite as suite;

@@ -20,12 +20,35 @@ pub enum OpenError {
     Device(#[from] Fault),
 }
 
-/// Opens the devices that `selector` means; at least one.
+/// Devices, and what can't be one.
+#[derive(Default)]
+pub struct Opened {
+    /// Those that can be measured.
+    pub devices: Vec<Box<dyn Instrument>>,
+    /// Those that can't, by name with the reason.
+    pub missing: Vec<(String, Fault)>,
+}
+
+impl FromIterator<(String, Result<Box<dyn Instrument>, Fault>)> for Opened {
+    fn from_iter<I: IntoIterator<Item = (String, Result<Box<dyn Instrument>, Fault>)>>(tried: I) -> Self {
+        let mut opened = Self::default();
+        for (name, device) in tried {
+            match device {
+                Ok(device) => opened.devices.push(device),
+                Err(fault) => opened.missing.push((name, fault)),
+            }
+        }
+        opened
+    }
+}
+
+/// Opens the devices that `selector` means; at least one. Of all devices, those that can't be used are told in
+/// [`Opened::missing`] and cost none of the others; a device that was asked for by name is never missing there.
 ///
 /// # Errors
-/// [`OpenError::Device`] with the reason and the way out where a device that was asked for by name isn't there, or one
-/// that is there can't be used; [`OpenError::Scenario`] for a simulated device that can't be described so.
-pub fn open(selector: &DeviceSelector) -> Result<Vec<Box<dyn Instrument>>, OpenError> {
+/// [`OpenError::Device`] with the reason and the way out where a device that was asked for by name isn't there or can't
+/// be used, or none of all; [`OpenError::Scenario`] for a simulated device that can't be described so.
+pub fn open(selector: &DeviceSelector) -> Result<Opened, OpenError> {
     open_with(selector, &CudaOptions::default())
 }
 
@@ -33,9 +56,9 @@ pub fn open(selector: &DeviceSelector) -> Result<Vec<Box<dyn Instrument>>, OpenE
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Vec<Box<dyn Instrument>>, OpenError> {
+pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Opened, OpenError> {
     let cuda = |number| cuda(number, options);
-    Ok(match selector {
+    let devices: Vec<Box<dyn Instrument>> = match selector {
         // Where there is no CUDA device, that is no fault of a user who asked for none.
         DeviceSelector::Default if cuda_devices().is_ok() => vec![cuda(0)?],
         DeviceSelector::Default | DeviceSelector::Cpu => vec![cpu()?],
@@ -44,14 +67,22 @@ pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Vec
             vec![cuda(*number)?]
         }
         DeviceSelector::All => {
-            let gpus = (0..cuda_devices().unwrap_or(0)).map(cuda);
-            gpus.chain(std::iter::once_with(cpu)).collect::<Result<_, Fault>>()?
+            let gpus = (0..cuda_devices().unwrap_or(0)).map(|number| (format!("cuda:{number}"), cuda(number)));
+            let mut opened: Opened = gpus.chain(std::iter::once_with(|| ("cpu".to_owned(), cpu()))).collect();
+            return match opened.missing.pop() {
+                Some((_, fault)) if opened.devices.is_empty() => Err(fault.into()),
+                last => {
+                    opened.missing.extend(last);
+                    Ok(opened)
+                }
+            };
         }
         DeviceSelector::Sim(scenario) => {
             let scenario: Scenario = scenario.parse().map_err(|error| OpenError::Scenario(format!("{error}")))?;
             vec![Box::new(plimsoll_sim::open(&scenario))]
         }
-    })
+    };
+    Ok(Opened { devices, missing: vec![] })
 }
 
 fn cpu() -> Result<Box<dyn Instrument>, Fault> {
@@ -62,21 +93,14 @@ fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault
     Ok(Box::new(plimsoll_cuda::open(number, options)?))
 }
 
-/// Every real device of this machine that can be opened, and those that can't, by name with the reason.
+/// Every real device of this machine that can be opened, and those that can't; where there is no CUDA at all, that too.
 #[must_use]
-pub fn survey() -> (Vec<Box<dyn Instrument>>, Vec<(String, Fault)>) {
+pub fn survey() -> Opened {
     let gpus: Vec<_> = match cuda_devices() {
         Ok(count) => {
             (0..count).map(|number| (format!("cuda:{number}"), cuda(number, &CudaOptions::default()))).collect()
         }
         Err(fault) => vec![("CUDA".to_owned(), Err(fault))],
     };
-    let (mut here, mut not_here) = (Vec::new(), Vec::new());
-    for (name, opened) in gpus.into_iter().chain([("cpu".to_owned(), cpu())]) {
-        match opened {
-            Ok(device) => here.push(device),
-            Err(fault) => not_here.push((name, fault)),
-        }
-    }
-    (here, not_here)
+    gpus.into_iter().chain([("cpu".to_owned(), cpu())]).collect()
 }

@@ -22,6 +22,8 @@ pub struct Plan {
     /// Hardware counters beside the times. No backend reads any yet: the reason is recorded and the times are measured
     /// all the same.
     pub counters: bool,
+    /// Devices that were asked for but can't be opened, each with its reason, for the record.
+    pub missing: Vec<String>,
     /// The command line, for the record.
     pub argv: Vec<String>,
 }
@@ -64,6 +66,10 @@ pub fn measure(
 ) -> Result<Summary, Fault> {
     let chosen = choose(instruments, plan)?;
     sink.write(&Record::Run(header(instruments, plan)))?;
+    for missing in &plan.missing {
+        // It has no place among the run's devices; the fault stands with the first.
+        sink.write(&Record::Fault(FaultRecord::new(0, "open", FaultClass::Unavailable, missing.clone())))?;
+    }
     if plan.counters {
         no_counters(instruments, sink)?;
     }

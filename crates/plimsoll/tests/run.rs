@@ -104,9 +104,10 @@ fn a_lost_device_skips_its_other_probes_with_a_word_and_spares_the_other_devices
     let (summary, records) = run(vec![lost, fake("sound")], &Plan::default());
     assert!(!summary.complete);
     let of = |device| series(&records).iter().filter(|(_, of, _)| *of == device).count();
-    assert_eq!((of(0), of(1)), (2, probes::ALL.len()));
+    let tried = 1 + probes::ALL.iter().position(|spec| spec.name == "footprint").unwrap();
+    assert_eq!((of(0), of(1)), (tried, probes::ALL.len()));
     let faults = faults(&records);
-    assert_eq!(faults.len(), probes::ALL.len() - 2);
+    assert_eq!(faults.len(), probes::ALL.len() - tried);
     assert!(faults.iter().all(|fault| fault.device == 0 && fault.what.contains("lost in footprint")), "{faults:?}");
     assert_eq!(records.last(), Some(&Record::End { complete: false }));
 }
@@ -173,6 +174,16 @@ fn a_stop_between_probes_keeps_those_before() {
     let summary = plimsoll::measure(&mut devices, &Plan::default(), &mut sink, &stop).unwrap();
     assert!(!summary.complete);
     assert_eq!((summary.ends.len(), series(&sink.2).len()), (3, 3));
+}
+
+#[test]
+fn a_device_that_could_not_be_opened_is_in_the_record_and_costs_the_others_nothing() {
+    let (summary, records) =
+        run(vec![fake("a")], &Plan { missing: vec!["cuda:1: it is lost".into()], ..Plan::default() });
+    assert!(summary.complete);
+    let faults = faults(&records);
+    assert_eq!((faults.len(), faults[0].what.as_str()), (1, "cuda:1: it is lost"));
+    assert_eq!(series(&records).len(), probes::ALL.len());
 }
 
 #[test]

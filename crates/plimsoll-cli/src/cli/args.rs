@@ -22,7 +22,7 @@ measured kept.
 First steps: `plimsoll measure` measures this machine and writes a report; `plimsoll list` shows what is measured.";
 
 const MEASURE_HELP: &str = "A probe that fails costs itself only: the others go on, and its points so far are kept. \
-The exit code is 1 where a result was wrong, 3 where a device was lost, a probe ended in an internal error or nothing could \
+The exit code is 1 where a result was wrong, 3 where a device was lost or of all could not be opened, a probe ended in an internal error or nothing could \
 be measured, and 2 where a size can't be measured as stated or the record could not be written.
 
 The first Ctrl-C or SIGTERM ends the run and keeps what was measured; the second exits at once.

@@ -2,53 +2,60 @@
 
 use std::fmt::Write;
 
-use plimsoll::CudaOptions;
 use plimsoll::core::Fault;
 use plimsoll::core::device::{DeviceInfo, Peak};
 use plimsoll::core::unit::Unit;
-use plimsoll::prelude::{DeviceSelector, Instrument, OpenError};
+use plimsoll::prelude::{DeviceSelector, OpenError};
+use plimsoll::{CudaOptions, Opened};
 
 use super::args::{DeviceArg, DevicesArgs, Format};
-use super::exit::{Exit, Failure};
+use super::exit::{Exit, Failure, say};
 use super::output;
 use super::sheet::{ALWAYS, Sheet};
 
-/// Opens the devices that `arg` means.
+/// Opens the devices that `arg` means, and warns of those of all that can't be opened: see [`exit`].
 ///
 /// # Errors
 /// Those of [`open`].
-pub(crate) fn chosen(arg: &DeviceArg) -> Result<Vec<Box<dyn Instrument>>, Failure> {
+pub(crate) fn chosen(arg: &DeviceArg) -> Result<Opened, Failure> {
     let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
     open_with(&arg.device, &cuda)
 }
 
-/// Opens the devices that `selector` means.
+/// The same with the usual kernels.
 ///
 /// # Errors
 /// 2 for what names no device, with those that there are; 3 for a device that isn't there, with the reason.
-pub(crate) fn open(selector: &str) -> Result<Vec<Box<dyn Instrument>>, Failure> {
+pub(crate) fn open(selector: &str) -> Result<Opened, Failure> {
     open_with(selector, &CudaOptions::default())
 }
 
-fn open_with(selector: &str, cuda: &CudaOptions) -> Result<Vec<Box<dyn Instrument>>, Failure> {
+fn open_with(selector: &str, cuda: &CudaOptions) -> Result<Opened, Failure> {
     let selector: DeviceSelector = selector.parse().map_err(|error| Failure::usage(error).hint(here()))?;
-    plimsoll::open_with(&selector, cuda).map_err(|error| match error {
-        OpenError::Device(fault) => fault.into(),
+    let opened = plimsoll::open_with(&selector, cuda).map_err(|error| match error {
+        OpenError::Device(fault) => Failure::from(fault),
         scenario => Failure::usage(scenario).hint("`plimsoll measure --help` shows a scenario"),
-    })
+    })?;
+    opened.missing.iter().for_each(|(name, fault)| say("warning", &format!("{name} is left out: {fault}")));
+    Ok(opened)
+}
+
+/// How a verb ends that would end with `otherwise` had all its devices been opened.
+pub(crate) fn exit(missing: &[(String, Fault)], otherwise: Exit) -> Exit {
+    if otherwise == Exit::Success && !missing.is_empty() { Exit::Unavailable } else { otherwise }
 }
 
 /// The devices of this machine in one line.
 fn here() -> String {
-    let (devices, _) = plimsoll::survey();
+    let devices = plimsoll::survey().devices;
     let infos = devices.iter().map(|device| device.info());
     let names: Vec<String> = infos.map(|info| format!("{} ({})", info.selector, info.name)).collect();
     format!("devices here: {}", names.join(", "))
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
-    let (devices, not_here) = plimsoll::survey();
-    let absent: Vec<[String; 3]> = not_here.into_iter().map(absent).collect();
+    let Opened { devices, missing } = plimsoll::survey();
+    let absent: Vec<[String; 3]> = missing.into_iter().map(absent).collect();
     let infos: Vec<&DeviceInfo> = devices.iter().map(|device| device.info()).collect();
     let text = match args.format {
         Format::Table => tables(&infos, &absent),

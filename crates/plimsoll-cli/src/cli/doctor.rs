@@ -26,9 +26,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
 fn capabilities() -> Vec<Capability> {
     let mut capabilities = Vec::new();
     match plimsoll::open(&DeviceSelector::Cpu) {
-        Ok(devices) => {
+        Ok(opened) => {
             capabilities.push(Capability { name: "cpu".into(), why_not: String::new(), mend: String::new() });
-            capabilities.extend(devices.iter().flat_map(|device| device.info().capabilities.clone()));
+            capabilities.extend(opened.devices.iter().flat_map(|device| device.info().capabilities.clone()));
         }
         Err(error) => capabilities.push(Capability {
             name: "cpu".into(),
@@ -43,7 +43,8 @@ fn capabilities() -> Vec<Capability> {
         Err(other) => (other.to_string(), "See what nvidia-smi says of the device".into()),
     };
     capabilities.push(Capability { name: "cuda".into(), why_not, mend });
-    capabilities.extend(cuda.iter().flatten().flat_map(|device| device.info().capabilities.clone()));
+    capabilities
+        .extend(cuda.iter().flat_map(|opened| &opened.devices).flat_map(|device| device.info().capabilities.clone()));
     capabilities
 }
 

@@ -1,21 +1,20 @@
 //! `plimsoll list`, and choosing probes by name and group for the verbs that run them.
 
+use plimsoll::Opened;
 use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::sample::Effort;
 use plimsoll::prelude::{Instrument, Request};
-use plimsoll::suite::probes;
+use plimsoll::suite::{probes, slip};
 
 use super::args::{ListArgs, ProbeChoice};
 use super::exit::{Exit, Failure};
 use super::sheet::{ALWAYS, Sheet};
 use super::{devices, output};
 
-/// Below this Jaro-Winkler similarity a name is no likely slip of another.
-const ALIKE: f64 = 0.7;
 const SUGGESTIONS: usize = 3;
 
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
-    let devices = devices::chosen(&args.device)?;
+    let Opened { devices, missing } = devices::chosen(&args.device)?;
     let request = Request::default();
     let listings: Vec<_> = devices.iter().map(|device| (&device.info().selector, device.probes(&request))).collect();
     let mut sheet = Sheet::new([
@@ -48,7 +47,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
         ]);
     }
     output::print(&sheet.render(args.format))?;
-    Ok(Exit::Success)
+    Ok(devices::exit(&missing, Exit::Success))
 }
 
 /// The probes that were asked for, in the order in which they run; all where none was named.
@@ -90,16 +89,11 @@ fn check(kind: &str, given: &str, known: impl Iterator<Item = &'static str>) -> 
         return Ok(());
     }
     let shown: String = given.chars().take(40).collect();
-    let likeness = |name: &&str| strsim::jaro_winkler(name, &shown);
-    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
-    known.dedup();
-    let near: Vec<&str> = known.iter().copied().filter(|name| likeness(name) >= ALIKE).take(SUGGESTIONS).collect();
     let failure = Failure::usage(format!("unknown {kind} '{shown}'"));
-    Err(if near.is_empty() {
-        failure.hint(format!("{kind}s: {}", known.join(", ")))
-    } else {
-        failure.hint(format!("did you mean {}?", near.join(" or ")))
-    })
+    let question = slip::did_you_mean(&slip::nearest(given, known.iter().copied(), SUGGESTIONS));
+    known.sort_unstable();
+    known.dedup();
+    Err(failure.hint(question.unwrap_or_else(|| format!("{kind}s: {}", known.join(", ")))))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plimsoll::Opened;
 use plimsoll::core::record::Run;
 use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
 
@@ -14,13 +15,14 @@ use super::{devices, list, output, present, runs as disk, signals};
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     let request =
         Request { effort: args.effort, bytes: args.bytes.map(|size| size.0), seed: args.seed, trace: args.trace };
-    let mut instruments = devices::chosen(&args.device)?;
+    let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
     let specs = list::choose(&args.choice, &instruments, &request)?;
     let plan = Plan {
         probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
         request,
         concurrent: args.concurrent,
         counters: args.counters,
+        missing: missing.iter().map(|(name, fault)| format!("{name}: {fault}")).collect(),
         argv: std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
     };
     if args.counters {
@@ -32,7 +34,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     let mut tee = Tee::new(writer, Bar::new(budgets.collect()));
     let ended = plimsoll::measure(&mut instruments, &plan, &mut tee, stop);
     tee.finish();
-    let exit = exit_of(&ended, &tee);
+    let exit = devices::exit(&missing, exit_of(&ended, &tee));
     if let Err(fault) = ended
         && tee.refused().is_none()
     {

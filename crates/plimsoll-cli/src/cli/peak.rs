@@ -12,6 +12,7 @@ use super::{devices, output};
 
 pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
     let mut sheet = Sheet::new([("machine", ALWAYS), ("bandwidth", ALWAYS), ("how", ALWAYS)]);
+    let mut exit = Exit::Success;
     match (args.memory, args.bus_width, args.clock, &args.name) {
         (Some(memory), Some(bits), Some(clock), _) => {
             if !(clock.0.is_finite() && clock.0 > 0.0) {
@@ -23,26 +24,27 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
                 formula(memory, bits, clock.0),
             ]);
         }
-        (_, _, _, Some(name)) => named(name, &mut sheet)?,
+        (_, _, _, Some(name)) => exit = named(name, &mut sheet)?,
         _ => {
-            plimsoll::survey().0.iter().for_each(|device| of_device(device.info(), &mut sheet));
+            plimsoll::survey().devices.iter().for_each(|device| of_device(device.info(), &mut sheet));
             MACHINES.iter().for_each(|machine| of_machine(machine, &mut sheet));
         }
     }
     output::print(&sheet.render(args.format))?;
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
 /// A device where the name is one's, else a machine of the catalogue.
-fn named(name: &str, sheet: &mut Sheet<3>) -> Result<(), Failure> {
+fn named(name: &str, sheet: &mut Sheet<3>) -> Result<Exit, Failure> {
     if name.parse::<DeviceSelector>().is_ok() {
-        devices::open(name)?.iter().for_each(|device| of_device(device.info(), sheet));
-        return Ok(());
+        let opened = devices::open(name)?;
+        opened.devices.iter().for_each(|device| of_device(device.info(), sheet));
+        return Ok(devices::exit(&opened.missing, Exit::Success));
     }
     let hint = "a device (cpu), or a machine such as \"A100 80GB\"; `plimsoll peak` alone shows them all";
     let machine = machines::machine(name).map_err(|error| Failure::usage(error).hint(hint))?;
     of_machine(machine, sheet);
-    Ok(())
+    Ok(Exit::Success)
 }
 
 fn of_machine(machine: &Machine, sheet: &mut Sheet<3>) {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use plimsoll::Opened;
 use plimsoll::prelude::{Case, Depth, Fault, Request};
 use plimsoll_report::text::clean;
 
@@ -17,7 +18,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
         _ => Depth::Usual,
     };
     let request = Request::default();
-    let mut instruments = devices::chosen(&args.device)?;
+    let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
     let specs = list::choose(&args.choice, &instruments, &request)?;
     let stop = signals::install()?;
     let (mut wrong, mut lost, mut checked) = (0, false, 0);
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     Ok(match (wrong, lost || checked == 0) {
         (1.., _) => Exit::Failed,
         (_, true) => Exit::Unavailable,
-        _ => Exit::Success,
+        _ => devices::exit(&missing, Exit::Success),
     })
 }
 

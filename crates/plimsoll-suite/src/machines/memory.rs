@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::slip;
+
 /// A type of memory.
 ///
 /// How many times it sends data per clock follows the table of 'Elementwise Operations on GPUs' (Chad Jarvis, 2024):
@@ -139,12 +141,18 @@ pub fn peak_bandwidth_from_driver(bus_width_bits: u32, clock_hz: f64) -> f64 {
 
 /// A memory type that isn't known, with those that are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no memory type called {name:?}; did you mean {nearest}? Known: {}", known())]
+#[error("no memory type called {name:?}; {}: {}", question(*nearest), known())]
 pub struct UnknownMemoryType {
     /// What was asked for, shortened to 40 characters.
     pub name: String,
-    /// The nearest known name.
-    pub nearest: MemoryType,
+    /// The nearest known name, where one is much alike.
+    pub nearest: Option<MemoryType>,
+}
+
+/// What comes before the list of those that there are.
+fn question(nearest: Option<MemoryType>) -> String {
+    let question = nearest.and_then(|nearest| slip::did_you_mean(&[nearest.name()]));
+    question.map_or_else(|| "known".to_owned(), |question| format!("{question} Known"))
 }
 
 fn known() -> String {
@@ -160,12 +168,13 @@ impl FromStr for MemoryType {
         let shown: String = text.chars().take(40).collect();
         let plain: String =
             shown.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_uppercase()).collect();
-        let score = |memory: &Self| strsim::jaro_winkler(memory.name(), &plain);
-        let nearest = Self::ALL.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b))).unwrap_or(Self::Ddr);
-        if nearest.name() == plain && shown.len() == text.len() {
-            Ok(nearest)
-        } else {
-            Err(UnknownMemoryType { name: shown, nearest })
+        let named = |name: &str| Self::ALL.iter().copied().find(|memory| memory.name() == name);
+        match named(&plain).filter(|_| shown.len() == text.len()) {
+            Some(memory) => Ok(memory),
+            None => {
+                let names = slip::nearest(&plain, Self::ALL.iter().map(|memory| memory.name()), 1);
+                Err(UnknownMemoryType { name: shown, nearest: names.first().copied().and_then(named) })
+            }
         }
     }
 }
@@ -193,6 +202,8 @@ mod tests {
     fn a_mistyped_name_is_answered_with_the_nearest() {
         let error = "HBM2F".parse::<MemoryType>().unwrap_err().to_string();
         assert!(error.contains("did you mean HBM2"), "{error}");
+        let nonsense = "X".parse::<MemoryType>().unwrap_err();
+        assert!(nonsense.nearest.is_none() && !nonsense.to_string().contains("mean"), "{nonsense}");
         assert!("".parse::<MemoryType>().is_err());
         assert!("x".repeat(5000).parse::<MemoryType>().unwrap_err().name.len() <= 40);
     }

@@ -94,6 +94,9 @@ fn an_unknown_name_lists_the_nearest() {
         panic!("an H20 is not in the catalogue");
     };
     assert!(nearest.contains(&"H200"), "{nearest:?}");
+    assert!(nearest.len() <= 4 && nearest.iter().collect::<std::collections::HashSet<_>>().len() == nearest.len());
+    let nonsense = machine("nosuch").unwrap_err().to_string();
+    assert!(!nonsense.contains("mean"), "{nonsense}");
     for odd in ["", "NVIDIA", "GB", "\u{1b}[31m", &"A".repeat(100_000)] {
         let error = machine(odd).unwrap_err().to_string();
         assert!(error.len() < 600 && !error.contains('\u{1b}'), "{error}");
