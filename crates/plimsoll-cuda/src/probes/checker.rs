@@ -45,11 +45,6 @@ impl Checker {
         Ok(Rc::new(Self { stream: Arc::clone(&device.stream), unit, result }))
     }
 
-    /// The stream that it works on.
-    pub(super) fn stream(&self) -> &Arc<Stream> {
-        &self.stream
-    }
-
     fn queue(&self, kernel: &KernelDesc, n: u64, arguments: Arguments) -> Result<(), Fault> {
         self.stream.context().bind()?;
         Ok(self.stream.launch(&self.unit.launch(kernel, n, arguments)?)?)
@@ -146,6 +141,18 @@ impl Checker {
         let arguments = Arguments::new().span(out).span(input).u64(pitch / 4).u64(n).u32(reads).u32(writes);
         self.queue(&check::mix(), n, arguments.buffer(&self.result))?;
         self.verdict("mix", n)
+    }
+
+    /// Is every word its own place?
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn marks(&self, out: Span) -> Result<Check, Fault> {
+        let n = elements(out, 4);
+        self.reset(0, u64::MAX)?;
+        let arguments = Arguments::new().span(out).span(out).span(out).span(out).u32(0);
+        self.queue(&check::marks(), n, arguments.u64(n).buffer(&self.result))?;
+        self.verdict("marks of blocks", n)
     }
 
     /// Exclusive or of all words.

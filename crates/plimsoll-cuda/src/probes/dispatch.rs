@@ -7,7 +7,7 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Work};
+use plimsoll_core::sample::{Clock as _, Work};
 use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
 use plimsoll_suite::probes::dispatch;
@@ -68,19 +68,7 @@ fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, threads: u32) -> Result<Load, Fault
     let check = move |stream: &Arc<Stream>| {
         checker.poison(marks.whole())?;
         stream.launch(&marking)?;
-        all_marked(stream, &marks, BLOCKS)
+        checker.marks(marks.whole())
     };
     Ok(kit.load(GRAPH, vec![launch], work)?.with_check(check))
-}
-
-/// Did each of so many blocks leave its number?
-///
-/// # Errors
-/// Those of [`DeviceBuffer::download`].
-pub(super) fn all_marked(stream: &Stream, marks: &DeviceBuffer, blocks: u64) -> Result<Check, Fault> {
-    let mut bytes = vec![0; usize::try_from(4 * blocks).unwrap_or(0)];
-    marks.download(stream, &mut bytes)?;
-    let (words, _) = bytes.as_chunks::<4>();
-    let wrong = (0_u32..).zip(words).find(|(block, word)| u32::from_le_bytes(**word) != *block);
-    Ok(wrong.map_or(Check::Passed, |(block, _)| Check::Failed(format!("block {block} of {blocks} did not run"))))
 }

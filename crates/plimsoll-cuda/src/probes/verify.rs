@@ -12,7 +12,6 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Machine, Output, Source};
 
-use super::dispatch::all_marked;
 use super::kit::{Kit, all};
 use crate::CudaDevice;
 use crate::driver::Attribute;
@@ -240,7 +239,7 @@ impl<'d> Bench<'d> {
                 };
                 checker.map(op, element, out, [of(0), of(1), of(2)], SCALAR.into())
             }
-            Output::BlockMarks => all_marked(&self.device.stream, &self.out, left / 4),
+            Output::BlockMarks => checker.marks(out),
             Output::None => wait::stream(&self.device.stream).map(|()| Check::Passed),
         }
     }

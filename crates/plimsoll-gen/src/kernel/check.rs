@@ -53,6 +53,14 @@ pub fn mix() -> KernelDesc {
     KernelDesc { parameters: &["out", "in", "pitch", "n", "reads", "writes", "result"], ..base("check_mix".to_owned()) }
 }
 
+/// Is every word its own place? What blocks that leave their number leave.
+#[must_use]
+pub fn marks() -> KernelDesc {
+    let name = "check_marks".to_owned();
+    let entry = format!("CHECK_MAP({name}, u32, i)");
+    KernelDesc { entry, parameters: &["out", "a", "b", "c", "s", "n", "result"], ..base(name) }
+}
+
 /// result ^= every word.
 #[must_use]
 pub fn bits() -> KernelDesc {
@@ -85,6 +93,6 @@ pub fn kernels() -> Vec<KernelDesc> {
     let fills = floats.iter().flat_map(|element| [Data::Unit, Data::Small].map(|data| fill(data, *element)));
     let maps = floats.iter().flat_map(|element| Op::ALL.into_iter().filter_map(|op| map(op, *element)));
     let sums = floats.iter().flat_map(|element| [true, false].map(|product| sum(product, *element)));
-    let words = [words(), mix(), bits(), fill(Data::Bits, Element::Word)];
+    let words = [words(), mix(), marks(), bits(), fill(Data::Bits, Element::Word)];
     words.into_iter().chain(map(Op::Copy, Element::Word)).chain(fills).chain(maps).chain(sums).collect()
 }

@@ -1,15 +1,18 @@
 //! The simulated probes: one file each says which points there are and what each would do; this file runs them.
 
 mod copy;
+mod dispatch;
 mod footprint;
 mod incore;
 mod latency;
+mod launch;
 mod loaded_latency;
 mod mix;
 mod roofline;
 mod stream;
 mod strides;
 mod sync;
+mod transfer;
 mod verify;
 
 use plimsoll_core::Fault;
@@ -33,6 +36,9 @@ pub static PROBES: &[&dyn Probe<Sim>] = &[
     &incore::PROBE,
     &strides::PROBE,
     &sync::PROBE,
+    &launch::PROBE,
+    &dispatch::PROBE,
+    &transfer::PROBE,
     &roofline::PROBE,
 ];
 
@@ -64,7 +70,7 @@ impl Ask<'_> {
     /// One of three choices by effort.
     fn by_effort<T: Copy>(&self, choices: [T; 3]) -> T {
         choices[match self.request.effort {
-            Effort::Quick | Effort::Unknown => 0,
+            Effort::Quick => 0,
             Effort::Standard => 1,
             Effort::Thorough => 2,
         }]

@@ -1,0 +1,53 @@
+//! launch, simulated: every mode has a start of its own; the rest is the model's caches and memory.
+
+use plimsoll_core::Traffic;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::sample::Work;
+use plimsoll_core::series::Value;
+use plimsoll_suite::probes::launch::{
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, PERSISTENT, SPEC, STREAM, STREAM_DEPENDENT,
+};
+
+use super::{Ask, Planned, Simulated};
+use crate::device::Job;
+
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
+
+/// Each mode with what its start costs beyond the scenario's launch, seconds.
+const MODES: [(&str, f64); 5] =
+    [(STREAM, 1.2e-6), (GRAPH, 0.1e-6), (STREAM_DEPENDENT, 0.9e-6), (GRAPH_DEPENDENT, -0.3e-6), (PERSISTENT, 0.5e-6)];
+/// Smallest and largest footprint, bytes.
+const FOOTPRINTS: (u64, u64) = (4 << 10, 256 << 20);
+/// Least time of anything, whatever the scenario's launch, seconds.
+const LEAST: f64 = 1e-9;
+
+/// A job whose launch is part of what is modelled.
+fn job(ask: &Ask<'_>, allocate: u64, seconds: f64, traffic: Traffic) -> Job {
+    let work = Work { traffic, operations: 1.0, ..Work::default() };
+    Job { allocate, seconds: seconds.max(LEAST - ask.machine.launch), work, extra: None }
+}
+
+fn empty(ask: &Ask<'_>) -> Planned {
+    let points = MODES.map(|(mode, start)| (vec![mode.into()], job(ask, 0, start, Traffic::default())));
+    Planned { series: launch::empty(), share: 0.1, flags: Flags::NONE, points: points.to_vec() }
+}
+
+fn single(ask: &Ask<'_>) -> Planned {
+    let clocks = [(EVENTS, 1.5e-6), (HOST, 6e-6)];
+    let points = clocks.map(|(clock, more)| (vec![clock.into()], job(ask, 0, more, Traffic::default())));
+    Planned { series: launch::single(), share: 0.05, flags: Flags::NONE, points: points.to_vec() }
+}
+
+fn scale(ask: &Ask<'_>) -> Planned {
+    let sizes = ask.footprints(FOOTPRINTS.0, FOOTPRINTS.1, ask.by_effort([1, 1, 2]));
+    let mut points: Vec<(Vec<Value>, Job)> = Vec::new();
+    for (mode, start) in MODES {
+        for &bytes in &sizes {
+            let traffic = Traffic::new(bytes / 2, bytes / 2);
+            let seconds = start + bytes as f64 / ask.machine.bandwidth(bytes, traffic);
+            points.push((vec![mode.into(), bytes.into()], job(ask, bytes, seconds, traffic)));
+        }
+    }
+    Planned { series: launch::scale(), share: 0.85, flags: Flags::NONE, points }
+}
