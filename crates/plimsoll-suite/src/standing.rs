@@ -252,4 +252,14 @@ mod tests {
         run.header.devices[0].peaks[0].value = 0.0;
         assert_eq!(standings(&run, &|_, _| None)[0].percent(), None);
     }
+
+    #[test]
+    fn a_latency_above_its_reference_is_below_a_hundred_percent_of_it() {
+        let mut run = run(&[("latency", "latency memory", 125e-9, "latency")]);
+        run.findings[0].unit = Unit::Second;
+        let reference = |_: &DeviceInfo, _: &Finding| Some(Yardstick { value: 100e-9, source: "a paper".into() });
+        let standing = &standings(&run, &reference)[0];
+        let percent = standing.percent_of(&standing.reference).unwrap();
+        assert!((percent - 80.0).abs() < 1e-9, "{percent}");
+    }
 }

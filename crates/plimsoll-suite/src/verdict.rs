@@ -1,6 +1,7 @@
 //! Verdicts: whether one run is the same as, faster or slower than another, figure by figure, and what can't be compared.
 //!
-//! Two rows are the same figure where device model, probe, case, axes and coordinates agree. A row is called faster or
+//! Two rows are the same figure where device, probe, case, kind of figure, cache policy, axes and coordinates agree;
+//! devices are the same by identity, else by model. A row is called faster or
 //! slower only where its whole interval, with Holm's correction over all figures of the comparison, lies beyond ±1 %.
 //! How well each figure is known is [`spread`]'s; how a comparison looks is the report's.
 
@@ -69,6 +70,8 @@ pub struct Subject {
     pub case: String,
     /// Axis names with their units and the coordinates on them.
     pub at: Vec<(String, Unit, Value)>,
+    /// Where the data were (and that it is a latency), where the run holds more than one such figure; else empty.
+    pub kind: String,
 }
 
 /// One figure, compared.
@@ -125,8 +128,10 @@ pub struct Comparison {
     pub rows: Vec<Compared>,
     /// What both have but can't be compared.
     pub incomparable: Vec<Incomparable>,
-    /// Figures that only one run has, for a person.
+    /// Figures and devices that only one run has, for a person.
     pub unmatched: Vec<String>,
+    /// Devices that were compared with another one of their model although a run has several, for a person.
+    pub notes: Vec<String>,
     /// How often each verdict was given.
     pub counts: Counts,
 }
@@ -148,12 +153,11 @@ impl Comparison {
 /// Compares `new` with `base`: the first metric of every row that both have.
 #[must_use]
 pub fn compare(base: &Run, new: &Run, across: Across) -> Comparison {
-    let paired = pairing::pair(base, new, across);
+    let mut paired = pairing::pair(base, new, across);
     let judged: Vec<Judged> = paired.pairs.iter().map(judge).collect();
     let p: Vec<f64> = judged.iter().map(|judged| judged.p).collect();
     let mut counts = Counts::default();
-    let rows = paired
-        .pairs
+    let rows = std::mem::take(&mut paired.pairs)
         .into_iter()
         .zip(judged.iter().zip(holm(&p)))
         .map(|(pair, (judged, p))| {
@@ -167,7 +171,8 @@ pub fn compare(base: &Run, new: &Run, across: Across) -> Comparison {
             row
         })
         .collect();
-    Comparison { rows, incomparable: paired.incomparable, unmatched: paired.unmatched, counts }
+    let pairing::Paired { incomparable, unmatched, notes, .. } = paired;
+    Comparison { rows, incomparable, unmatched, notes, counts }
 }
 
 /// A figure of both runs, before the correction for many.

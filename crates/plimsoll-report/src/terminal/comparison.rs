@@ -27,6 +27,9 @@ pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
         }
     }
     let mut out = if table.is_empty() { String::new() } else { format!("{}\n", table.render(style)) };
+    for note in &comparison.notes {
+        out.push_str(&format!("{}\n", wrap(&format!("note: {}", clean(note)), style.columns(), "  ")));
+    }
     for refused in &comparison.incomparable {
         let line = format!("incomparable: {}: {}", clean(&refused.what), clean(&refused.why));
         out.push_str(&format!("{}\n", wrap(&line, style.columns(), "  ")));

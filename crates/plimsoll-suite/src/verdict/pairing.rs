@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::Run;
 use plimsoll_core::series::{Metric, Row, Series, Value};
 use plimsoll_core::unit::Unit;
@@ -29,10 +30,20 @@ pub(super) struct Paired {
     pub pairs: Vec<Pair>,
     pub incomparable: Vec<Incomparable>,
     pub unmatched: Vec<String>,
+    pub notes: Vec<String>,
 }
 
-/// One run's rows by what identifies a figure, devices apart.
-type Rows<'r> = BTreeMap<String, (&'r Series, &'r Row)>;
+/// A row with its series.
+type Figure<'r> = (&'r Series, &'r Row);
+
+/// A row by what identifies it.
+struct Keyed<'r> {
+    /// Probe, case and coordinates.
+    place: String,
+    /// The same with where the data were and which kind of figure it is.
+    whole: String,
+    figure: Figure<'r>,
+}
 
 pub(super) fn pair(base: &Run, new: &Run, across: Across) -> Paired {
     let mut paired = Paired::default();
@@ -42,74 +53,115 @@ pub(super) fn pair(base: &Run, new: &Run, across: Across) -> Paired {
         paired.incomparable.push(Incomparable { what: "the runs".into(), why });
         return paired;
     }
-    let mut free: Vec<usize> = (0..new.header.devices.len()).collect();
-    for (place, device) in base.header.devices.iter().enumerate() {
-        let same_model = |&&other: &&usize| new.header.devices[other].name == device.name;
-        let Some(other) = free.iter().find(same_model).copied() else {
-            let names: Vec<&str> = new.header.devices.iter().map(|device| device.name.as_str()).collect();
-            let why = format!("the new run has no such device model, but {}", names.join(", "));
+    let (ours, theirs) = (&base.header.devices, &new.header.devices);
+    let partners = partners(ours, theirs);
+    for ((place, device), partner) in ours.iter().enumerate().zip(&partners) {
+        let Some(other) = *partner else {
+            let why = match theirs.iter().filter(|other| other.name == device.name).count() {
+                0 => {
+                    let names: Vec<&str> = theirs.iter().map(|device| device.name.as_str()).collect();
+                    format!("the new run has no such device model, but {}", names.join(", "))
+                }
+                n => format!("the new run has only {n} of this model"),
+            };
             paired.incomparable.push(Incomparable { what: device.name.clone(), why });
             continue;
         };
-        free.retain(|&place| place != other);
-        let (a, b) = (&device.driver, &new.header.devices[other].driver);
+        let (a, b) = (&device.driver, &theirs[other].driver);
         if !across.driver && a != b {
             let word = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "unknown".into());
             let why = format!("drivers differ ({} and {}): allow it with --across driver", word(a), word(b));
             paired.incomparable.push(Incomparable { what: device.name.clone(), why });
             continue;
         }
+        let several = |devices: &[DeviceInfo]| devices.iter().filter(|other| other.name == device.name).count() > 1;
+        let (a, b) = (&device.id, &theirs[other].id);
+        if a != b && (several(ours) || several(theirs)) {
+            paired.notes.push(format!("{}: {a} is compared with {b}, another one of the model", device.name));
+        }
         pair_devices(&device.name, &rows_of(base, place), &rows_of(new, other), &mut paired);
     }
+    let alone = theirs.iter().enumerate().filter(|(place, _)| !partners.contains(&Some(*place)));
+    paired.unmatched.extend(alone.map(|(_, device)| format!("{} (new only)", device.name)));
     paired
 }
 
+/// For each device of `ours` its place in `theirs`: the very same one, whatever the order, else one of its model.
+fn partners(ours: &[DeviceInfo], theirs: &[DeviceInfo]) -> Vec<Option<usize>> {
+    let mut partners = vec![None; ours.len()];
+    let mut free: Vec<usize> = (0..theirs.len()).collect();
+    for by_identity in [true, false] {
+        for (device, partner) in ours.iter().zip(&mut partners).filter(|(_, partner)| partner.is_none()) {
+            let fits = |other: &DeviceInfo| {
+                other.name == device.name && (!by_identity || (other.id == device.id && !device.id.is_empty()))
+            };
+            *partner = free.iter().copied().find(|&place| fits(&theirs[place]));
+            free.retain(|&place| Some(place) != *partner);
+        }
+    }
+    partners
+}
+
 /// Rows of one device; where two series hold the same figure, the first counts.
-fn rows_of(run: &Run, device: usize) -> Vec<(String, (&Series, &Row))> {
+fn rows_of(run: &Run, device: usize) -> Vec<Keyed<'_>> {
     let mut seen = BTreeSet::new();
     let series = run.series.iter().filter(|series| series.spec.device as usize == device);
     series
-        .flat_map(|series| series.rows.iter().map(move |row| (key(series, row), (series, row))))
-        .filter(|(key, _)| seen.insert(key.clone()))
+        .flat_map(|series| series.rows.iter().map(move |row| keyed(series, row)))
+        .filter(|row| seen.insert(row.whole.clone()))
         .collect()
 }
 
-fn key(series: &Series, row: &Row) -> String {
+fn keyed<'r>(series: &'r Series, row: &'r Row) -> Keyed<'r> {
     let spec = &series.spec;
     let axes: Vec<(&str, &Value)> = spec.axes.iter().map(|axis| axis.name.as_str()).zip(&row.at).collect();
-    format!("{:?}", (&spec.probe, &spec.case, axes))
+    let place = format!("{:?}", (&spec.probe, &spec.case, axes));
+    let whole = format!("{place} {:?} {:?}", spec.figure, spec.cache);
+    Keyed { place, whole, figure: (series, row) }
 }
 
-fn pair_devices(
-    device: &str,
-    base: &[(String, (&Series, &Row))],
-    new: &[(String, (&Series, &Row))],
-    paired: &mut Paired,
-) {
-    let others: Rows<'_> = new.iter().map(|(key, row)| (key.clone(), *row)).collect();
-    let ours: BTreeSet<&String> = base.iter().map(|(key, _)| key).collect();
-    for (key, (series, row)) in base {
-        let subject = subject(device, series, row);
-        let Some((other_series, other_row)) = others.get(key) else {
-            paired.unmatched.push(format!("{} (base only)", subject.words()));
+fn pair_devices(device: &str, base: &[Keyed<'_>], new: &[Keyed<'_>], paired: &mut Paired) {
+    let ours: BTreeSet<&String> = base.iter().map(|row| &row.whole).collect();
+    let theirs: BTreeMap<&String, Figure<'_>> = new.iter().map(|row| (&row.whole, row.figure)).collect();
+    // What has no partner of its own kind may stand at the place of one of another kind: that is worth a reason.
+    let mut of_another_kind: BTreeMap<&String, Vec<&Keyed<'_>>> = BTreeMap::new();
+    for row in new.iter().filter(|row| !ours.contains(&row.whole)) {
+        of_another_kind.entry(&row.place).or_default().push(row);
+    }
+    let mut kinds: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+    for row in base.iter().chain(new) {
+        kinds.entry(&row.place).or_default().insert(&row.whole);
+    }
+    let subject = |row: &Keyed<'_>| subject(device, row.figure, kinds[&row.place].len() > 1);
+    let mut refused = BTreeSet::new();
+    for row in base {
+        let own = theirs.get(&row.whole).copied();
+        let other = own.or_else(|| {
+            let other = of_another_kind.get_mut(&row.place)?.pop()?;
+            refused.insert(&other.whole);
+            Some(other.figure)
+        });
+        let Some(other) = other else {
+            paired.unmatched.push(format!("{} (base only)", subject(row).words()));
             continue;
         };
-        match comparable(subject, (series, row), (other_series, other_row)) {
+        match comparable(subject(row), row.figure, other) {
             Ok(pair) => paired.pairs.push(pair),
             Err(incomparable) => paired.incomparable.push(incomparable),
         }
     }
-    for (key, (series, row)) in new {
-        if !ours.contains(key) {
-            paired.unmatched.push(format!("{} (new only)", subject(device, series, row).words()));
-        }
+    for row in new.iter().filter(|row| !ours.contains(&row.whole) && !refused.contains(&row.whole)) {
+        paired.unmatched.push(format!("{} (new only)", subject(row).words()));
     }
 }
 
-fn subject(device: &str, series: &Series, row: &Row) -> Subject {
+/// `one_of_several`: the place alone doesn't tell it from others.
+fn subject(device: &str, (series, row): Figure<'_>, one_of_several: bool) -> Subject {
     let spec = &series.spec;
     let at = spec.axes.iter().zip(&row.at).map(|(axis, value)| (axis.name.clone(), axis.unit.clone(), value.clone()));
-    Subject { device: device.to_owned(), probe: spec.probe.clone(), case: spec.case.clone(), at: at.collect() }
+    let latency = if spec.figure == plimsoll_core::sample::Figure::Latency { "latency, " } else { "" };
+    let kind = if one_of_several { format!("{latency}{}", spec.cache.name()) } else { String::new() };
+    Subject { device: device.to_owned(), probe: spec.probe.clone(), case: spec.case.clone(), at: at.collect(), kind }
 }
 
 impl Subject {
@@ -120,11 +172,14 @@ impl Subject {
         for (axis, unit, value) in &self.at {
             words.push_str(&format!(", {axis} {}", value.format(unit)));
         }
+        if !self.kind.is_empty() {
+            words.push_str(&format!(", {}", self.kind));
+        }
         words
     }
 }
 
-fn comparable(subject: Subject, base: (&Series, &Row), new: (&Series, &Row)) -> Result<Pair, Incomparable> {
+fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pair, Incomparable> {
     let refuse = |why: String| Incomparable { what: subject.words(), why };
     let (a, b) = (&base.0.spec, &new.0.spec);
     let (metric, other) = match (a.metrics.first(), b.metrics.first()) {

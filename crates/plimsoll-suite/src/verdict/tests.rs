@@ -202,3 +202,85 @@ fn quantiles_of_student_are_those_of_the_tables() {
         assert!((got - want).abs() < 2e-3, "{freedom}: {got}");
     }
 }
+
+/// Two runs as one: the second's devices and series follow the first's.
+fn both(mut first: Run, second: Run, ids: [&str; 2]) -> Run {
+    first.header.devices.extend(second.header.devices);
+    for (device, id) in first.header.devices.iter_mut().zip(ids) {
+        device.id = id.into();
+    }
+    first.series.extend(second.series.into_iter().map(|mut series| {
+        series.spec.device = 1;
+        series
+    }));
+    first
+}
+
+#[test]
+fn devices_are_paired_by_identity_whatever_their_order() {
+    let (slow, fast) = (|seed| PLAIN.run(&[2e-3], seed), |seed| PLAIN.run(&[1e-3], seed));
+    let base = both(slow(1), fast(2), ["A", "B"]);
+    let comparison = compare(&base, &both(fast(3), slow(4), ["B", "A"]), Across::default());
+    assert_eq!((comparison.counts.same, comparison.exit_code()), (2, 0));
+    assert!(comparison.notes.is_empty());
+    // One card was exchanged: the other two still find each other, and the exchange is told.
+    let comparison = compare(&base, &both(fast(5), slow(6), ["B", "C"]), Across::default());
+    assert_eq!(comparison.counts.same, 2);
+    assert!(comparison.notes[0].contains("A is compared with C"), "{:?}", comparison.notes);
+    // Without identities the order decides.
+    let comparison = compare(&both(slow(1), fast(2), ["", ""]), &both(slow(3), fast(4), ["", ""]), Across::default());
+    assert_eq!(comparison.counts.same, 2);
+}
+
+#[test]
+fn a_device_of_one_side_alone_is_told() {
+    let two = || both(PLAIN.run(&[1e-3], 1), PLAIN.run(&[1e-3], 2), ["A", "B"]);
+    let mut one = PLAIN.run(&[1e-3], 3);
+    one.header.devices[0].id = "B".into();
+    let comparison = compare(&one, &two(), Across::default());
+    assert_eq!((comparison.counts.same, comparison.unmatched), (1, vec!["Box (new only)".to_owned()]));
+    let comparison = compare(&two(), &one, Across::default());
+    assert_eq!(comparison.counts.same, 1);
+    assert!(comparison.incomparable[0].why.contains("only 1 of this model"), "{:?}", comparison.incomparable);
+}
+
+#[test]
+fn a_case_measured_hot_and_cold_gives_two_figures() {
+    let cold = Made { cache: CachePolicy::ColdRotate, ..PLAIN };
+    let hot_and_cold = |hot: Run, cold: Run| {
+        let mut run = hot;
+        run.series.extend(cold.series);
+        run
+    };
+    let base = hot_and_cold(PLAIN.run(&[1e-3], 1), cold.run(&[2e-3], 2));
+    let new = hot_and_cold(PLAIN.run(&[1.1e-3], 3), cold.run(&[2e-3], 4));
+    let comparison = compare(&base, &new, Across::default());
+    let all: Vec<(String, Verdict)> = comparison.rows.iter().map(|row| (row.subject.words(), row.verdict)).collect();
+    let expected = [("made case, row 0, hot", Verdict::Slower), ("made case, row 0, cold-rotate", Verdict::Same)];
+    assert_eq!(all, expected.map(|(words, verdict)| (words.to_owned(), verdict)));
+    // What the other run lacks is not compared with what it has.
+    let comparison = compare(&base, &PLAIN.run(&[1e-3], 5), Across::default());
+    assert_eq!((comparison.counts.same, comparison.incomparable.len()), (1, 0));
+    assert_eq!(comparison.unmatched, ["made case, row 0, cold-rotate (base only)"]);
+}
+
+#[test]
+fn a_comparison_shows_the_figures_that_reports_show_and_knows_cycles_by_each_rounds_own_clock() {
+    let mut base = Made { rounds: 3, within: 0.0, between: 0.0, ..PLAIN }.run(&[1e-3], 1);
+    let series = &mut base.series[0];
+    series.spec.metrics = vec![metric("cycles", Unit::CyclePerOp, plimsoll_core::series::Quantity::CyclesPerOperation)];
+    // Each round takes as many cycles, whatever its clock.
+    for (point, clock) in series.rows[0].points.iter_mut().zip([3.0e9, 3.15e9, 3.3e9]) {
+        point.work.operations = 1e6;
+        point.evidence.clock_hz = Some(clock);
+        let ticks = (3.0e6 / clock / 1e-9) as u64;
+        point.samples.iter_mut().for_each(|sample| *sample = ticks);
+    }
+    let points: Vec<Point> = series.rows[0].points.clone();
+    *series = plimsoll_core::series::Series::new(series.spec.clone(), points);
+    let comparison = compare(&base, &base, Across::default());
+    let row = &comparison.rows[0];
+    let reported = base.series[0].estimate(&base.series[0].rows[0], "cycles").unwrap();
+    assert_eq!((row.base, row.new), (reported.value, reported.value));
+    assert!(row.interval.half_width() < 1e-4 && row.verdict == Verdict::Same, "{row:?}");
+}
