@@ -83,16 +83,16 @@ impl Probe<Cuda> for Copy {
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
 
         let points = by_kernel(&sizes);
-        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.35 + late, flags };
+        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.34 + late, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, cold(v.size), GRAPH))?;
 
         let points = by_kernel(&hot(&sizes));
-        let sweep = Sweep { series: copy::hot(), points: &points, share: 0.2, flags };
+        let sweep = Sweep { series: copy::hot(), points: &points, share: 0.21, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, Rotation::hot(v.size), GRAPH))?;
 
         let few = few(&sizes);
         let points = by_grid(&few);
-        let sweep = Sweep { series: copy::grids(), points: &points, share: 0.25, flags };
+        let sweep = Sweep { series: copy::grids(), points: &points, share: 0.23, flags };
         session.sweep(sweep, Variant::by_grid, |_, v| {
             let load = bench.load(v, cold(v.size), GRAPH)?;
             let point = v.kernel.break_point(bench.kit.unit.machine());
@@ -103,7 +103,7 @@ impl Probe<Cuda> for Copy {
         })?;
 
         let points = by_index(&few);
-        let sweep = Sweep { series: copy::indices(), points: &points, share: 0.12, flags };
+        let sweep = Sweep { series: copy::indices(), points: &points, share: 0.18, flags };
         session.sweep(sweep, Variant::by_index, |_, v| bench.load(v, cold(v.size), GRAPH))?;
 
         one_multiprocessor(session, &bench, &flush, flags)
@@ -224,7 +224,7 @@ fn one_multiprocessor(
         size,
     };
     let points = [1, 2, 4].map(variant);
-    let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.08, flags };
+    let sweep = Sweep { series: copy::one_multiprocessor(), points: &points, share: 0.04, flags };
     let at = |v: &Variant| vec![v.names[0].into()];
     session.sweep(sweep, at, |_, v| {
         let load = bench.load(v, Rotation::hot(v.size), Shape::Latency)?;

@@ -99,10 +99,13 @@ impl Probe<Cuda> for Mix {
 
 /// Every mix in short bursts, and the copy in longer ones.
 fn variants(effort: Effort) -> Vec<Variant> {
-    let bursts: &[u32] = if effort == Effort::Quick { &[1] } else { &[1, 2, 4] };
+    let (bursts, long): (&[u32], &[u32]) = match effort {
+        Effort::Quick => (&[1], &[2, 4, 8, 16]),
+        Effort::Standard => (&[1, 4], &[2, 8, 16]),
+        _ => (&[1, 2, 4], &[8, 16]),
+    };
     let short =
         mix::mixes().flat_map(|(reads, writes)| bursts.iter().map(move |&burst| Variant { reads, writes, burst }));
-    let long: &[u32] = if effort == Effort::Quick { &[2, 4, 8, 16] } else { &[8, 16] };
     short.chain(long.iter().map(|&burst| Variant { reads: 1, writes: 1, burst })).collect()
 }
 

@@ -88,18 +88,18 @@ impl Probe<Cuda> for Stream {
         let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
         let late = late(session, begin, stream::SPEC.budget(effort));
 
-        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.45 + late, flags };
+        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.48 + late, flags };
         let ceilings = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
-        let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.15, flags };
+        let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.17, flags };
         let others = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
 
         let occupied = bench.occupied(session.device, effort, sweeps.slice)?;
-        let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.25, flags };
+        let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.27, flags };
         session.sweep(sweep, occupancy, |_, p| bench.at_occupancy(p, sweeps))?;
 
         let choose = |op| choose(&ceilings, op, target, effort).or_else(|| choose(&others, op, target, effort));
         let chosen: Vec<Parameters> = Op::ALL.into_iter().filter_map(choose).collect();
-        let sweep = Sweep { series: stream::best_configuration(), points: &chosen, share: 0.15, flags };
+        let sweep = Sweep { series: stream::best_configuration(), points: &chosen, share: 0.08, flags };
         let at = |p: &Parameters| vec![p.op.name().into(), words(p).as_str().into()];
         session.sweep(sweep, at, |_, p| bench.one_shot(*p, best))?;
         Ok(())
@@ -118,9 +118,14 @@ fn target(device: &CudaDevice) -> Target {
 /// The configurations to try, by what they ask for at once, so that the curve is drawn from left to right.
 fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
     let mut all = kernels::configurations(op, target);
-    if effort == Effort::Quick {
-        let hinted = |p: &Parameters| p.hints != Default::default();
-        all.retain(|p| p.unroll != 8 && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)) && p.unroll != 2);
+    let hinted = |p: &Parameters| p.hints != Default::default();
+    match effort {
+        Effort::Quick => {
+            all.retain(|p| matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)));
+        }
+        // Eight narrow accesses are as many bytes as four or two wider ones.
+        Effort::Standard => all.retain(|p| p.unroll < 8 || p.vector_bytes >= 16),
+        _ => {}
     }
     all.sort_by_key(|p| (p.hints.bits(), p.kernel().bytes_in_flight() * p.threads, p.vector_bytes));
     all
@@ -160,7 +165,7 @@ fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Par
 fn thread_counts(effort: Effort) -> &'static [u32] {
     match effort {
         Effort::Quick | Effort::Unknown => &[32, 128, 256, 512, 1024, 2048],
-        Effort::Standard | Effort::Thorough => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
+        _ => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
     }
 }
 
@@ -215,10 +220,11 @@ impl Bench {
                     let parameters = kernels::occupancy(op, looping, threads);
                     let wanted = threads / parameters.threads;
                     let function = self.kit.unit.function(&parameters.kernel())?;
+                    // The most, because a smaller bound would hold for the points before as well.
+                    function.allow_shared(most)?;
                     let unlimited = function.blocks_per_multiprocessor(parameters.threads, 0)?;
                     let share = (all / wanted).saturating_sub(RESERVED_SHARED).min(most) / 128 * 128;
                     let shared = if wanted >= unlimited { 0 } else { share };
-                    function.allow_shared(shared)?;
                     let blocks = function.blocks_per_multiprocessor(parameters.threads, shared)?.max(1);
                     // Registers may keep out what was wanted: then this is the same point as the last.
                     let resident =
