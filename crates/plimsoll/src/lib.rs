@@ -22,6 +22,7 @@ mod cuda;
 mod host;
 mod open;
 mod run;
+pub mod sass;
 mod select;
 
 pub use cuda::cuda_devices;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use plimsoll::core::sample::Effort;
 use plimsoll::core::unit::{ByteSize, Frequency};
+use plimsoll::sass::{Choice, Target};
 use plimsoll::suite::machines::MemoryType;
 
 /// Measure what this machine can truly do: bandwidth, latency, caches, arithmetic.
@@ -30,6 +31,12 @@ The first Ctrl-C or SIGTERM ends the run and keeps what was measured; the second
 A simulated device, for trying the tool and for scripts: `--device sim`, or with a scenario such as \
 `--device sim:seed=7,noise=0.01,lost-after=40`. It measures nothing real and says so.";
 
+const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread, or per thread where a kernel has no \
+loop. Of one kernel alone the instructions are told by class too, and JSON tells them of all.
+
+Needs NVIDIA's compiler and disassembler and neither a GPU nor a driver: `pip install nvidia-cuda-nvrtc \
+nvidia-cuda-nvdisasm` brings them; --cubin needs the disassembler alone. Elementwise expressions come with a later version.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Every device with its peaks and what it can do, each 'yes' or the reason why not
@@ -40,6 +47,8 @@ pub(crate) enum Verb {
     Measure(MeasureArgs),
     /// Check every kernel on this device against a naive oracle
     Verify(VerifyArgs),
+    /// Machine code of GPU kernels: instructions and bytes per iteration, on any machine
+    Sass(SassArgs),
     /// Theoretical peak of a device, of a known machine, or of memory by type, bus width and clock
     Peak(PeakArgs),
     /// A report from records: HTML, SVG, tables
@@ -141,6 +150,36 @@ pub(crate) struct VerifyArgs {
     /// Every size up to some thousand as well
     #[arg(long)]
     pub exhaustive: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = SASS_HELP, override_usage = "plimsoll sass <--kernel <PROBE>|--cubin <FILE>> [OPTIONS]")]
+#[command(group = clap::ArgGroup::new("what"))]
+pub(crate) struct SassArgs {
+    /// Taken so that it can be answered; elementwise expressions are not compiled yet.
+    #[arg(value_name = "EXPR", hide = true, group = "what")]
+    pub expression: Option<String>,
+    /// A probe, such as copy, for all its kernels; or one kernel by its own name
+    #[arg(long, value_name = "PROBE", group = "what")]
+    pub kernel: Option<String>,
+    /// A cubin, whoever compiled it
+    #[arg(long, value_name = "FILE", group = "what")]
+    pub cubin: Option<PathBuf>,
+    /// What to compile for, such as sm_80; by default the first CUDA device's, else sm_90
+    #[arg(long, conflicts_with = "cubin")]
+    pub arch: Option<Target>,
+    /// Kernels to set side by side, such as index=32,64 vector=1,2,4, in this order
+    #[arg(long, value_name = "AXIS=VALUES", num_args = 1.., conflicts_with = "cubin")]
+    pub compare: Vec<Choice>,
+    /// How to print them
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The compiler's library, or its folder, by absolute path; found by itself by default
+    #[arg(long, value_name = "PATH", conflicts_with = "cubin")]
+    pub nvrtc: Option<PathBuf>,
+    /// The disassembler, by absolute path; found by itself by default
+    #[arg(long, value_name = "PATH")]
+    pub nvdisasm: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -280,11 +319,22 @@ mod tests {
     }
 
     #[test]
-    fn only_the_ten_verbs_stand_at_the_top() {
+    fn only_the_eleven_verbs_stand_at_the_top() {
         let command = Args::command();
         let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-        let expected =
-            ["devices", "list", "measure", "verify", "peak", "report", "compare", "doctor", "schema", "completions"];
+        let expected = [
+            "devices",
+            "list",
+            "measure",
+            "verify",
+            "sass",
+            "peak",
+            "report",
+            "compare",
+            "doctor",
+            "schema",
+            "completions",
+        ];
         assert_eq!(verbs, expected);
     }
 }

@@ -15,6 +15,7 @@ mod present;
 mod progress;
 mod report;
 mod runs;
+mod sass;
 mod schema;
 mod sheet;
 mod signals;
@@ -52,6 +53,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
         Verb::Verify(args) => verify::run(args),
+        Verb::Sass(args) => sass::run(args),
         Verb::Peak(args) => peak::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Compare(args) => compare::run(args),

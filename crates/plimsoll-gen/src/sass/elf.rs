@@ -7,7 +7,9 @@
 use super::SassError;
 
 /// Largest cubin that is read, bytes.
-const MAX_CUBIN: usize = 256 << 20;
+pub const MAX_CUBIN: usize = 256 << 20;
+/// NVIDIA's number among the machines of ELF files (System V ABI, `EM_CUDA`).
+const EM_CUDA: u16 = 190;
 /// Value format: two bytes of length, then the value.
 const EIFMT_SVAL: u8 = 4;
 const EIATTR_FRAME_SIZE: u8 = 0x11;
@@ -73,6 +75,9 @@ struct Section<'a> {
 fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return Err(SassError::NotACubin("it doesn't begin like an ELF file of 64 bits"));
+    }
+    if half(file, 0x12) != Some(EM_CUDA) {
+        return Err(SassError::NotACubin("it holds code for another machine than NVIDIA's GPUs"));
     }
     let broken = SassError::NotACubin("its section table is damaged");
     let table = long(file, 0x28).and_then(|at| usize::try_from(at).ok()).and_then(|at| file.get(at..));
@@ -151,6 +156,13 @@ mod tests {
         for file in [&b""[..], b"hello", b"\x7fELF\x02\x01", &CUBIN[..100]] {
             assert!(matches!(resources(file), Err(SassError::NotACubin(_))));
         }
+    }
+
+    #[test]
+    fn a_program_for_another_machine_is_no_cubin() {
+        let mut program = CUBIN.to_vec();
+        program[0x12] = 62;
+        assert!(resources(&program).unwrap_err().to_string().contains("another machine"));
     }
 
     proptest! {

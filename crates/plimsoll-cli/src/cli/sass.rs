@@ -1,0 +1,196 @@
+//! `plimsoll sass`: what the compiler made of GPU kernels, side by side, from probes' sources or anybody's cubin. It needs
+//! no GPU. Compiling, disassembling and reading are the libraries'.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use plimsoll::core::Fault;
+use plimsoll::sass::{
+    Disassembler, KernelDesc, MachineCodeError, Nvrtc, Report, Row, SassError, Source, Target, USUAL_TARGET,
+    Unavailable, choose, device_target, elf, of_cubin, of_kernels,
+};
+use plimsoll_report::json;
+use plimsoll_report::terminal::{Column, Table};
+use plimsoll_report::text::clean;
+
+use super::args::{Format, SassArgs};
+use super::exit::{Exit, Failure, say};
+use super::output;
+use super::sheet::{ALWAYS, Sheet};
+
+const HEADINGS: [&str; 9] =
+    ["kernel", "target", "instructions", "bytes", "per", "loads", "stores", "registers", "local bytes"];
+
+pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
+    let report = match (&args.cubin, &args.kernel) {
+        (Some(path), _) => of_file(path, args)?,
+        (None, Some(name)) => of_probe(name, args)?,
+        (None, None) => {
+            let what = if args.expression.is_some() {
+                "elementwise expressions come with a later version"
+            } else {
+                "say which kernels"
+            };
+            return Err(Failure::usage(what)
+                .hint("`plimsoll sass --kernel copy` shows the kernels of a probe, --cubin FILE those of a file"));
+        }
+    };
+    output::print(&text(&report, args.format)?)?;
+    Ok(Exit::Success)
+}
+
+/// The kernels of a cubin, in the disassembler's order.
+fn of_file(path: &Path, args: &SassArgs) -> Result<Report, Failure> {
+    let cubin = read(path)?;
+    let bad = |why: SassError| {
+        Failure::usage(format!("{}: {why}", path.display()))
+            .hint("nvcc -cubin makes a cubin; cuobjdump -xelf all takes those out of a program or library")
+    };
+    // A file that is none is told so with or without a disassembler.
+    elf::resources(&cubin).map_err(bad)?;
+    let disassembler = Disassembler::find(args.nvdisasm.as_deref()).map_err(Fault::from)?;
+    match of_cubin(&disassembler, cubin) {
+        Ok(code) => Ok(code.report),
+        Err(MachineCodeError::Unreadable(why)) => Err(bad(why)),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// A file that may be anybody's, or a pipe: read no further than a cubin can go.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let limit = elf::MAX_CUBIN as u64;
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| Failure::file("read", path, error))?;
+    if bytes.len() > elf::MAX_CUBIN {
+        let limit = elf::MAX_CUBIN >> 20;
+        return Err(Failure::usage(format!("{} is larger than {limit} MiB: no cubin is", path.display())));
+    }
+    Ok(bytes)
+}
+
+/// The chosen kernels of a probe, in the order of the choices. What is wrong with the question is said before any tool is
+/// looked for, so that it is said on every machine.
+fn of_probe(name: &str, args: &SassArgs) -> Result<Report, Failure> {
+    let target = args.arch.or_else(device_target).unwrap_or(USUAL_TARGET);
+    let (source, kernels) = named(name, target)?;
+    let kernels = choose(kernels, &args.compare).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let (nvrtc, disassembler) = tools(args)?;
+    // A device newer than the compiler has code of its major version run; a target that was asked for is compiled or refused.
+    let target = if args.arch.is_some() { target } else { nvrtc.target(target.capability).unwrap_or(target) };
+    let code = of_kernels(&nvrtc, &disassembler, (source, &kernels), target).map_err(|error| {
+        let failure = failure(error);
+        match nvrtc.capabilities() {
+            known if known.contains(&target.capability) => failure,
+            known => failure.hint(format!("This one compiles for {}", list(known))),
+        }
+    })?;
+    if !code.warnings.is_empty() {
+        say("warning", &code.warnings);
+    }
+    let found = kernels.iter().filter_map(|kernel| code.report.kernel(&kernel.name)).cloned().collect();
+    Ok(Report { target: target.to_string(), kernels: found })
+}
+
+/// `sm_80, sm_90`.
+fn list(capabilities: &[u32]) -> String {
+    capabilities.iter().map(|known| Target::plain(*known).to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// All kernels of a probe, or one by its own name.
+fn named(name: &str, target: Target) -> Result<(Source, Vec<KernelDesc>), Failure> {
+    let mut sources = Source::ALL.into_iter().map(|source| (source, source.kernels(target)));
+    if let Some(found) = sources.clone().find(|(source, _)| source.name() == name) {
+        return Ok(found);
+    }
+    let one = sources.find_map(|(source, kernels)| {
+        kernels.into_iter().find(|kernel| kernel.name == name).map(|kernel| (source, vec![kernel]))
+    });
+    let known = Source::ALL.map(Source::name).join(", ");
+    let shown: String = name.chars().take(40).collect();
+    one.ok_or_else(|| {
+        Failure::usage(format!("no probe '{shown}' with GPU kernels, and no such kernel for {target}"))
+            .hint(format!("kernels of: {known}"))
+    })
+}
+
+/// Both tools; where both are missing, both are named.
+fn tools(args: &SassArgs) -> Result<(Nvrtc, Disassembler), Failure> {
+    let missing = |reason: Unavailable| Failure::from(Fault::from(reason));
+    match (Nvrtc::find(args.nvrtc.as_deref(), None), Disassembler::find(args.nvdisasm.as_deref())) {
+        (Ok(nvrtc), Ok(disassembler)) => Ok((nvrtc, disassembler)),
+        (Err(reason), Ok(_)) | (Ok(_), Err(reason)) => Err(missing(reason)),
+        (Err(compiler), Err(disassembler)) => {
+            let (compiler, disassembler) = (missing(compiler), missing(disassembler));
+            let error = format!("{}; {}", compiler.error, disassembler.error);
+            Err(Failure { error, hints: [compiler.hints, disassembler.hints].concat(), ..compiler })
+        }
+    }
+}
+
+/// A tool that refuses, or one whose answer is not understood: nothing that the user typed is at fault.
+fn failure(error: MachineCodeError) -> Failure {
+    match error {
+        MachineCodeError::Unavailable(reason) => Fault::from(reason).into(),
+        error => Failure { exit: Exit::Unavailable, error: error.to_string(), hints: vec![] }
+            .hint("Another version of nvdisasm may write what is understood: --nvdisasm PATH"),
+    }
+}
+
+fn text(report: &Report, format: Format) -> Result<String, Failure> {
+    if format == Format::Json {
+        let value = serde_json::to_value(report).map_err(Failure::usage)?;
+        return Ok(json::text(&value));
+    }
+    let cells: Vec<[String; 9]> = report.kernels.iter().map(|kernel| cells(Row::new(&report.target, kernel))).collect();
+    if format == Format::Table {
+        return Ok(table(report, cells));
+    }
+    let mut sheet = Sheet::new(HEADINGS.map(|heading| (heading, ALWAYS)));
+    cells.into_iter().for_each(|row| sheet.row(row));
+    Ok(sheet.render(format))
+}
+
+fn cells(row: Row) -> [String; 9] {
+    [
+        row.kernel,
+        row.target,
+        row.instructions.to_string(),
+        row.bytes.to_string(),
+        row.per,
+        row.loads,
+        row.stores,
+        row.registers.map(|registers| registers.to_string()).unwrap_or_default(),
+        row.local_bytes.to_string(),
+    ]
+}
+
+/// Side by side; one kernel alone with its instructions by class. A terminal of 80 columns is too narrow for all columns:
+/// first goes local memory, unless a kernel has some, which is a finding.
+fn table(report: &Report, rows: Vec<[String; 9]>) -> String {
+    let spills = report.kernels.iter().any(|kernel| kernel.local_bytes > 0);
+    let column = |heading: &'static str| match heading {
+        "instructions" | "bytes" => Column::number(heading),
+        "registers" => Column::number(heading).keep(3),
+        "local bytes" => Column::number(heading).keep(if spills { ALWAYS } else { 1 }),
+        "target" => Column::text(heading).keep(2),
+        "loads" | "stores" => Column::text(heading).keep(4),
+        _ => Column::text(heading),
+    };
+    let mut table = Table::new(HEADINGS.map(column).into());
+    rows.into_iter().for_each(|row| table.row(row));
+    let mut text = table.render(&output::style());
+    if let [kernel] = report.kernels.as_slice() {
+        text.push('\n');
+        // A cubin's symbol may hold anything.
+        kernel.to_string().lines().for_each(|line| text.push_str(&indented(line)));
+    }
+    text
+}
+
+/// The line without what could steer a terminal, at its own depth.
+fn indented(line: &str) -> String {
+    let words = line.trim_start_matches(' ');
+    format!("{}{}\n", " ".repeat(line.len() - words.len()), clean(words))
+}
