@@ -35,21 +35,41 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn the_first_signal_at_any_moment_keeps_what_was_measured() {
-    for (signal, after) in
-        [(Signal::INT, 0), (Signal::TERM, 3), (Signal::INT, 40), (Signal::TERM, 170), (Signal::INT, 700)]
-    {
+    for (signal, after) in [
+        (Signal::INT, 0),
+        (Signal::TERM, 3),
+        (Signal::INT, 40),
+        (Signal::HUP, 90),
+        (Signal::TERM, 170),
+        (Signal::INT, 700),
+    ] {
         let place = Place::new();
         let child = start(&mut place.command(SLOW), &place.path("run"));
         std::thread::sleep(Duration::from_millis(after));
         send(&child, signal);
         let ran = Ran::of(child.wait_with_output().unwrap())
-            .ends(if signal == Signal::INT { 130 } else { 143 })
+            .ends(128 + signal.as_raw())
             .says("stopping, and keeping what was measured");
         let run = read_record(&place.path("run"));
         assert_eq!(run.end, Some(false));
         assert!(place.path("run/report.html").exists(), "{}", ran.stderr);
         place.run("report run").ends(0);
     }
+}
+
+#[test]
+fn a_signal_that_was_ignored_from_the_start_stays_so() {
+    let place = Place::new();
+    let plimsoll = env!("CARGO_BIN_EXE_plimsoll");
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("trap '' INT HUP; exec {plimsoll} {SLOW}")]).current_dir(place.path("."));
+    let child = start(&mut command, &place.path("run"));
+    send(&child, Signal::INT);
+    send(&child, Signal::HUP);
+    std::thread::sleep(Duration::from_millis(200));
+    send(&child, Signal::TERM);
+    let ran = Ran::of(child.wait_with_output().unwrap()).ends(143);
+    assert_eq!(ran.stderr.matches("stopping").count(), 1, "{}", ran.stderr);
 }
 
 #[test]

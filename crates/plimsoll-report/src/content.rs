@@ -9,6 +9,7 @@ use plimsoll_core::{Flag, Flags};
 use plimsoll_suite::probes;
 use plimsoll_suite::standing::{Standing, shipped_reference, standings};
 
+use crate::faults::faults;
 use crate::text::clean;
 
 /// One or more runs, arranged for showing.
@@ -119,15 +120,7 @@ impl<'r> Report<'r> {
 impl Entry<'_> {
     fn troubles(&self, of: String) -> Vec<String> {
         let run = self.run;
-        let mut troubles: Vec<String> = run
-            .faults
-            .iter()
-            .map(|fault| {
-                let at = clean(&fault.place(&run.series));
-                let at = if at.is_empty() { at } else { format!(" at {at}") };
-                format!("{of}{}{at}: {} ({})", clean(&fault.probe), clean(&fault.what), fault.class)
-            })
-            .collect();
+        let mut troubles: Vec<String> = faults(run).into_iter().map(|fault| format!("{of}{fault}")).collect();
         if run.damaged_lines > 0 {
             let first = run.damage.first().map(|damage| format!(" (line {}: {})", damage.line, clean(&damage.what)));
             let count = run.damaged_lines;

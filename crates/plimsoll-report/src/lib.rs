@@ -6,6 +6,7 @@
 pub mod chart;
 mod content;
 pub mod csv;
+mod faults;
 pub mod html;
 pub mod json;
 pub mod markdown;
@@ -17,3 +18,4 @@ pub mod text;
 mod made;
 
 pub use content::{Case, Entry, Report, Section, Source};
+pub use faults::faults;

@@ -17,7 +17,7 @@ pub(crate) struct Args {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 ok; 1 a check or comparison failed; 2 wrong usage or bad input; 3 device or \
-library unavailable or lost; 4 inconclusive or incomparable; 130 or 143 interrupted, with what was \
+library unavailable or lost; 4 inconclusive or incomparable; 129, 130 or 143 interrupted, with what was \
 measured kept.
 
 First steps: `plimsoll measure` measures this machine and writes a report; `plimsoll list` shows what is measured.";
@@ -26,7 +26,7 @@ const MEASURE_HELP: &str = "A probe that fails costs itself only: the others go 
 The exit code is 1 where a result was wrong, 3 where a device was lost or of all could not be opened, a probe ended in an internal error or nothing could \
 be measured, and 2 where a size can't be measured as stated or the record could not be written.
 
-The first Ctrl-C or SIGTERM ends the run and keeps what was measured; the second exits at once.
+The first Ctrl-C, SIGTERM or SIGHUP ends the run and keeps what was measured; the second exits at once.
 
 A simulated device, for trying the tool and for scripts: `--device sim`, or with a scenario such as \
 `--device sim:seed=7,noise=0.01,lost-after=40`. It measures nothing real and says so.";

@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Unavailable = 3,
     /// Nothing can be concluded, or what was given can't be compared.
     Inconclusive = 4,
+    /// SIGHUP, as of a terminal that is gone; what was measured is kept.
+    HungUp = 129,
     /// Ctrl-C; what was measured is kept.
     Interrupted = 130,
     /// SIGTERM; what was measured is kept.

@@ -5,6 +5,7 @@ use std::path::Path;
 use plimsoll::Opened;
 use plimsoll::core::record::Run;
 use plimsoll::prelude::{Fault, Instrument, Outcome, Plan, Request, Summary};
+use plimsoll_report::faults;
 
 use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         concurrent: args.concurrent,
         counters: args.counters,
         missing: missing.iter().map(|(name, fault)| format!("{name}: {fault}")).collect(),
-        argv: std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
     };
     if args.counters {
         say("note", "hardware counters can't be read by this version; the times are measured without them");
@@ -47,6 +48,16 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// A word of the command line as the record keeps it: a path by its last part, since folders name the user.
+fn without_folders(word: &str) -> String {
+    let (option, value) = match word.split_once('=') {
+        Some((option, value)) if option.starts_with("--") => (format!("{option}="), value),
+        _ => (String::new(), word),
+    };
+    let last = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    format!("{option}{last}")
+}
+
 /// `cpu`, `cuda0`, `sim`, `all`: letters and digits, whatever a device calls itself.
 fn folder_name(instruments: &[Box<dyn Instrument>]) -> String {
     match instruments {
@@ -60,7 +71,7 @@ fn show(args: &MeasureArgs, folder: &Path, tee: &Tee) -> Result<(), Failure> {
     let Some(run) = Run::from_records(tee.records().to_vec()) else { return Ok(()) };
     // The table says itself what could not be measured; formats for programs leave it to stderr.
     if args.format != Format::Table {
-        tell_faults(&run);
+        faults(&run).iter().for_each(|fault| say("note", fault));
     }
     let runs = [run];
     // A stdout that can't be written must not cost the report.
@@ -75,14 +86,6 @@ fn show(args: &MeasureArgs, folder: &Path, tee: &Tee) -> Result<(), Failure> {
         say("report", &path.display().to_string());
     }
     printed
-}
-
-fn tell_faults(run: &Run) {
-    for fault in &run.faults {
-        let at = fault.place(&run.series);
-        let at = if at.is_empty() { at } else { format!(" at {at}") };
-        say("note", &format!("{}{at}: {}", fault.probe, fault.what));
-    }
 }
 
 fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
@@ -118,5 +121,25 @@ fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
         Exit::Success
     } else {
         Exit::Unavailable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_keeps_verbs_and_options_and_of_paths_the_last_part() {
+        for (given, kept) in [
+            ("measure", "measure"),
+            ("--effort=quick", "--effort=quick"),
+            ("sim:seed=7,noise=0.01", "sim:seed=7,noise=0.01"),
+            ("/home/alice/runs/today/", "today"),
+            ("--out=/home/alice/today", "--out=today"),
+            ("../alice/libnvrtc.so", "libnvrtc.so"),
+            ("/", ""),
+        ] {
+            assert_eq!(without_folders(given), kept);
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Ctrl-C and SIGTERM: the first asks the run to stop and keeps what was measured, the second exits at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks the run to stop and keeps what was measured, the second exits at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::exit::{Exit, Failure, say};
@@ -18,7 +18,8 @@ pub(crate) fn install() -> Result<&'static AtomicBool, Failure> {
     let deaf = |error| Failure::usage(format!("can't listen for signals: {error}"));
     // With a handler in place, a write past the limit on file sizes is an error that can be told, like a full disk.
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(deaf)?;
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(deaf)?;
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
+    let mut signals = Signals::new(heard).map_err(deaf)?;
     let listen = move || {
         for signal in signals.forever() {
             if STOP.swap(true, Ordering::Relaxed) {
@@ -38,5 +39,34 @@ pub(crate) fn exit() -> Exit {
 }
 
 fn of(signal: i32) -> Exit {
-    if signal == SIGTERM { Exit::Terminated } else { Exit::Interrupted }
+    match signal {
+        SIGTERM => Exit::Terminated,
+        SIGHUP => Exit::HungUp,
+        _ => Exit::Interrupted,
+    }
+}
+
+/// Whoever started the command may have made it deaf to a signal, as nohup does and shells do for what runs in the
+/// background; it stays so.
+fn is_ignored(signal: i32) -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| ignored_in(&status, signal))
+}
+
+/// `SigIgn` of proc_pid_status(5): a hexadecimal mask whose lowest bit is signal 1.
+fn ignored_in(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read_by_bit() {
+        let status = "Name:\tx\nSigIgn:\t0000000000000003\nSigCgt:\t0000000000004000\n";
+        assert!(ignored_in(status, SIGHUP) && ignored_in(status, SIGINT) && !ignored_in(status, SIGTERM));
+        assert!(!ignored_in("", SIGINT) && !ignored_in("SigIgn:\tzz\n", SIGINT));
+    }
 }
