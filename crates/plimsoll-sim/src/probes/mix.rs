@@ -14,6 +14,8 @@ pub(super) static PROBE: Simulated =
 
 /// Bytes of one array, unless the user asks otherwise.
 const WINDOW: u64 = 512 << 20;
+/// Bytes per array of one launch; launches follow each other through the window.
+const CHUNK: u64 = 8 << 20;
 /// Accesses in a row.
 const BURSTS: [u64; 3] = [1, 2, 4];
 /// What each doubling of a burst wins of a mix of reads and writes.
@@ -27,11 +29,12 @@ fn window(ask: &Ask<'_>) -> (u64, Flags) {
 
 fn job(ask: &Ask<'_>, (reads, writes): (u32, u32), doublings: u32) -> Job {
     let (bytes, _) = window(ask);
-    let traffic = Traffic::new(u64::from(reads).saturating_mul(bytes), u64::from(writes).saturating_mul(bytes));
+    let chunk = bytes.min(CHUNK);
+    let traffic = Traffic::new(u64::from(reads) * chunk, u64::from(writes) * chunk);
     let turned = reads > 0 && writes > 0;
     let won = if turned { 1.0 + WON * f64::from(doublings) } else { 1.0 };
     Job {
-        allocate: traffic.total(),
+        allocate: u64::from(reads + writes).saturating_mul(bytes),
         seconds: traffic.total() as f64 / (won * ask.machine.memory_bandwidth(traffic, CORES)),
         work: Work { traffic, window: bytes, ..Work::default() },
         extra: None,
