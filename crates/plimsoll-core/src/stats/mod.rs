@@ -1,5 +1,5 @@
 //! Statistics of the sampling engine: order statistics, the median's interval, the samples' shape, the rule that stops
-//! a point, resampling, tests of significance and a seeded generator.
+//! a point, tests of significance and a seeded generator.
 //!
 //! What the engine calls while it measures works on slices and on a [`Scratch`] that the caller owns, and allocates
 //! nothing. Figures are plain `f64` in any one unit. What a flag means, and when a budget ends, is left to others.
@@ -9,7 +9,6 @@ mod interval;
 mod modes;
 mod multiple;
 mod order;
-mod resample;
 mod rng;
 mod shape;
 mod stop;
@@ -25,7 +24,6 @@ pub use interval::{CORRELATED_ABOVE, Interval, MedianInterval, estimate, lag1, m
 pub use modes::{Modes, is_bimodal, modes};
 pub use multiple::holm;
 pub use order::{mad, median_sorted, quantile_sorted};
-pub use resample::{bootstrap_log_medians, bootstrap_median_se};
 pub use rng::Rng;
 pub use shape::{Drift, OUTLIER_ABOVE, OUTLIER_SHARE, Outliers, drift, outliers};
 pub use stop::StopRule;

@@ -14,8 +14,8 @@ use crate::text::clean;
 pub fn summary(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
     if report.simulated() {
-        out.push_str(&style.bold("SIMULATED: these figures say nothing of any machine"));
-        out.push('\n');
+        let warning = style.bold("SIMULATED: these figures say nothing of any machine");
+        out.push_str(&format!("{}\n", wrap(&warning, style.columns(), "  ")));
     }
     for entry in &report.entries {
         for (device, label) in entry.labels.iter().enumerate() {

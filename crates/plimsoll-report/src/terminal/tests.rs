@@ -108,3 +108,13 @@ proptest! {
         prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
     }
 }
+
+#[test]
+fn the_warning_of_a_simulated_device_fits_the_narrowest_terminal() {
+    let mut run = made::run("Box", "2026-01-02T03:04:05Z", 1.0);
+    run.header.devices[0].backend = "sim".into();
+    let runs = [run];
+    let text = summary(&Report::new(&runs), &Style { width: 40, ..Style::PLAIN });
+    let widest = text.lines().take(2).map(|line| line.chars().count()).max();
+    assert!(text.starts_with("SIMULATED") && widest <= Some(40), "{text}");
+}
