@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use common::Fake;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flag;
-use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
+use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
 use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::probes::PROBES;
@@ -162,5 +162,22 @@ fn no_bytes_and_more_bytes_than_there_are_end_with_a_reason() {
         let few = if name == "mix" { 1 } else { 1 << 20 };
         assert!(matches!(with(few).unwrap().0, Outcome::Complete), "{name}");
         assert!(matches!(with(1 << 40).unwrap().0, Outcome::Complete), "{name}");
+    }
+}
+
+#[test]
+fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_verified() {
+    let fake = Fake::new();
+    for probe in PROBES {
+        let name = probe.spec().name;
+        let mut bench = open_with(&fake.order("").driver().unwrap(), 0, &options(&fake)).unwrap();
+        let mut kernels = BTreeSet::new();
+        let ended = bench.verify(name, Depth::Small, &mut |case| {
+            kernels.insert(case.kernel);
+        });
+        assert!(ended.is_ok(), "{name}: {ended:?}");
+        let source = Source::ALL.into_iter().find(|source| source.name() == name);
+        let all = source.map_or(6, |source| source.kernels(Target::plain(90)).len());
+        assert_eq!(kernels.len(), all, "{name}");
     }
 }
