@@ -166,21 +166,24 @@ fn cells(row: Row) -> [String; 9] {
     ]
 }
 
-/// Side by side; one kernel alone with its instructions by class. A terminal of 80 columns is too narrow for all columns:
-/// first goes local memory, unless a kernel has some, which is a finding.
+/// Side by side below the target that all share; one kernel alone with its instructions by class. A terminal of 80 columns
+/// is too narrow for all columns: first goes local memory, unless a kernel has some, which is a finding.
 fn table(report: &Report, rows: Vec<[String; 9]>) -> String {
     let spills = report.kernels.iter().any(|kernel| kernel.local_bytes > 0);
-    let column = |heading: &'static str| match heading {
+    let column = |heading: &&'static str| match *heading {
         "instructions" | "bytes" => Column::number(heading),
-        "registers" => Column::number(heading).keep(3),
+        "registers" => Column::number(heading).keep(2),
         "local bytes" => Column::number(heading).keep(if spills { ALWAYS } else { 1 }),
-        "target" => Column::text(heading).keep(2),
-        "loads" | "stores" => Column::text(heading).keep(4),
+        "loads" | "stores" => Column::text(heading).keep(3),
         _ => Column::text(heading),
     };
-    let mut table = Table::new(HEADINGS.map(column).into());
-    rows.into_iter().for_each(|row| table.row(row));
-    let mut text = table.render(&output::style());
+    let shown = HEADINGS.map(|heading| heading != "target");
+    let headings = HEADINGS.iter().zip(shown).filter(|(_, shown)| *shown).map(|(heading, _)| column(heading));
+    let mut table = Table::new(headings.collect());
+    for row in rows {
+        table.row(row.into_iter().zip(shown).filter(|(_, shown)| *shown).map(|(cell, _)| cell));
+    }
+    let mut text = format!("target {}\n\n{}", clean(&report.target), table.render(&output::style()));
     if let [kernel] = report.kernels.as_slice() {
         text.push('\n');
         // A cubin's symbol may hold anything.
