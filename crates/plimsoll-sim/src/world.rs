@@ -164,7 +164,6 @@ impl Clock for SimClock {
             ecc_errors: scenario.ecc,
             link_degraded: scenario.link_degraded,
             smt_shared: scenario.smt,
-            ..Evidence::default()
         }
     }
 

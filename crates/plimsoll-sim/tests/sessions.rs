@@ -35,8 +35,13 @@ fn stopping_after_any_record_keeps_what_was_measured_and_the_record_reads_back()
 fn a_stop_before_the_first_point_measures_nothing() {
     let stop = true.into();
     let (request, mut records) = (Request::default(), Vec::new());
-    let mut run =
-        plimsoll_core::probe::RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let mut run = plimsoll_core::probe::RunContext {
+        request: &request,
+        sink: &mut records,
+        stop: &stop,
+        device: 0,
+        next_series: 0,
+    };
     let outcome = plimsoll_core::probe::Instrument::measure(&mut device(""), "stream", &mut run).unwrap();
     assert!(matches!(outcome, Outcome::Faulted(Fault::Stopped)));
     assert!(points(&records).is_empty());
@@ -112,8 +117,13 @@ fn a_sink_that_refuses_ends_the_probe_with_its_error() {
     }
     for room in 0..20 {
         let (stop, request, mut sink) = (false.into(), Request::default(), Full(room));
-        let mut run =
-            plimsoll_core::probe::RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
+        let mut run = plimsoll_core::probe::RunContext {
+            request: &request,
+            sink: &mut sink,
+            stop: &stop,
+            device: 0,
+            next_series: 0,
+        };
         let ended = plimsoll_core::probe::Instrument::measure(&mut device(""), "sync", &mut run);
         assert!(matches!(ended, Err(Fault::Sink(_))), "room for {room}: {ended:?}");
     }

@@ -344,7 +344,7 @@ mod tests {
         for order in [[clean.clone(), doubtful.clone()], [doubtful.clone(), clean.clone()]] {
             let mut profile = profile("", vec![]);
             order.into_iter().for_each(|stored| _ = profile.put(stored));
-            assert_eq!(profile.findings, [clean.clone()]);
+            assert_eq!(profile.findings, std::slice::from_ref(&clean));
         }
         // Flags that only qualify are no doubt, and of two doubtful ones the newer stays.
         let qualified = flagged(Flag::Outliers, 3.0, "2026-03-01T00:00:00Z");
