@@ -70,7 +70,7 @@ impl Ask<'_> {
     /// One of three choices by effort.
     fn by_effort<T: Copy>(&self, choices: [T; 3]) -> T {
         choices[match self.request.effort {
-            Effort::Quick => 0,
+            Effort::Quick | Effort::Unknown => 0,
             Effort::Standard => 1,
             Effort::Thorough => 2,
         }]
