@@ -1,6 +1,6 @@
 //! The backend on a real GPU: every shape of load gives a plausible time, copies arrive, telemetry and calibration answer.
 //! Without a driver or a compiler it is reported as ignored, with the reason. Times are printed, and none is asserted.
-//! With the argument `hang` a kernel that doesn't end is tried at last, which tools that watch every kernel don't survive.
+//! With PLIMSOLL_TEST_HANG set a kernel that doesn't end is tried at last, which tools that watch every kernel don't survive.
 #![allow(clippy::print_stdout, reason = "it is its own harness")]
 
 use std::cell::RefCell;
@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use libtest_mimic::{Failed, Trial};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
 use plimsoll_core::sample::{Work, Workload};
@@ -26,18 +27,13 @@ fn main() {
         let major = u32::try_from(driver.version() / 1000).ok();
         Nvrtc::find(None, major).map(|nvrtc| (driver, Arc::new(nvrtc)))
     });
-    let (driver, nvrtc) = match ready {
-        Ok(ready) => ready,
+    let trial = match ready {
+        Ok((driver, nvrtc)) => Trial::test("gpu", move || run(&driver, nvrtc).map_err(Failed::from)),
         Err(Unavailable { what, why, .. }) => {
-            println!("test gpu ... ignored, {what}: {why}");
-            return;
+            Trial::test("gpu", || Ok(())).with_ignored_flag(true).with_kind(format!("{what}: {why}"))
         }
     };
-    if let Err(fault) = run(&driver, nvrtc) {
-        println!("test gpu ... FAILED\n{fault}");
-        std::process::exit(101);
-    }
-    println!("test gpu ... ok");
+    libtest_mimic::run(&libtest_mimic::Arguments::from_args(), vec![trial]).exit();
 }
 
 fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
@@ -116,6 +112,9 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     drop(loads);
     for _ in 0..3 {
         println!("clock: {:?} Hz", spinner.clock_hz(&stream, Duration::from_millis(50))?);
+    }
+    if std::env::var_os("PLIMSOLL_TEST_HANG").is_none() {
+        return Ok(());
     }
     hang(
         driver,

@@ -7,9 +7,9 @@ use crate::stats::{Scratch, summarize};
 
 /// Share of the wall time beyond which a quota, steal or a co-tenant counts.
 const DISTURBED: f64 = 0.005;
-/// Seconds over all processors below which steal and co-tenants don't: they are counted in ticks of 10 ms, and one
-/// tick may be chance.
-const TICKS: f64 = 0.015;
+/// Seconds over all processors below which steal and co-tenants don't: they are counted in ticks of 10 ms, and two
+/// ticks may be chance.
+const TICKS: f64 = 0.025;
 
 /// What a judgement needs to know of the device and the series.
 #[derive(Clone, Debug)]

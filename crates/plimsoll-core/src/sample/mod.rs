@@ -169,7 +169,8 @@ pub struct Evidence {
     pub steal: f64,
     /// Time stopped by a container's quota, seconds.
     pub quota: f64,
-    /// Processor time of other processes on the processors measured, seconds per processor.
+    /// Processor time of other processes on the processors measured, seconds per processor. Counted in ticks, so that a
+    /// short point may show slightly less than nothing.
     pub cotenant: f64,
     /// Involuntary context switches of the measuring threads.
     pub preemptions: u64,

@@ -61,7 +61,7 @@ impl CachePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// A first look: the knees and plateaus, within 1 %.
+    /// A first look: the knees and plateaus, within 2 %.
     #[default]
     Quick,
     /// Figures to quote and to compare: 0.25 %, three rounds.
@@ -92,7 +92,7 @@ impl Effort {
     #[must_use]
     pub const fn policy(self) -> Policy {
         let (half_width, rounds, sample_seconds) = match self {
-            Self::Quick | Self::Unknown => (0.01, 1, 1e-3),
+            Self::Quick | Self::Unknown => (0.02, 1, 1e-3),
             Self::Standard => (0.0025, 3, 2e-3),
             Self::Thorough => (0.0025, 5, 2e-3),
         };

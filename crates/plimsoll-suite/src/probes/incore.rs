@@ -18,7 +18,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "arithmetic",
     sentence: "Latency and throughput of add, multiply, FMA, divide and square root, scalar and vector, in core cycles.",
     page: "incore.md",
-    seconds: [8.0, 60.0, 180.0],
+    seconds: [7.0, 60.0, 180.0],
     findings,
 };
 

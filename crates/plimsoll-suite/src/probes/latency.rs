@@ -18,7 +18,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "latency",
     sentence: "How long one dependent load takes from each cache level and from memory, and where each level ends.",
     page: "latency.md",
-    seconds: [9.0, 60.0, 180.0],
+    seconds: [8.0, 60.0, 180.0],
     findings,
 };
 

@@ -15,7 +15,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "arithmetic",
     sentence: "The rate of arithmetic from memory-bound to compute-bound, and where the two meet.",
     page: "roofline.md",
-    seconds: [8.0, 45.0, 135.0],
+    seconds: [7.0, 45.0, 135.0],
     findings,
 };
 

@@ -15,7 +15,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "launch",
     sentence: "What barriers, wake-ups and hand-overs between threads cost.",
     page: "sync.md",
-    seconds: [4.0, 25.0, 75.0],
+    seconds: [3.0, 25.0, 75.0],
     findings,
 };
 
