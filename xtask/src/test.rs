@@ -17,8 +17,9 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { name: "fmt", run: || cargo(&["fmt", "--all", "--check"]) },
     Step { name: "clippy", run: || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]) },
-    Step { name: "unit", run: unit },
+    // Before the tests, because it brings the compiler that some of them need.
     Step { name: "sass", run: || sass::run(false) },
+    Step { name: "unit", run: unit },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "deny", run: deny },
