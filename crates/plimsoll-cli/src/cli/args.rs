@@ -102,7 +102,7 @@ pub(crate) struct MeasureArgs {
     /// quick for a first look, standard for figures to compare, thorough for figures to publish
     #[arg(long, default_value = "quick", value_parser = effort)]
     pub effort: Effort,
-    /// Folder for the record and the report; plimsoll-runs/<UTC>-<device> by default. Nothing is overwritten
+    /// Folder for the record and the report; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Size to use instead of a probe's own, such as 64MiB

@@ -3,7 +3,7 @@
 //! A [`Workload`] knows how to run k launches and to say how long they took; a [`Clock`] knows the time and what else
 //! happened meanwhile; the [`Sampler`] owns every decision between them: how many launches make a sample, how many
 //! samples make a point, when to stop. It allocates nothing while it measures. What the samples are worth is decided
-//! afterwards, by [`judge`], from the samples and the evidence alone. Which points to measure is `probe`'s business.
+//! afterwards, by [`judge()`], from the samples and the evidence alone. Which points to measure is `probe`'s business.
 
 mod engine;
 mod judge;
