@@ -25,7 +25,7 @@ pub struct Spinner {
 }
 
 impl Spinner {
-    /// From the kernel [`KERNEL`] on a device with so many multiprocessors.
+    /// From the kernel `KERNEL` on a device with so many multiprocessors.
     ///
     /// # Errors
     /// Those of the allocation of its 16 bytes.

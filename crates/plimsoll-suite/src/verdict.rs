@@ -3,7 +3,7 @@
 //! Two rows are the same figure where device, probe, case, kind of figure, cache policy, axes and coordinates agree;
 //! devices are the same by identity, else by model. A row is called faster or
 //! slower only where its whole interval, with Holm's correction over all figures of the comparison, lies beyond ±1 %.
-//! How well each figure is known is [`spread`]'s; how a comparison looks is the report's.
+//! How well each figure is known is `spread`'s; how a comparison looks is the report's.
 
 mod pairing;
 mod spread;

@@ -1,7 +1,7 @@
 //! The few vector operations that the kernels are written in, and the way from a kernel to an instruction set.
 //!
 //! A kernel is written once, over [`Simd`]; [`dispatch`] compiles it once per instruction set. What the kernels
-//! compute is theirs (`stream`, `intensity`); which set the machine has is [`Isa`](super::Isa)'s business.
+//! compute is theirs (`stream`, `intensity`); which set the machine has is [`super::Isa`]'s business.
 
 use super::Isa;
 
