@@ -59,6 +59,14 @@ macro_rules! lanes {
                 unsafe { self.mul(factor).add(addend) }
             }
             #[inline(always)]
+            unsafe fn xor(self, other: Self) -> Self {
+                let mut bits = self;
+                for (lane, other) in bits.0.iter_mut().zip(other.0) {
+                    *lane = <$element>::from_bits(lane.to_bits() ^ other.to_bits());
+                }
+                bits
+            }
+            #[inline(always)]
             unsafe fn reduce(self) -> $element {
                 self.0.iter().sum()
             }

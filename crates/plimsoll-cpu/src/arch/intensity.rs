@@ -1,22 +1,61 @@
-//! Arithmetic of a chosen intensity over an array: `n` fused multiply-adds for every element read, nothing written.
-//! The roofline probe sweeps `n`; peaks and pictures are its business.
+//! Arithmetic of a chosen intensity over an array: so many fused multiply-adds for so many elements read, nothing
+//! written. The roofline probe sweeps the [`FORMS`]; peaks and pictures are its business.
 //!
-//! Read-only keeps it one stream, so an intensity is `2n` FLOP over one element's bytes: from 1/4 FLOP/B (f64) or
-//! 1/2 (f32) at `n = 1`. Each accumulator takes an element in with one FMA, `acc = x · a + acc`, then does `n − 1` of
-//! `acc = acc · a + b`; it is never started afresh, so there are as many independent chains in flight at every `n`.
+//! Read-only keeps it one stream, so an intensity is two FLOP per FMA over the bytes of the elements. Each accumulator
+//! takes an element in with one FMA, `acc = x · a + acc`, then does the others as `acc = acc · a + b`; it is never
+//! started afresh, so there are as many independent chains in flight in every form. Of forms with fewer FMA than elements,
+//! one vector in two or four goes through an FMA and the others are joined bit by bit by XOR, which is no
+//! floating-point operation: so every element is read and has its part in the result.
 
 use super::Isa;
 use super::vector::{Kernel, Simd, Vector, dispatch};
 
-/// The FMA per element that kernels exist for.
-pub const FMA_PER_ELEMENT: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+/// What a kernel does: `fma` fused multiply-adds for every `elements` read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// Fused multiply-adds.
+    pub fma: usize,
+    /// Elements read meanwhile; more than one only where `fma` is one.
+    pub elements: usize,
+}
+
+impl Form {
+    /// FLOP per byte read, an FMA being two.
+    #[must_use]
+    pub fn arithmetic_intensity<T: Real>(self) -> f64 {
+        2.0 * self.fma as f64 / (self.elements as u64 * T::BYTES) as f64
+    }
+}
+
+/// The forms that kernels exist for, from little arithmetic to much: each has twice the intensity of the one before.
+pub const FORMS: [Form; 13] = [
+    Form { fma: 1, elements: 4 },
+    Form { fma: 1, elements: 2 },
+    Form { fma: 1, elements: 1 },
+    Form { fma: 2, elements: 1 },
+    Form { fma: 4, elements: 1 },
+    Form { fma: 8, elements: 1 },
+    Form { fma: 16, elements: 1 },
+    Form { fma: 32, elements: 1 },
+    Form { fma: 64, elements: 1 },
+    Form { fma: 128, elements: 1 },
+    Form { fma: 256, elements: 1 },
+    Form { fma: 512, elements: 1 },
+    Form { fma: 1024, elements: 1 },
+];
 
 /// Accumulators: at least latency × throughput (4 cycles × 2 FMA on current x86-64 cores, up to 3 per cycle besides),
-/// and with the two constants they fit the 16 registers of AVX2.
+/// and with two constants, or one and the two vectors of [`PARITIES`], they fit the 16 registers of AVX2.
 pub const CHAINS: usize = 12;
 
 /// FMA per chain in one turn of the inner loop: its counter costs 1 of 96.
 const ROUND: usize = 8;
+
+/// Vectors that XOR joins elements in, so that its latency of one cycle doesn't hold up the loads.
+const PARITIES: usize = 2;
+
+/// Lanes of the widest vector.
+const MOST_LANES: usize = 16;
 
 /// What each step multiplies by. Below 1, so that the accumulators of any array stay finite: they tend to
 /// `ADDEND / (1 − FACTOR)` = 1.6.
@@ -24,10 +63,21 @@ pub const FACTOR: f32 = 0.75;
 /// What each step adds: see [`FACTOR`].
 pub const ADDEND: f32 = 0.4;
 
+/// What a run leaves behind; it depends on every element taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Taken<T> {
+    /// The sum of the accumulators.
+    pub sum: T,
+    /// The XOR of the bits of the elements that went through no FMA.
+    pub parity: u64,
+}
+
 /// A type that the kernels exist for: f64 and f32, and no others.
 pub trait Real: sealed::Sealed + Copy {
     /// Bytes of one element.
     const BYTES: u64;
+    /// Its bits, the upper ones zero where it is shorter.
+    fn bits(self) -> u64;
 }
 
 mod sealed {
@@ -55,6 +105,10 @@ macro_rules! real {
 
         impl Real for $type {
             const BYTES: u64 = size_of::<$type>() as u64;
+
+            fn bits(self) -> u64 {
+                self.to_bits().into()
+            }
         }
     };
 }
@@ -62,17 +116,17 @@ macro_rules! real {
 real!(f64, F64);
 real!(f32, F32);
 
-/// The intensity kernel of one instruction set, element type and number of FMA per element.
+/// The intensity kernel of one instruction set and form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IntensityKernel {
     isa: Isa,
-    fma_per_element: usize,
+    form: Form,
 }
 
 impl IntensityKernel {
-    /// The kernel, or none if this machine lacks the set or `fma_per_element` is not of [`FMA_PER_ELEMENT`].
-    pub fn new(isa: Isa, fma_per_element: usize) -> Option<Self> {
-        (isa.is_available() && FMA_PER_ELEMENT.contains(&fma_per_element)).then_some(Self { isa, fma_per_element })
+    /// The kernel, or none if this machine lacks the set or `form` is not of [`FORMS`].
+    pub fn new(isa: Isa, form: Form) -> Option<Self> {
+        (isa.is_available() && FORMS.contains(&form)).then_some(Self { isa, form })
     }
 
     /// The instruction set. Where it has no fused multiply-add (SSE2, generic), each is two instructions.
@@ -80,20 +134,26 @@ impl IntensityKernel {
         self.isa
     }
 
-    /// FMA per element read.
-    pub fn fma_per_element(&self) -> usize {
-        self.fma_per_element
+    /// What it does.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
-    /// How many of `elements` a run takes: whole blocks of twelve vectors, the rest being left out.
+    /// Elements in one of its vectors: those of a block belong together by vectors.
+    pub fn lanes<T: Real>(&self) -> usize {
+        self.isa.vector_bytes() / T::BYTES as usize
+    }
+
+    /// How many of `elements` a run takes: whole blocks of twelve vectors for each of the form's elements, the rest being
+    /// left out.
     pub fn elements<T: Real>(&self, elements: usize) -> usize {
-        let block = CHAINS * self.isa.vector_bytes() / T::BYTES as usize;
+        let block = CHAINS * self.form.elements * self.lanes::<T>();
         elements / block * block
     }
 
     /// Floating-point operations of a run over `elements`: two per FMA, for the elements that it takes.
     pub fn flops<T: Real>(&self, elements: usize) -> u64 {
-        2 * self.fma_per_element as u64 * self.elements::<T>(elements) as u64
+        2 * (self.form.fma * (self.elements::<T>(elements) / self.form.elements)) as u64
     }
 
     /// Bytes that a run over `elements` reads.
@@ -101,59 +161,63 @@ impl IntensityKernel {
         self.elements::<T>(elements) as u64 * T::BYTES
     }
 
-    /// FLOP per byte read.
-    pub fn arithmetic_intensity<T: Real>(&self) -> f64 {
-        2.0 * self.fma_per_element as f64 / T::BYTES as f64
-    }
-
-    /// Runs over `a`, and returns the sum of the accumulators, which depends on every element taken.
-    pub fn run<T: Real>(&self, a: &[T]) -> T {
+    /// Runs over `a`.
+    pub fn run<T: Real>(&self, a: &[T]) -> Taken<T> {
         // SAFETY: `new` checked the set, and the pointer and length are those of a live slice.
         unsafe {
-            match self.fma_per_element {
-                1 => dispatch(self.isa, Chains::<T, 1>::over(a)),
-                2 => dispatch(self.isa, Chains::<T, 2>::over(a)),
-                4 => dispatch(self.isa, Chains::<T, 4>::over(a)),
-                8 => dispatch(self.isa, Chains::<T, 8>::over(a)),
-                16 => dispatch(self.isa, Chains::<T, 16>::over(a)),
-                32 => dispatch(self.isa, Chains::<T, 32>::over(a)),
-                64 => dispatch(self.isa, Chains::<T, 64>::over(a)),
-                128 => dispatch(self.isa, Chains::<T, 128>::over(a)),
-                256 => dispatch(self.isa, Chains::<T, 256>::over(a)),
-                512 => dispatch(self.isa, Chains::<T, 512>::over(a)),
-                _ => dispatch(self.isa, Chains::<T, 1024>::over(a)),
+            match (self.form.fma, self.form.elements) {
+                (1, 4) => dispatch(self.isa, Chains::<T, 1, 4>::over(a)),
+                (1, 2) => dispatch(self.isa, Chains::<T, 1, 2>::over(a)),
+                (1, _) => dispatch(self.isa, Chains::<T, 1, 1>::over(a)),
+                (2, _) => dispatch(self.isa, Chains::<T, 2, 1>::over(a)),
+                (4, _) => dispatch(self.isa, Chains::<T, 4, 1>::over(a)),
+                (8, _) => dispatch(self.isa, Chains::<T, 8, 1>::over(a)),
+                (16, _) => dispatch(self.isa, Chains::<T, 16, 1>::over(a)),
+                (32, _) => dispatch(self.isa, Chains::<T, 32, 1>::over(a)),
+                (64, _) => dispatch(self.isa, Chains::<T, 64, 1>::over(a)),
+                (128, _) => dispatch(self.isa, Chains::<T, 128, 1>::over(a)),
+                (256, _) => dispatch(self.isa, Chains::<T, 256, 1>::over(a)),
+                (512, _) => dispatch(self.isa, Chains::<T, 512, 1>::over(a)),
+                _ => dispatch(self.isa, Chains::<T, 1024, 1>::over(a)),
             }
         }
     }
 }
 
-/// `FMA` per element of `a[..length]`.
-struct Chains<T, const FMA: usize> {
+/// `FMA` per `ELEMENTS` of `a[..length]`.
+struct Chains<T, const FMA: usize, const ELEMENTS: usize> {
     a: *const T,
     length: usize,
 }
 
-impl<T: Real, const FMA: usize> Chains<T, FMA> {
+impl<T: Real, const FMA: usize, const ELEMENTS: usize> Chains<T, FMA, ELEMENTS> {
     fn over(a: &[T]) -> Self {
         Self { a: a.as_ptr(), length: a.len() }
     }
 }
 
-impl<T: Real, const FMA: usize> Kernel for Chains<T, FMA> {
-    type Output = T;
+impl<T: Real, const FMA: usize, const ELEMENTS: usize> Kernel for Chains<T, FMA, ELEMENTS> {
+    type Output = Taken<T>;
 
     #[inline(always)]
-    unsafe fn run<S: Simd>(self) -> T {
-        // SAFETY: the caller promises the set and `length` readable elements; only whole blocks inside them are read.
+    unsafe fn run<S: Simd>(self) -> Taken<T> {
+        // SAFETY: the caller promises the set and `length` readable elements; only whole blocks inside them are read, and
+        // no vector has more lanes than `bits` has elements.
         unsafe {
             let factor = T::Of::<S>::splat(T::of(FACTOR));
             let addend = T::Of::<S>::splat(T::of(ADDEND));
             let mut chains = [addend; CHAINS];
+            let mut parities = [T::Of::<S>::splat(T::of(0.0)); PARITIES];
             let lanes = T::Of::<S>::LANES;
             let mut at = 0;
-            while at + CHAINS * lanes <= self.length {
+            while at + CHAINS * ELEMENTS * lanes <= self.length {
                 for (k, chain) in chains.iter_mut().enumerate() {
-                    *chain = T::Of::<S>::load(self.a.add(at + k * lanes)).fma(factor, *chain);
+                    let from = self.a.add(at + k * ELEMENTS * lanes);
+                    *chain = T::Of::<S>::load(from).fma(factor, *chain);
+                    for other in 1..ELEMENTS {
+                        let parity = &mut parities[(k + other) % PARITIES];
+                        *parity = parity.xor(T::Of::<S>::load(from.add(other * lanes)));
+                    }
                 }
                 for _ in 0..(FMA - 1) / ROUND {
                     for _ in 0..ROUND {
@@ -163,13 +227,15 @@ impl<T: Real, const FMA: usize> Kernel for Chains<T, FMA> {
                 for _ in 0..(FMA - 1) % ROUND {
                     step::<T::Of<S>>(&mut chains, factor, addend);
                 }
-                at += CHAINS * lanes;
+                at += CHAINS * ELEMENTS * lanes;
             }
             let mut total = chains[0];
             for chain in &chains[1..] {
                 total = total.add(*chain);
             }
-            total.reduce()
+            let mut bits = [T::of(0.0); MOST_LANES];
+            parities[0].xor(parities[1]).store(bits.as_mut_ptr());
+            Taken { sum: total.reduce(), parity: bits.iter().fold(0, |parity, lane| parity ^ lane.bits()) }
         }
     }
 }
@@ -194,53 +260,76 @@ mod tests {
     fn kernels() -> impl Iterator<Item = IntensityKernel> {
         available()
             .into_iter()
-            .flat_map(|isa| FMA_PER_ELEMENT.into_iter().filter_map(move |n| IntensityKernel::new(isa, n)))
+            .flat_map(|isa| FORMS.into_iter().filter_map(move |form| IntensityKernel::new(isa, form)))
     }
 
-    /// The same chains in plain f64, one lane after another.
-    fn oracle(a: &[f64], lanes: usize, fma: usize) -> f64 {
-        let chains = lanes * CHAINS;
-        let mut sums = vec![f64::from(ADDEND); chains];
-        for (i, x) in a[..a.len() / chains * chains].iter().enumerate() {
-            let sum = &mut sums[i % chains];
-            *sum += x * f64::from(FACTOR);
+    /// The same chains in plain f64, one element after another.
+    fn oracle<T: Real + Into<f64>>(a: &[T], kernel: IntensityKernel) -> Taken<f64> {
+        let (lanes, Form { fma, elements }) = (kernel.lanes::<T>(), kernel.form());
+        let mut sums = vec![f64::from(ADDEND); lanes * CHAINS];
+        let mut parity = 0;
+        for (i, &x) in a[..kernel.elements::<T>(a.len())].iter().enumerate() {
+            let vector = i / lanes;
+            if vector % elements > 0 {
+                parity ^= x.bits();
+                continue;
+            }
+            let sum = &mut sums[vector / elements % CHAINS * lanes + i % lanes];
+            *sum += x.into() * f64::from(FACTOR);
             for _ in 1..fma {
                 *sum = *sum * f64::from(FACTOR) + f64::from(ADDEND);
             }
         }
-        sums.iter().sum()
+        Taken { sum: sums.iter().sum(), parity }
+    }
+
+    /// Compares a kernel with the oracle.
+    fn compare<T: Real + Into<f64>>(a: &[T], kernel: IntensityKernel, tolerance: f64) {
+        let (got, expected) = (kernel.run(a), oracle(a, kernel));
+        let off = (got.sum.into() - expected.sum).abs();
+        assert!(off <= tolerance * expected.sum.abs().max(1.0), "{kernel:?} over {}: off by {off}", a.len());
+        assert_eq!(got.parity, expected.parity, "{kernel:?} over {}", a.len());
     }
 
     #[test]
-    fn every_element_goes_through_its_multiply_adds() {
-        let wide: Vec<f64> = (0..500).map(|i| f64::from(i % 37) - 11.5).collect();
+    fn every_element_goes_through_its_multiply_adds_or_is_joined_by_xor() {
+        let wide: Vec<f64> = (0..1700).map(|i| f64::from(i * i % 37) - 11.5).collect();
         let narrow: Vec<f32> = wide.iter().map(|&x| x as f32).collect();
         for kernel in kernels() {
-            let n = kernel.fma_per_element();
-            for length in [0, 1, 96, 191, 192, 500] {
-                let lanes = kernel.isa().vector_bytes() / 8;
-                let (got, expected) = (kernel.run(&wide[..length]), oracle(&wide[..length], lanes, n));
-                assert!((got - expected).abs() <= 1e-12 * expected.abs().max(1.0), "{kernel:?} f64: {got}, {expected}");
-                let expected = oracle(&wide[..length], 2 * lanes, n);
-                let got = f64::from(kernel.run(&narrow[..length]));
-                assert!((got - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{kernel:?} f32: {got}, {expected}");
+            for length in [0, 1, 96, 191, 192, 500, 767, 768, 1700] {
+                compare(&wide[..length], kernel, 1e-12);
+                compare(&narrow[..length], kernel, 1e-4);
             }
         }
     }
 
     #[test]
     fn flops_and_bytes_count_only_the_elements_taken() {
-        let kernel = IntensityKernel::new(Isa::Generic, 4).expect("generic is everywhere");
-        assert_eq!(kernel.elements::<f64>(100), 96);
-        assert_eq!(kernel.flops::<f64>(100), 96 * 8);
-        assert_eq!(kernel.bytes::<f64>(100), 96 * 8);
-        assert_eq!(kernel.arithmetic_intensity::<f64>(), 1.0);
-        assert_eq!(kernel.arithmetic_intensity::<f32>(), 2.0);
+        let kernel =
+            |fma, elements| IntensityKernel::new(Isa::Generic, Form { fma, elements }).expect("it is everywhere");
+        let dense = kernel(4, 1);
+        assert_eq!(dense.elements::<f64>(100), 96);
+        assert_eq!(dense.flops::<f64>(100), 96 * 8);
+        assert_eq!(dense.bytes::<f64>(100), 96 * 8);
+        let sparse = kernel(1, 4);
+        assert_eq!(sparse.elements::<f64>(400), 384);
+        assert_eq!(sparse.flops::<f64>(400), 2 * 384 / 4);
+        assert_eq!(sparse.bytes::<f64>(400), 384 * 8);
     }
 
     #[test]
-    fn an_unknown_intensity_has_no_kernel() {
-        assert_eq!(IntensityKernel::new(Isa::Generic, 0), None);
-        assert_eq!(IntensityKernel::new(Isa::Generic, 3), None);
+    fn each_form_has_twice_the_intensity_of_the_one_before() {
+        for pair in FORMS.windows(2) {
+            assert_eq!(pair[1].arithmetic_intensity::<f64>(), 2.0 * pair[0].arithmetic_intensity::<f64>());
+        }
+        assert_eq!(FORMS[0].arithmetic_intensity::<f32>(), 0.125);
+        assert_eq!(FORMS[2].arithmetic_intensity::<f64>(), 0.25);
+    }
+
+    #[test]
+    fn an_unknown_form_has_no_kernel() {
+        for (fma, elements) in [(0, 1), (3, 1), (2, 2), (1, 8)] {
+            assert_eq!(IntensityKernel::new(Isa::Generic, Form { fma, elements }), None);
+        }
     }
 }

@@ -53,6 +53,11 @@ pub trait Vector: Copy {
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn fma(self, factor: Self, addend: Self) -> Self;
+    /// `self ^ other`, bit by bit: takes elements in without any floating-point operation.
+    ///
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn xor(self, other: Self) -> Self;
     /// The sum of the lanes.
     ///
     /// # Safety
@@ -150,6 +155,10 @@ macro_rules! single {
             #[inline(always)]
             unsafe fn fma(self, factor: Self, addend: Self) -> Self {
                 if FUSED { Self(self.0.mul_add(factor.0, addend.0)) } else { Self(self.0 * factor.0 + addend.0) }
+            }
+            #[inline(always)]
+            unsafe fn xor(self, other: Self) -> Self {
+                Self(<$element>::from_bits(self.0.to_bits() ^ other.0.to_bits()))
             }
             #[inline(always)]
             unsafe fn reduce(self) -> $element {

@@ -15,14 +15,14 @@ use plimsoll_suite::probes::roofline;
 use super::kernels::finite;
 use super::window::{self, Chunk, Window};
 use super::{Lap, TeamLoad};
-use crate::arch::intensity::{ADDEND, CHAINS, FACTOR, FMA_PER_ELEMENT, IntensityKernel, Real};
+use crate::arch::intensity::{ADDEND, CHAINS, FACTOR, FORMS, Form, IntensityKernel, Real, Taken};
 use crate::arch::{available, best};
 use crate::memory::{Buffer, Pages, Plain};
 use crate::threads::{Task, Team};
 use crate::{Cpu, CpuDevice};
 
-/// The highest intensity of the series, FLOP per byte.
-const HIGHEST: f64 = 256.0;
+/// The lowest and highest intensity of the series, FLOP per byte.
+const INTENSITIES: (f64, f64) = (1.0 / 8.0, 256.0);
 
 /// The probe.
 #[derive(Debug)]
@@ -113,37 +113,59 @@ impl Probe<Cpu> for Roofline {
 /// Both types over the intensities that kernels exist for, whatever the effort: there are few, and the ridge lies between
 /// two of them.
 fn spots() -> Vec<Spot> {
-    let kernels = || FMA_PER_ELEMENT.into_iter().filter_map(|fma| IntensityKernel::new(best(), fma));
-    let wide = kernels().map(|kernel| Spot { of: f64::NAME, kernel, intensity: kernel.arithmetic_intensity::<f64>() });
-    let narrow =
-        kernels().map(|kernel| Spot { of: f32::NAME, kernel, intensity: kernel.arithmetic_intensity::<f32>() });
-    wide.chain(narrow).filter(|spot| spot.intensity <= HIGHEST).collect()
+    of_type::<f64>().chain(of_type::<f32>()).collect()
 }
 
-/// The latest chunk of a member and the kernel's result on it, as bits of an f64.
+fn of_type<T: Float>() -> impl Iterator<Item = Spot> {
+    let (lowest, highest) = INTENSITIES;
+    let spot = move |form: Form| {
+        let intensity = form.arithmetic_intensity::<T>();
+        let kernel = IntensityKernel::new(best(), form).filter(|_| (lowest..=highest).contains(&intensity))?;
+        Some(Spot { of: T::NAME, kernel, intensity })
+    };
+    FORMS.into_iter().filter_map(spot)
+}
+
+/// A kernel as messages name it: `1 FMA per 4 f32`.
+fn name<T: Float>(kernel: IntensityKernel) -> String {
+    match kernel.form() {
+        Form { fma, elements: 1 } => format!("{fma} FMA per {}", T::NAME),
+        Form { fma, elements } => format!("{fma} FMA per {elements} {}", T::NAME),
+    }
+}
+
+/// The latest chunk of a member and the kernel's result on it, the sum as bits of an f64.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Last {
     part: AtomicU64,
     number: AtomicU64,
     sum: AtomicU64,
+    parity: AtomicU64,
+}
+
+impl Last {
+    /// Before anything ran.
+    fn none() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { part: zero(), number: zero(), sum: AtomicU64::new(f64::NAN.to_bits()), parity: zero() }
+    }
 }
 
 fn load<T: Float>(team: &Rc<RefCell<Team>>, window: &Arc<Window<T>>, kernel: IntensityKernel) -> TeamLoad {
     let cores = team.borrow().size();
     let elements = kernel.elements::<T>(window.chunk());
-    let last: Arc<[Last]> = (0..cores)
-        .map(|_| Last { part: AtomicU64::new(0), number: AtomicU64::new(0), sum: AtomicU64::new(f64::NAN.to_bits()) })
-        .collect();
+    let last: Arc<[Last]> = (0..cores).map(|_| Last::none()).collect();
     window.rewind();
     let (data, note) = (Arc::clone(window), Arc::clone(&last));
     let task = Task::new(move |rank| {
         let chunk = data.step(rank.index, rank.of);
-        let sum = kernel.run(&data.part(0, chunk.part)[data.range(chunk)][..elements]);
+        let taken = kernel.run(&data.part(0, chunk.part)[data.range(chunk)][..elements]);
         let last = &note[rank.index];
         last.part.store(chunk.part as u64, Ordering::Relaxed);
         last.number.store(chunk.number as u64, Ordering::Relaxed);
-        last.sum.store(sum.wide().to_bits(), Ordering::Relaxed);
+        last.sum.store(taken.sum.wide().to_bits(), Ordering::Relaxed);
+        last.parity.store(taken.parity, Ordering::Relaxed);
     });
     let work = Work {
         traffic: Traffic::new(kernel.bytes::<T>(elements) * cores as u64, 0),
@@ -167,39 +189,53 @@ fn checker<T: Float>(
     let note = Arc::clone(&found);
     let task = Task::new(move |rank| {
         let last = &last[rank.index];
-        let place = |place: &AtomicU64| place.load(Ordering::Relaxed) as usize;
-        let chunk = Chunk { part: place(&last.part), number: place(&last.number) };
+        let noted = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let chunk = Chunk { part: noted(&last.part) as usize, number: noted(&last.number) as usize };
         let part = window.part(0, chunk.part);
-        let sum = f64::from_bits(last.sum.load(Ordering::Relaxed));
-        if let Some(wrong) = wrong(&part[window.range(chunk)][..elements], kernel, sum) {
-            let what = format!("{} FMA per {} on thread {}: {wrong}", kernel.fma_per_element(), T::NAME, rank.index);
+        let taken = Taken { sum: f64::from_bits(noted(&last.sum)), parity: noted(&last.parity) };
+        if let Some(wrong) = wrong(&part[window.range(chunk)][..elements], kernel, taken) {
+            let what = format!("{} on thread {}: {wrong}", name::<T>(kernel), rank.index);
             note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
         }
     });
     Box::new(move || super::verdict(&team, &task, &found))
 }
 
-/// What is wrong with a kernel's sum. The n − 1 steps `acc·f + b` that follow each element are one step `acc·p + q` with
+/// What is wrong with a kernel's result. The n − 1 steps `acc·f + b` that follow each element are one step `acc·p + q` with
 /// `p = fⁿ⁻¹` and `q = b (1 − p) / (1 − f)`, the sum of the geometric series, so the oracle costs one step an element.
-fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, sum: f64) -> Option<String> {
+fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Taken<f64>) -> Option<String> {
+    let Form { fma, elements } = kernel.form();
     let (factor, addend) = (f64::from(FACTOR), f64::from(ADDEND));
-    let power = factor.powf(kernel.fma_per_element() as f64 - 1.0);
+    let power = factor.powf(fma as f64 - 1.0);
     let rest = addend * (1.0 - power) / (1.0 - factor);
-    let lanes = CHAINS * kernel.isa().vector_bytes() / T::BYTES as usize;
-    let mut chains = vec![addend; lanes];
-    for block in a.chunks_exact(lanes) {
-        for (chain, &x) in chains.iter_mut().zip(block) {
-            *chain = (x.wide() * factor + *chain) * power + rest;
+    let lanes = kernel.lanes::<T>();
+    let mut chains = vec![addend; CHAINS * lanes];
+    let mut parity = 0;
+    for block in a[..kernel.elements::<T>(a.len())].chunks_exact(CHAINS * elements * lanes) {
+        for (chains, vectors) in chains.chunks_exact_mut(lanes).zip(block.chunks_exact(elements * lanes)) {
+            let (first, others) = vectors.split_at(lanes);
+            for (chain, &x) in chains.iter_mut().zip(first) {
+                *chain = (x.wide() * factor + *chain) * power + rest;
+            }
+            parity = others.iter().fold(parity, |parity, &x| parity ^ x.bits());
         }
     }
     let expected: f64 = chains.iter().sum();
-    let right = (sum - expected).abs() <= T::ROUNDING * expected.abs();
-    (!right).then(|| format!("the sum is {sum} instead of {expected}"))
+    let near = (taken.sum - expected).abs() <= T::ROUNDING * expected.abs();
+    if !near {
+        return Some(format!("the sum is {} instead of {expected}", taken.sum));
+    }
+    (taken.parity != parity).then(|| format!("the parity is {:#x} instead of {parity:#x}", taken.parity))
+}
+
+/// A result with its sum as the oracle has it.
+fn widened<T: Float>(taken: Taken<T>) -> Taken<f64> {
+    Taken { sum: taken.sum.wide(), parity: taken.parity }
 }
 
 fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let sizes: Vec<usize> = match depth {
-        Depth::Small | Depth::Usual => vec![0, 1, 2, 3, 5, 7, 31, 33, 95, 97, 191, 193, 385, 1025],
+        Depth::Small | Depth::Usual => vec![0, 1, 2, 3, 5, 7, 31, 33, 95, 97, 191, 193, 385, 769, 1025],
         Depth::Exhaustive => (0..=1100).collect(),
     };
     let longest = if depth == Depth::Small { 0 } else { 65_537 };
@@ -207,11 +243,10 @@ fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fa
     data.iter_mut().enumerate().for_each(|(i, x)| *x = T::finite(window::mixed(i as u64)));
     for n in sizes.into_iter().chain((longest > 0).then_some(longest)) {
         for isa in available() {
-            for kernel in FMA_PER_ELEMENT.into_iter().filter_map(|fma| IntensityKernel::new(isa, fma)) {
-                let sum = kernel.run(&data[..n]).wide();
-                let name = format!("{} FMA per {} {}", kernel.fma_per_element(), T::NAME, isa.name());
-                let wrong = wrong(&data[..n], kernel, sum).unwrap_or_default();
-                report(Case { kernel: name, on: format!("n = {n}"), wrong });
+            for kernel in FORMS.into_iter().filter_map(|form| IntensityKernel::new(isa, form)) {
+                let wrong = wrong(&data[..n], kernel, widened(kernel.run(&data[..n]))).unwrap_or_default();
+                let kernel = format!("{} {}", name::<T>(kernel), isa.name());
+                report(Case { kernel, on: format!("n = {n}"), wrong });
             }
         }
     }
@@ -232,19 +267,31 @@ mod tests {
 
     #[test]
     fn a_wrong_sum_and_one_that_was_never_made_are_found() {
-        let kernel = IntensityKernel::new(best(), 4).unwrap();
         let a: Vec<f64> = (0..960).map(|i| <f64 as Float>::finite(window::mixed(i))).collect();
-        let sum = kernel.run(&a);
-        assert_eq!(wrong(&a, kernel, sum), None);
-        assert!(wrong(&a, kernel, sum - 1e-3).is_some());
-        assert!(wrong(&a, kernel, f64::NAN).is_some());
+        for form in [Form { fma: 4, elements: 1 }, Form { fma: 1, elements: 2 }] {
+            let kernel = IntensityKernel::new(best(), form).unwrap();
+            let taken = kernel.run(&a);
+            assert_eq!(wrong(&a, kernel, taken), None);
+            assert!(wrong(&a, kernel, Taken { sum: taken.sum - 1e-3, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Taken { sum: f64::NAN, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Taken { parity: taken.parity ^ 1, ..taken }).is_some());
+        }
+    }
+
+    #[test]
+    fn both_types_go_from_an_eighth_to_256_flop_per_byte() {
+        let spots = spots();
+        for of in roofline::TYPES {
+            let intensities: Vec<f64> = spots.iter().filter(|spot| spot.of == of).map(|spot| spot.intensity).collect();
+            assert_eq!((intensities.len(), intensities[0], intensities[11]), (12, 0.125, 256.0), "{of}");
+        }
     }
 
     #[test]
     fn a_launch_walks_on_and_is_checked_on_every_member() {
         let team = Rc::new(RefCell::new(Team::new(&[0, 0], Timer::Os).unwrap()));
         let window = Window::<f32>::new(&team, 1, 1 << 18, (3, Float::finite), &|| false).unwrap();
-        let mut load = load(&team, &window, IntensityKernel::new(best(), 1).unwrap());
+        let mut load = load(&team, &window, IntensityKernel::new(best(), FORMS[2]).unwrap());
         assert!(matches!((load.check)(), Check::Failed(_)), "nothing ran yet");
         team.borrow_mut().timed(2, &load.task).unwrap();
         assert_eq!((load.check)(), Check::Passed);

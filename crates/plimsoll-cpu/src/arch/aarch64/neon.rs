@@ -7,7 +7,8 @@ use crate::arch::vector::{Kernel, Simd, Single, Vector};
 /// [`Vector`] from the intrinsics of one register type; `vfma` takes the addend first.
 macro_rules! vector {
     ($name:ident, $register:ty, $element:ty, $lanes:literal,
-     $splat:ident, $load:ident, $store:ident, $add:ident, $mul:ident, $fma:ident, $reduce:ident) => {
+     $splat:ident, $load:ident, $store:ident, $add:ident, $mul:ident, $fma:ident, $xor:ident,
+     $reduce:ident) => {
         #[doc = concat!(stringify!($lanes), " lanes of ", stringify!($element), " in one register.")]
         #[derive(Clone, Copy)]
         pub(crate) struct $name($register);
@@ -53,6 +54,11 @@ macro_rules! vector {
                 Self(unsafe { $fma(addend.0, self.0, factor.0) })
             }
             #[inline(always)]
+            unsafe fn xor(self, other: Self) -> Self {
+                // SAFETY: NEON is there.
+                Self(unsafe { $xor(self.0, other.0) })
+            }
+            #[inline(always)]
             unsafe fn reduce(self) -> $element {
                 // SAFETY: NEON is there.
                 unsafe { $reduce(self.0) }
@@ -61,8 +67,27 @@ macro_rules! vector {
     };
 }
 
-vector!(F64x2, float64x2_t, f64, 2, vdupq_n_f64, vld1q_f64, vst1q_f64, vaddq_f64, vmulq_f64, vfmaq_f64, vaddvq_f64);
-vector!(F32x4, float32x4_t, f32, 4, vdupq_n_f32, vld1q_f32, vst1q_f32, vaddq_f32, vmulq_f32, vfmaq_f32, vaddvq_f32);
+// NEON has no XOR of floating-point registers by name; the registers are the same.
+#[inline(always)]
+unsafe fn xor_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t {
+    // SAFETY: NEON is there.
+    unsafe { vreinterpretq_f64_u64(veorq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b))) }
+}
+
+#[inline(always)]
+unsafe fn xor_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+    // SAFETY: NEON is there.
+    unsafe { vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b))) }
+}
+
+vector!(
+    F64x2, float64x2_t, f64, 2,
+    vdupq_n_f64, vld1q_f64, vst1q_f64, vaddq_f64, vmulq_f64, vfmaq_f64, xor_f64, vaddvq_f64
+);
+vector!(
+    F32x4, float32x4_t, f32, 4,
+    vdupq_n_f32, vld1q_f32, vst1q_f32, vaddq_f32, vmulq_f32, vfmaq_f32, xor_f32, vaddvq_f32
+);
 
 /// The instruction set `neon`.
 pub(crate) struct Neon;

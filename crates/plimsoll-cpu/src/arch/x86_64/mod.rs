@@ -4,11 +4,12 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 pub(crate) mod sse2;
 
-/// [`Vector`](super::vector::Vector) from the intrinsics of one register type. `fma` and `reduce` differ by set, so
-/// they come as functions.
+/// [`Vector`](super::vector::Vector) from the intrinsics of one register type. Where a set has no single
+/// instruction for an operation, a function of its own stands in.
 macro_rules! vector {
     ($name:ident, $register:ty, $element:ty, $lanes:literal, fused: $fused:literal,
-     $splat:ident, $load:ident, $store:ident, $stream:ident, $add:ident, $mul:ident, $fma:ident, $reduce:ident) => {
+     $splat:ident, $load:ident, $store:ident, $stream:ident, $add:ident, $mul:ident, $fma:ident, $xor:ident,
+     $reduce:ident) => {
         #[doc = concat!(stringify!($lanes), " lanes of ", stringify!($element), " in one register.")]
         #[derive(Clone, Copy)]
         pub(crate) struct $name($register);
@@ -52,6 +53,11 @@ macro_rules! vector {
             unsafe fn fma(self, factor: Self, addend: Self) -> Self {
                 // SAFETY: the caller promises the instruction set.
                 Self(unsafe { $fma(self.0, factor.0, addend.0) })
+            }
+            #[inline(always)]
+            unsafe fn xor(self, other: Self) -> Self {
+                // SAFETY: the caller promises the instruction set.
+                Self(unsafe { $xor(self.0, other.0) })
             }
             #[inline(always)]
             unsafe fn reduce(self) -> $element {

@@ -31,10 +31,10 @@ unsafe fn reduce_ps(a: __m128) -> f32 {
 
 super::vector!(
     F64x2, __m128d, f64, 2, fused: false,
-    _mm_set1_pd, _mm_loadu_pd, _mm_storeu_pd, _mm_stream_pd, _mm_add_pd, _mm_mul_pd, fma_pd, reduce_pd
+    _mm_set1_pd, _mm_loadu_pd, _mm_storeu_pd, _mm_stream_pd, _mm_add_pd, _mm_mul_pd, fma_pd, _mm_xor_pd, reduce_pd
 );
 super::vector!(
     F32x4, __m128, f32, 4, fused: false,
-    _mm_set1_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_stream_ps, _mm_add_ps, _mm_mul_ps, fma_ps, reduce_ps
+    _mm_set1_ps, _mm_loadu_ps, _mm_storeu_ps, _mm_stream_ps, _mm_add_ps, _mm_mul_ps, fma_ps, _mm_xor_ps, reduce_ps
 );
 super::simd!(Sse2, F64x2, F32x4, "sse2");
