@@ -29,6 +29,13 @@ macro_rules! flags {
             /// between two runs can't be blamed on it. The others only qualify what was measured.
             #[must_use]
             pub const fn impugns(self) -> bool { match self { $(Flag::$variant => $impugns),* } }
+
+            /// True where the samples are such that the figure's interval is wide, or wider than it would be without.
+            #[must_use]
+            pub const fn widens(self) -> bool {
+                use Flag::{Bimodal, Budget, Correlated, Drift, Outliers, Quantized};
+                matches!(self, Outliers | Correlated | Budget | Bimodal | Drift | Quantized)
+            }
         }
     };
 }
@@ -101,6 +108,12 @@ impl Flags {
     #[must_use]
     pub fn impugning(self) -> Flags {
         self.iter().filter(|flag| flag.impugns()).collect()
+    }
+
+    /// Those that `widens` holds for.
+    #[must_use]
+    pub fn widening(self) -> Flags {
+        self.iter().filter(|flag| flag.widens()).collect()
     }
 
     /// In the order they are shown.

@@ -5,13 +5,17 @@ use plimsoll_suite::verdict::{Compared, Comparison, Verdict};
 use super::{Column, Style, Table, wrap};
 use crate::text::clean;
 
+/// Below so many columns there is no room beside the figures for what explains them; the last line counts it.
+const NARROW: usize = 60;
 /// Rows of figures of one run alone that are listed by name.
 const LISTED: usize = 10;
 
 /// Every figure that is not the same, what could not be compared, and the counts. `all` lists those that are the same
-/// too. Narrow terminals lose base and new first, then the interval.
+/// too. Narrow terminals lose base and new first, then the interval; why a figure is ambiguous is the last to go.
 #[must_use]
 pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
+    let why = Column::text("explained by").wrapping();
+    let why = if style.columns() < NARROW { why.keep(4) } else { why };
     let mut table = Table::new(vec![
         Column::text("verdict"),
         Column::text("figure"),
@@ -19,7 +23,7 @@ pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
         Column::number("new").keep(2),
         Column::number("change"),
         Column::number("95 % interval").keep(3),
-        Column::text("explained by").keep(4).wrapping(),
+        why,
     ]);
     for verdict in Verdict::ALL.into_iter().filter(|&verdict| all || verdict != Verdict::Same) {
         for row in comparison.rows.iter().filter(|row| row.verdict == verdict) {
@@ -41,6 +45,9 @@ pub fn comparison(comparison: &Comparison, all: bool, style: &Style) -> String {
         out.push_str(&format!("unmatched: {} more\n", comparison.unmatched.len() - LISTED));
     }
     out.push_str(&format!("{}\n", wrap(&counts(comparison), style.columns(), "  ")));
+    if comparison.counts.ambiguous > 0 {
+        out.push_str(&format!("{}\n", wrap(&causes(comparison), style.columns(), "  ")));
+    }
     out
 }
 
@@ -54,6 +61,16 @@ fn counts(comparison: &Comparison) -> String {
     )
 }
 
+/// One line: what makes figures ambiguous, and how many each.
+fn causes(comparison: &Comparison) -> String {
+    let causes = comparison.causes();
+    let each: Vec<String> = causes.iter().map(|(label, n)| format!("{n} {label}")).collect();
+    // Where the parts add up to more than the whole, that must not look like a mistake.
+    let overlap = causes.iter().map(|(_, n)| n).sum::<usize>() > comparison.counts.ambiguous;
+    let overlap = if overlap { " (a figure may have several causes)" } else { "" };
+    format!("{} ambiguous: {}{overlap}", comparison.counts.ambiguous, each.join(", "))
+}
+
 fn cells(row: &Compared) -> [String; 7] {
     let change = |ratio: f64| format!("{:+.2}", 100.0 * (ratio - 1.0));
     [
@@ -63,6 +80,40 @@ fn cells(row: &Compared) -> [String; 7] {
         row.unit.format(row.new),
         format!("{} %", change(row.ratio)),
         format!("[{}, {}]", change(row.interval.lo), change(row.interval.hi)),
-        row.explained_by.to_string(),
+        row.explained_by(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::record::Run;
+    use plimsoll_core::series::Series;
+    use plimsoll_suite::verdict::{Across, compare};
+
+    use super::*;
+    use crate::made;
+
+    /// `run`, all of it at this clock.
+    fn at_clock(mut run: Run, hertz: f64) -> Run {
+        for series in &mut run.series {
+            let mut points: Vec<_> = series.rows.iter().flat_map(|row| row.points.clone()).collect();
+            points.iter_mut().for_each(|point| point.evidence.clock_hz = Some(hertz));
+            *series = Series::new(series.spec.clone(), points);
+        }
+        run
+    }
+
+    #[test]
+    fn ambiguous_figures_say_why_in_the_table_and_their_causes_are_counted_below_it() {
+        let run = || made::run("Box", "2026-01-02T03:04:05Z", 1.0);
+        let compared = compare(&at_clock(run(), 3.02e9), &at_clock(run(), 3.19e9), Across::default());
+        assert!(compared.counts.ambiguous > 0, "{:?}", compared.counts);
+        let show = |width| comparison(&compared, false, &Style { width, ..Style::PLAIN });
+        assert!(show(200).contains("clock 3.02 → 3.19 GHz"), "{}", show(200));
+        assert!(show(60).contains("explained by") && !show(60).contains("95 % interval"), "{}", show(60));
+        let n = compared.counts.ambiguous;
+        assert!(show(200).contains(&format!("{n} ambiguous: {n} clock")), "{}", show(200));
+        let unmoved = compare(&run(), &run(), Across::default());
+        assert!(!comparison(&unmoved, false, &Style::PLAIN).contains("clock"));
+    }
 }

@@ -9,10 +9,7 @@ use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
 use super::spread::{Known, of_row};
-use super::{Across, Incomparable, Subject};
-
-/// Clocks that differ by more than this share measure different machines.
-const CLOCK_APART: f64 = 0.01;
+use super::{Across, Incomparable, Subject, clock};
 
 /// A figure that both runs have.
 pub(super) struct Pair {
@@ -21,6 +18,8 @@ pub(super) struct Pair {
     pub more_is_better: bool,
     pub base: Known,
     pub new: Known,
+    /// Mean clocks of the base and the new run, hertz, where both are known.
+    pub clocks: Option<(f64, f64)>,
     /// Of both sides.
     pub flags: Flags,
 }
@@ -199,11 +198,11 @@ fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pai
     if flags.contains(Flag::VerifyFail) {
         return Err(refuse("a kernel's result was wrong (VERIFY_FAIL)".into()));
     }
-    if let (Some(x), Some(y)) = (base.1.clock_hz(), new.1.clock_hz())
-        && (x / y).ln().abs() > CLOCK_APART.ln_1p()
-    {
+    let clock_of = |row: &Row| row.clock_hz().filter(|&hertz| hertz > 0.0);
+    let clocks = clock_of(base.1).zip(clock_of(new.1));
+    if let Some((x, y)) = clocks.filter(|&clocks| clock::beyond(clocks)) {
         let (x, y) = (Unit::Hertz.format(x), Unit::Hertz.format(y));
-        return Err(refuse(format!("clocks differ by more than 1 % ({x} and {y})")));
+        return Err(refuse(format!("clocks differ by more than 10 % ({x} and {y})")));
     }
     let (Some(base), Some(new)) = (of_row(base.1, metric), of_row(new.1, metric)) else {
         return Err(refuse(format!("{} could not be derived on one side", metric.name)));
@@ -211,5 +210,5 @@ fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pai
     let Some(more_is_better) = metric.more_is_better() else {
         return Err(refuse(format!("nothing says whether more or less {} is better", metric.name)));
     };
-    Ok(Pair { subject, metric: metric.clone(), more_is_better, base, new, flags })
+    Ok(Pair { subject, metric: metric.clone(), more_is_better, base, new, clocks, flags })
 }

@@ -19,6 +19,8 @@ pub(super) struct Known {
     pub variance: f64,
     /// Degrees of freedom of `variance`.
     pub freedom: f64,
+    /// Rounds that it was measured in.
+    pub rounds: usize,
 }
 
 /// The row's figure in `metric`; `None` where it has none that is positive in every round.
@@ -39,19 +41,20 @@ pub(super) fn of_row(row: &Row, metric: &Metric) -> Option<Known> {
         within.push((half / Z95).powi(2) + rounding);
         samples += point.samples.len();
     }
-    let rounds = medians.len() as f64;
+    let n = medians.len();
+    let rounds = n as f64;
     let log = medians.iter().sum::<f64>() / rounds;
     let within = within.iter().sum::<f64>() / rounds;
     if !(log.is_finite() && within.is_finite()) {
         return None;
     }
-    if medians.len() < 2 {
+    if n < 2 {
         let freedom = (samples.max(3) - 1) as f64;
-        return Some(Known { value, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom });
+        return Some(Known { value, variance: within + BETWEEN_UNSEEN * BETWEEN_UNSEEN, freedom, rounds: n });
     }
     // The medians' own spread holds the spread within rounds too; few rounds may by chance show less than that.
     let between = medians.iter().map(|median| (median - log).powi(2)).sum::<f64>() / (rounds - 1.0);
-    Some(Known { value, variance: between.max(within) / rounds, freedom: rounds - 1.0 })
+    Some(Known { value, variance: between.max(within) / rounds, freedom: rounds - 1.0, rounds: n })
 }
 
 /// Standard error of the difference of two figures, and its degrees of freedom (Welch, Biometrika 34, 1947;
