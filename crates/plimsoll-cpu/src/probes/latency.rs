@@ -42,12 +42,12 @@ const HOPS: u64 = 8192;
 const WARM_UP: Duration = Duration::from_millis(25);
 /// Lines of the longest cycle that is followed once more when it has been timed.
 const CHECKED_LINES: u64 = 1 << 16;
-/// Neighbours of a knee are measured until they are this near each other.
-const RESOLUTION: f64 = 1.05;
-/// Points added at each knee.
-const PER_KNEE: usize = 5;
+/// Where misses begin, neighbours are measured until they are this near each other.
+const RESOLUTION: f64 = 1.035;
+/// Points added at each knee, at most.
+const PER_KNEE: usize = 14;
 /// Share of the budget for the coarse sweep.
-const COARSE: f64 = 0.8;
+const COARSE: f64 = 0.75;
 
 /// What is measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! latency: pointer chase in one random cycle over cache lines, one thread. Page-random order pays for translation, page-local
 //! order (all lines of a page before the next) hardly does, so the two separate memory from translation.
 
-use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::device::{CacheInfo, DeviceInfo};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
@@ -53,10 +53,16 @@ fn spec(case: &str) -> SeriesSpec {
     )
 }
 
-/// Latency in seconds over footprint in bytes, of one kind of page and one order, over all of `series` that have them.
+/// Latency in seconds over footprint in bytes, of one kind of page and one order, over all of `series` that have them. The
+/// least of the rounds: what others do on the machine only lengthens a load.
 #[must_use]
 pub fn curve(series: &[Series], pages: &str, order: &str) -> Vec<(f64, f64)> {
-    rows(series, pages, order, "latency").map(|(footprint, _, latency)| (footprint, latency.value)).collect()
+    let least = |(footprint, row, mean): (f64, &Row, Estimate)| {
+        let of = series.iter().find_map(|series| series.metric("latency"))?;
+        let least = row.rounds_of(of).map(|(_, round)| round.value).fold(mean.value, f64::min);
+        Some((footprint, least))
+    };
+    rows(series, pages, order, "latency").filter_map(least).collect()
 }
 
 fn rows<'s>(
@@ -98,10 +104,17 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         there.fold(Flags::NONE, |all, (_, row, _)| all.union(row.flags))
     };
     findings.extend(capacities(device, &found, &names, flags_at));
+    if !findings.iter().any(|finding| finding.name == capacity_of(last_name(device))) {
+        findings.extend(no_end(device, &found, &names, &curve, flags_at));
+    }
     findings.extend(translation(series));
     findings
 }
 
+/// A plateau that ends this many times beyond the last cache's size isn't that cache's.
+const BEYOND: f64 = 1.3;
+/// What is this much slower than the first part of the last cache is memory: translation alone costs less.
+const MEMORY_STEP: f64 = 2.2;
 const RANDOM: &str = "page-random";
 const MEMORY: &str = "memory";
 /// Metrics of a level's findings: name, unit, and what follows the level's name.
@@ -112,15 +125,31 @@ fn on(plateau: &Plateau, footprint: f64) -> bool {
 }
 
 /// What each plateau is called: the smallest cache that holds its middle, or memory; nothing where no cache is reported.
+/// A plateau that goes on beyond the last cache is memory's, and so is what lies within that cache's size and is much slower
+/// than the part before: others hold the rest of it, or the host grants less.
 fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<String> {
     let last_level = device.last_level_cache() as f64;
-    let name = |plateau: &Plateau| {
+    if last_level <= 0.0 {
+        return Vec::new();
+    }
+    let (mut names, mut last_begins) = (Vec::new(), None);
+    for plateau in &found.plateaus {
         let middle = (plateau.from * plateau.to).sqrt();
-        let to_the_end = plateau.to >= 0.7 * largest && plateau.to > last_level;
-        let cache = device.caches.iter().find(|cache| cache.bytes as f64 >= middle).filter(|_| !to_the_end);
-        cache.map_or_else(|| MEMORY.to_owned(), |cache| cache.level.clone())
-    };
-    found.plateaus.iter().map(name).filter(|_| last_level > 0.0).collect()
+        let beyond = plateau.to > BEYOND * last_level || (plateau.to >= 0.7 * largest && plateau.to > last_level);
+        let cache = device.caches.iter().find(|cache| cache.bytes as f64 >= middle).filter(|_| !beyond);
+        let mut name = cache.map_or(MEMORY, |cache| &cache.level);
+        if name == last_name(device) {
+            let begins = *last_begins.get_or_insert(plateau.value);
+            name = if plateau.value > MEMORY_STEP * begins { MEMORY } else { name };
+        }
+        names.push(name.to_owned());
+    }
+    names
+}
+
+/// What the last cache is called; empty where none is reported.
+fn last_name(device: &DeviceInfo) -> &str {
+    device.caches.iter().max_by_key(|cache| cache.bytes).map_or("", |cache| &cache.level)
 }
 
 /// Whether no other plateau of the same name is wider: that one's figure is the level's.
@@ -173,27 +202,75 @@ fn derived(name: &str, unit: Unit, known: Estimate, flags: Flags) -> Finding {
     }
 }
 
-/// Where each cache ends: between the two footprints that bracket the knee after its last plateau.
+/// Where each cache ends: at the knee after its last plateau.
 fn capacities(device: &DeviceInfo, found: &Levels, names: &[String], flags_at: impl Fn(f64) -> Flags) -> Vec<Finding> {
     let capacity = |knee: &super::levels::Knee| {
         let name = names.get(knee.plateau).filter(|name| names.get(knee.plateau + 1) != Some(name))?;
         let cache = device.caches.iter().find(|cache| cache.level == *name)?;
-        let interval = Interval { lo: knee.between[0], hi: knee.between[1] };
-        let reported = cache.bytes as f64;
-        let shared = cache.shared_by > 1 && knee.footprint() < 0.8 * reported;
-        let says = if shared { "Others use it too, or the host grants less than the system reports." } else { "" };
-        let known = Estimate { value: knee.footprint(), interval };
+        let known = Estimate { value: knee.capacity, interval: knee.interval };
         let flags = flags_at(knee.between[0]).union(flags_at(knee.between[1]));
-        Some(Finding {
-            says: says.to_owned(),
-            published: Some(Published {
-                range: Interval { lo: reported, hi: reported },
-                source: "capacity that the system reports".to_owned(),
-            }),
-            ..derived(&format!("capacity {}", cache.level), Unit::Byte, known, flags)
-        })
+        let less = cache.shared_by > 1 && knee.capacity < 0.8 * cache.bytes as f64;
+        let says = if less {
+            format!("Others use it too, or the host grants less: {}.", reported(cache))
+        } else {
+            String::new()
+        };
+        Some(Finding { says, ..capacity_finding(cache, known, flags) })
     };
     found.knees.iter().filter_map(capacity).collect()
+}
+
+/// What is told of the last cache where no knee ends it: how far the curve is below half of memory's latency.
+fn no_end(
+    device: &DeviceInfo,
+    found: &Levels,
+    names: &[String],
+    curve: &[(f64, f64)],
+    flags_at: impl Fn(f64) -> Flags,
+) -> Option<Finding> {
+    let cache = device.caches.iter().max_by_key(|cache| cache.bytes)?;
+    let before = names.iter().rposition(|name| name != MEMORY).map(|place| &found.plateaus[place])?;
+    let memory = names.iter().position(|name| name == MEMORY).map(|place| &found.plateaus[place]);
+    let mut rise: Vec<(f64, f64)> = curve.iter().copied().filter(|point| point.0 >= before.to).collect();
+    rise.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let last = *rise.last().filter(|last| last.0 >= 2.0 * cache.bytes as f64)?;
+    let (slow, until) = memory.map_or((last.1, last.0), |memory| (memory.begin, memory.from));
+    let after = rise.iter().rposition(|point| point.1 <= slow / 2.0)? + 1;
+    let between = rise.get(after).map(|next| [rise[after - 1].0, next.0])?;
+    let own = names.contains(&cache.level);
+    let shows = if own { "no end of it" } else { "no plateau of its own" };
+    let says = format!(
+        "The curve shows {shows}: it rises from {}, and here half of memory's latency is reached; {}.",
+        Unit::Byte.format(before.to),
+        reported(cache)
+    );
+    let interval = Interval { lo: before.to.min(between[0]), hi: until.max(between[1]) };
+    let known = Estimate { value: (between[0] * between[1]).sqrt(), interval };
+    let flags = flags_at(between[0]).union(flags_at(between[1]));
+    Some(Finding { says, ..capacity_finding(cache, known, flags) })
+}
+
+fn capacity_of(cache: &str) -> String {
+    format!("capacity {cache}")
+}
+
+/// What the system says of a cache, for a sentence's end.
+fn reported(cache: &CacheInfo) -> String {
+    let bytes = Unit::Byte.format(cache.bytes as f64);
+    match cache.shared_by {
+        0 | 1 => format!("the system reports {bytes}"),
+        by => format!("the system reports {bytes}, shared by {by} processors"),
+    }
+}
+
+/// A capacity beside what the system reports.
+fn capacity_finding(cache: &CacheInfo, known: Estimate, flags: Flags) -> Finding {
+    let reported = cache.bytes as f64;
+    let range = Interval { lo: reported, hi: reported };
+    Finding {
+        published: Some(Published { range, source: "capacity that the system reports".to_owned() }),
+        ..derived(&capacity_of(&cache.level), Unit::Byte, known, flags)
+    }
 }
 
 /// What small pages cost beside huge ones: where they begin to, and how much at the largest footprint.
@@ -248,149 +325,4 @@ fn at(curve: &[(f64, f64)], footprint: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use plimsoll_core::device::CacheInfo;
-    use plimsoll_core::flag::Flag;
-    use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::Point;
-
-    const CLOCK: f64 = 2e9;
-
-    fn device() -> DeviceInfo {
-        let cache =
-            |level: &str, bytes: u64, shared_by: u32| CacheInfo { level: level.into(), bytes, line: 64, shared_by };
-        DeviceInfo {
-            caches: vec![cache("L1", 48 << 10, 1), cache("L2", 2 << 20, 1), cache("L3", 64 << 20, 8)],
-            ..DeviceInfo::default()
-        }
-    }
-
-    /// A third of the last cache is all that this machine sees of it.
-    fn cycles(footprint: f64, small: bool) -> f64 {
-        let levels = [(48.0 * 1024.0, 5.0), (2097152.0, 15.0), (20.0 * 1048576.0, 70.0), (f64::INFINITY, 300.0)];
-        let (mut above, mut sum) = (0.0, 0.0);
-        for (capacity, cycles) in levels {
-            let share = f64::min(capacity / footprint, 1.0).powi(12);
-            sum += (share - above) * cycles;
-            above = share;
-        }
-        sum + if small { 60.0 * (1.0 - f64::min(262144.0 / footprint, 1.0)) } else { 0.0 }
-    }
-
-    fn series(curves: &[(&str, f64)]) -> Series {
-        let mut points = Vec::new();
-        for &(pages, least) in curves {
-            for i in 0..((1_u64 << 30) as f64 / least).log2() as i32 * 4 + 1 {
-                let footprint = least * (f64::from(i) / 4.0).exp2();
-                let seconds = cycles(footprint, pages == "small") / CLOCK;
-                points.push(Point {
-                    series: 0,
-                    round: 0,
-                    at: vec![pages.into(), RANDOM.into(), footprint.into()],
-                    k: 1,
-                    tick: 1e-12,
-                    work: Work { operations: 1e6, ..Work::default() },
-                    samples: vec![(seconds * 1e18) as u64; 30],
-                    evidence: Evidence { clock_hz: Some(CLOCK), ..Evidence::default() },
-                    flags: Flags::NONE,
-                    extra: Default::default(),
-                });
-            }
-        }
-        Series::new(chase(), points)
-    }
-
-    fn value(findings: &[Finding], name: &str) -> f64 {
-        findings.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("no {name}: {findings:?}")).value
-    }
-
-    #[test]
-    fn levels_get_the_names_of_the_caches_that_hold_them_and_capacities_are_as_measured() {
-        let found = findings(&device(), &[series(&[("huge", 2048.0), ("small", 32768.0)])]);
-        for (name, cycles) in [("L1", 5.0), ("L2", 15.0), ("L3", 70.0), ("memory", 300.0)] {
-            let in_cycles = value(&found, &format!("latency {name} in cycles"));
-            assert!((in_cycles / cycles - 1.0).abs() < 0.1, "{name}: {in_cycles}");
-            assert!((value(&found, &format!("latency {name}")) * CLOCK / in_cycles - 1.0).abs() < 1e-6);
-        }
-        for (name, bytes) in [("L1", 48.0 * 1024.0), ("L2", 2097152.0), ("L3", 20.0 * 1048576.0)] {
-            let capacity = found.iter().find(|finding| finding.name == format!("capacity {name}")).expect(name);
-            assert!((capacity.value / bytes - 1.0).abs() < 0.3, "{capacity:?}");
-            assert!(capacity.published.is_some());
-        }
-        let l3 = found.iter().find(|finding| finding.name == "capacity L3").unwrap();
-        assert!(l3.says.contains("Others use it too"), "{}", l3.says);
-        assert_eq!(found.iter().filter(|finding| finding.name.starts_with("capacity")).count(), 3);
-    }
-
-    #[test]
-    fn a_capacity_carries_the_flags_of_the_two_rows_it_lies_between_and_of_no_others() {
-        let mut whole = series(&[("huge", 2048.0)]);
-        let clean = findings(&device(), std::slice::from_ref(&whole));
-        let between = |name: &str| clean.iter().find(|finding| finding.name == name).unwrap().interval;
-        let l2 = between("capacity L2");
-        for row in &mut whole.rows {
-            let footprint = row.at[2].number().unwrap();
-            if footprint == l2.lo {
-                row.flags.insert(Flag::Cotenant);
-            } else if footprint == l2.hi {
-                row.flags.insert(Flag::ThrottlePower);
-            }
-        }
-        let found = findings(&device(), &[whole]);
-        let flags = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().flags;
-        assert_eq!(flags("capacity L2"), [Flag::Cotenant, Flag::ThrottlePower].into_iter().collect());
-        assert!(flags("capacity L1").is_empty() && flags("capacity L3").is_empty());
-    }
-
-    #[test]
-    fn translation_is_what_small_pages_cost_more() {
-        let found = findings(&device(), &[series(&[("huge", 2048.0), ("small", 32768.0)])]);
-        let reach = value(&found, "TLB reach");
-        assert!((262144.0..600_000.0).contains(&reach), "{reach}");
-        assert!((value(&found, "page walk") * CLOCK / 60.0 - 1.0).abs() < 0.02);
-    }
-
-    #[test]
-    fn a_cache_of_two_plateaus_ends_after_the_second() {
-        // The first TLB ends within L2, and walks are slow.
-        let mut whole = series(&[("huge", 2048.0)]);
-        for row in &mut whole.rows {
-            if row.at[2].number().is_some_and(|bytes| (400_000.0..2_200_000.0).contains(&bytes)) {
-                row.rounds.iter_mut().for_each(|round| round.value *= 1.6);
-            }
-        }
-        let found = findings(&device(), &[whole]);
-        let capacity = value(&found, "capacity L2");
-        assert!((capacity / 2097152.0 - 1.0).abs() < 0.3, "{capacity}");
-        assert!((value(&found, "latency L2 in cycles") / 15.0 - 1.0).abs() < 0.1);
-        assert_eq!(found.iter().filter(|finding| finding.name == "capacity L2").count(), 1);
-    }
-
-    #[test]
-    fn memory_is_told_from_the_largest_footprint_where_it_has_no_plateau() {
-        let mut whole = series(&[("huge", 2048.0)]);
-        // A machine whose last cache is half of the largest footprint; nothing was measured between the two.
-        let mut device = device();
-        device.caches[2].bytes = 1 << 29;
-        whole.rows.retain(|row| row.at[2].number().is_some_and(|bytes| !(2.2e7..1e9).contains(&bytes)));
-        let found = findings(&device, &[whole]);
-        let memory = found.iter().find(|finding| finding.name == "latency memory").unwrap();
-        assert!(memory.says.contains("At 1 GiB alone") && memory.metric == "latency", "{memory:?}");
-        assert!((memory.value * CLOCK / 300.0 - 1.0).abs() < 0.01);
-    }
-
-    #[test]
-    fn without_huge_pages_levels_are_found_and_translation_is_not_spoken_of() {
-        let found = findings(&device(), &[series(&[("small", 2048.0)])]);
-        assert!((value(&found, "latency L1 in cycles") / 5.0 - 1.0).abs() < 0.01);
-        assert!(found.iter().all(|finding| !["TLB reach", "page walk"].contains(&finding.name.as_str())));
-    }
-
-    #[test]
-    fn a_run_that_was_stopped_at_once_has_no_findings() {
-        assert!(findings(&device(), &[]).is_empty());
-        assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
-        assert!(findings(&DeviceInfo::default(), &[series(&[("huge", 2048.0)])]).is_empty());
-    }
-}
+mod tests;

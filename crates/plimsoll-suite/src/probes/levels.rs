@@ -4,7 +4,11 @@
 //! Curves are pairs of footprint and figure, both positive, in any order. Figures may rise (latency) or fall
 //! (bandwidth); they are compared by their logarithms, so that a level twice as slow weighs the same everywhere.
 
+mod knee;
+
 use plimsoll_core::stats::{Interval, median_sorted};
+
+pub use knee::{Knee, refinement};
 
 /// Narrowest plateau, in octaves of footprint.
 const LEAST_SPAN: f64 = 0.9;
@@ -13,11 +17,6 @@ const LEAST_POINTS: usize = 3;
 /// Steepest plateau: change of the figure's logarithm per octave. Translation and shared caches make plateaus lean (by 0.15
 /// per octave where an L2 outgrows the first TLB); the step to another level is ten times as steep.
 const STEEPEST: f64 = 0.25;
-
-/// The half-way point lies no higher than this many times where the plateau ends. Caches are three to seven times as slow
-/// as the one before; where a step is higher, a level in between was lost in noise, and half of the whole step would be
-/// beyond that one's end.
-const HALF_AT_MOST: f64 = 4.0;
 
 /// A stretch of footprints that all cost about the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,31 +35,12 @@ pub struct Plateau {
     pub end: f64,
 }
 
-/// Where the curve is half-way from a plateau to the next, in time per access: half of the accesses miss.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Knee {
-    /// Index of the plateau that ends here.
-    pub plateau: usize,
-    /// The last footprint before the half-way point and the first beyond, bytes: neighbours on the curve.
-    pub between: [f64; 2],
-    /// Where the next plateau begins over where this one ends, as a ratio of figures.
-    pub step: f64,
-}
-
-impl Knee {
-    /// The geometric mean of the two footprints, bytes.
-    #[must_use]
-    pub fn footprint(&self) -> f64 {
-        (self.between[0] * self.between[1]).sqrt()
-    }
-}
-
 /// What a curve shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Levels {
     /// Plateaus by footprint.
     pub plateaus: Vec<Plateau>,
-    /// Knees by footprint: one after each plateau but the last.
+    /// Knees by footprint: one after each plateau but the last, where the curve rises from it to the next.
     pub knees: Vec<Knee>,
 }
 
@@ -72,22 +52,8 @@ pub fn levels(curve: &[(f64, f64)], tolerance: f64) -> Levels {
     let curve = smooth(&by_footprint(curve));
     let ranges = merge(&curve, flat_ranges(&curve, tolerance), tolerance);
     let plateaus: Vec<Plateau> = ranges.iter().map(|range| plateau(&curve[range.clone()])).collect();
-    let knees = (1..plateaus.len()).map(|next| knee(&curve, &ranges, &plateaus, next)).collect();
+    let knees = (1..plateaus.len()).filter_map(|next| knee(&curve, &ranges, &plateaus, next)).collect();
     Levels { plateaus, knees }
-}
-
-/// Footprints to measure next, so that the two neighbours of every knee come within a factor of `resolution` of each
-/// other, in order; none where they do. `between` is how many to add at most at each knee.
-#[must_use]
-pub fn refinement(levels: &Levels, resolution: f64, between: usize) -> Vec<f64> {
-    let mut more = Vec::new();
-    for knee in &levels.knees {
-        let [lo, hi] = knee.between;
-        let wanted = ((hi / lo).ln() / resolution.ln()).ceil() - 1.0;
-        let wanted = wanted.clamp(0.0, between as f64) as i32;
-        more.extend((1..=wanted).map(|i| lo * (hi / lo).powf(f64::from(i) / f64::from(wanted + 1))));
-    }
-    more
 }
 
 type Range = std::ops::Range<usize>;
@@ -193,15 +159,13 @@ fn plateau(points: &[(f64, f64)]) -> Plateau {
 }
 
 /// The knee between plateau `next` and the one before.
-fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usize) -> Knee {
+fn knee(curve: &[(f64, f64)], ranges: &[Range], plateaus: &[Plateau], next: usize) -> Option<Knee> {
     let (from, to) = (plateaus[next - 1].end, plateaus[next].begin);
     // Times add up: a falling figure is a rate, so its inverse is what misses lengthen in proportion.
     let time = |figure: f64| if to > from { figure } else { figure.recip() };
-    let half = f64::min((time(from) + time(to)) / 2.0, HALF_AT_MOST * time(from));
-    let (first, end) = (ranges[next - 1].start, ranges[next].start);
-    let last = (first..end).rev().find(|&i| time(curve[i].1) <= half).unwrap_or(first);
-    // The next plateau's first point lies beyond, so there is a neighbour.
-    Knee { plateau: next - 1, between: [curve[last].0, curve[last + 1].0], step: to / from }
+    let between = &curve[ranges[next - 1].start..ranges[next].end];
+    let times: Vec<(f64, f64)> = between.iter().map(|&(footprint, figure)| (footprint, time(figure))).collect();
+    knee::knee(&times, next - 1, time(from), time(to)).map(|knee| Knee { step: to / from, ..knee })
 }
 
 #[cfg(test)]
@@ -245,8 +209,8 @@ mod tests {
                 assert!((value / expected - 1.0).abs() < 0.1, "seed {seed}: {values:?}");
             }
             for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 32768.0]) {
-                let [lo, hi] = knee.between;
-                assert!(lo < capacity * KIB * 1.3 && hi > capacity * KIB * 0.99, "seed {seed}: {knee:?}");
+                let error = knee.capacity / (capacity * KIB) - 1.0;
+                assert!(error.abs() < 0.2, "seed {seed}: {knee:?}");
             }
         }
     }
@@ -254,17 +218,17 @@ mod tests {
     #[test]
     fn refining_brings_capacities_within_a_tenth() {
         let mut curve = noisy(1, 0.005, latency);
-        assert!(!refinement(&levels(&curve, 0.1), 1.05, 4).is_empty());
+        assert!(!refinement(&levels(&curve, 0.1), 1.05, 9).is_empty());
         for _ in 0..3 {
-            let more = refinement(&levels(&curve, 0.1), 1.05, 4);
+            let more = refinement(&levels(&curve, 0.1), 1.05, 9);
             curve.extend(more.into_iter().map(|x| (x, latency(x))));
         }
         let found = levels(&curve, 0.1);
         for (knee, capacity) in found.knees.iter().zip([48.0, 2048.0, 32768.0]) {
-            assert!((knee.footprint() / (capacity * KIB) - 1.0).abs() < 0.1, "{knee:?}");
+            assert!((knee.capacity / (capacity * KIB) - 1.0).abs() < 0.1, "{knee:?}");
             assert!(knee.between[1] / knee.between[0] < 1.06, "{knee:?}");
         }
-        assert!(refinement(&found, 1.06, 4).is_empty());
+        assert!(refinement(&found, 1.06, 9).is_empty());
     }
 
     #[test]
