@@ -77,20 +77,10 @@ pub fn all() -> &'static [Reference] {
     READ.get_or_init(|| parse(SHIPPED).unwrap_or_default())
 }
 
-/// The shipped figures of one probe, for all machines.
-pub fn of_probe(probe: &str) -> impl Iterator<Item = &'static Reference> {
-    all().iter().filter(move |figure| figure.probe == probe)
-}
-
 /// The shipped figures of one machine, called as the catalogue allows (`NVIDIA H200`).
 pub fn of_machine(name: &str) -> impl Iterator<Item = &'static Reference> {
     let name = canonical(name);
     all().iter().filter(move |figure| figure.machine.eq_ignore_ascii_case(&name))
-}
-
-/// The shipped figures of one case of one probe on one machine, in the order of their curve.
-pub fn of_case(machine: &str, probe: &str, case: &str) -> impl Iterator<Item = &'static Reference> {
-    of_machine(machine).filter(move |figure| figure.probe == probe && figure.case == case)
 }
 
 /// The catalogue's name where it knows the machine, else the name as given.
@@ -133,7 +123,7 @@ mod tests {
 
     #[test]
     fn no_memory_figure_is_above_its_machines_peak() {
-        for figure in of_probe("stream") {
+        for figure in all().iter().filter(|figure| figure.probe == "stream") {
             if let Ok(machine) = machines::machine(&figure.machine) {
                 assert!(figure.value < 1.005 * machine.peak_bandwidth(), "{figure:?}");
             }
@@ -142,7 +132,7 @@ mod tests {
 
     #[test]
     fn peaks_agree_with_the_catalogue() {
-        for figure in of_probe("peak") {
+        for figure in all().iter().filter(|figure| figure.probe == "peak") {
             let peak = machines::machine(&figure.machine).unwrap().peak_bandwidth();
             assert!((figure.value / peak - 1.0).abs() < 0.001, "{figure:?}");
         }
@@ -159,10 +149,10 @@ mod tests {
 
     #[test]
     fn figures_are_found_by_a_drivers_name() {
-        let far: Vec<_> = of_case("NVIDIA H200", "latency", "far L2").collect();
+        let far: Vec<_> = of_machine("NVIDIA H200").filter(|figure| figure.case == "far L2").collect();
         assert_eq!(far.len(), 1);
         assert_eq!(far[0].unit, Unit::Cycle);
-        assert!(of_case("h100-pcie", "stream", "read by occupancy").count() > 30);
+        assert!(of_machine("h100-pcie").filter(|figure| figure.case == "read by occupancy").count() > 30);
         assert!(of_machine("sm_80").count() == 3);
         assert_eq!(of_machine("no such machine").count(), 0);
     }

@@ -1,10 +1,10 @@
 //! Runs on disk: the folder of a new one, and reading those that are named on the command line.
 
-use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind, Read};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use plimsoll::core::record::{Limits, Run, Writer, read};
+use plimsoll::core::record::{ReadError, Run, Writer, read_file};
 
 use super::exit::{Failure, say};
 
@@ -74,19 +74,13 @@ fn fresh(device: &str) -> Result<PathBuf, Failure> {
 /// 2 where it is no record.
 pub(crate) fn load(path: &Path) -> Result<Run, Failure> {
     let file = if path.is_dir() { path.join(RECORD) } else { path.to_owned() };
-    let failed = |error| {
-        let failure = Failure::file("read", &file, error);
-        if path.is_dir() { failure.hint("a run's folder holds a run.jsonl") } else { failure }
-    };
-    let opened = File::open(&file).map_err(failed)?;
-    let limits = Limits::default();
-    let length = opened.metadata().map_err(failed)?.len();
-    if length > limits.file {
-        return Err(Failure::usage(format!("{}: larger than a record can be ({length} bytes)", file.display())));
-    }
-    // Pipes and devices have no length of their own.
-    let run = read(BufReader::new(opened.take(limits.file)), limits).map_err(|error| {
-        Failure::record(&file, &error).hint("a record is the run.jsonl that `plimsoll measure` writes")
+    let run = read_file(&file).map_err(|error| match error {
+        ReadError::Io(error) if path.is_dir() => {
+            Failure::file("read", &file, error).hint("a run's folder holds a run.jsonl")
+        }
+        ReadError::Io(error) => Failure::file("read", &file, error),
+        ReadError::TooLarge(_) => Failure::record(&file, &error),
+        _ => Failure::record(&file, &error).hint("a record is the run.jsonl that `plimsoll measure` writes"),
     })?;
     tell_damage(&file, &run);
     Ok(run)

@@ -19,11 +19,11 @@ mod coverage;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use distribution::{normal_cdf, student_t_cdf};
+pub use distribution::student_t_cdf;
 pub use interval::{CORRELATED_ABOVE, Interval, MedianInterval, estimate, lag1, median_interval};
-pub use modes::{Modes, is_bimodal, modes};
+pub use modes::Modes;
 pub use multiple::holm;
-pub use order::{mad, median_sorted, quantile_sorted};
+pub use order::{mad, median_sorted};
 pub use rng::Rng;
 pub use shape::{Drift, OUTLIER_ABOVE, OUTLIER_SHARE, Outliers, drift, outliers};
 pub use stop::StopRule;

@@ -62,19 +62,6 @@ pub(super) fn modes_of_sorted(lag1: f64, scratch: &mut Scratch) -> Option<Modes>
     })
 }
 
-/// The two modes of the samples, or none.
-#[must_use]
-pub fn modes(in_order: &[f64], scratch: &mut Scratch) -> Option<Modes> {
-    let lag1 = super::estimate(in_order, scratch).lag1;
-    modes_of_sorted(lag1, scratch)
-}
-
-/// Whether the samples have two modes, see [`modes`].
-#[must_use]
-pub fn is_bimodal(in_order: &[f64], scratch: &mut Scratch) -> bool {
-    modes(in_order, scratch).is_some()
-}
-
 /// Spreads equal samples evenly over one tick, the smallest step between different ones: a clock's ticks would else be
 /// as many modes. (So two values and nothing between them are two ticks, not two modes.)
 fn spread_ties(sorted: &[f64], out: &mut Vec<f64>) {
@@ -155,14 +142,14 @@ fn deviation(x: &[f64], side: f64, hull: &mut Vec<u32>) -> Valley {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Rng;
+    use crate::stats::{Rng, summarize};
 
     fn share_bimodal(n: usize, sets: u32, mut draw: impl FnMut(&mut Rng) -> f64) -> f64 {
         let mut rng = Rng::new(11);
         let mut scratch = Scratch::new();
         let found = (0..sets).filter(|_| {
             let x: Vec<f64> = (0..n).map(|_| draw(&mut rng)).collect();
-            is_bimodal(&x, &mut scratch)
+            summarize(&x, &mut scratch).modes.is_some()
         });
         found.count() as f64 / f64::from(sets)
     }
@@ -201,7 +188,7 @@ mod tests {
     fn both_modes_are_named() {
         let mut rng = Rng::new(5);
         let x: Vec<f64> = (0..800).map(|i| 1.0 + 0.01 * rng.normal() + if i % 4 == 0 { 0.06 } else { 0.0 }).collect();
-        let m = modes(&x, &mut Scratch::new()).expect("two modes");
+        let m = summarize(&x, &mut Scratch::new()).modes.expect("two modes");
         assert!((m.lower - 1.0).abs() < 0.005 && (m.upper - 1.06).abs() < 0.005, "{m:?}");
         assert!((m.upper_fraction - 0.25).abs() < 0.05, "{m:?}");
     }
@@ -215,8 +202,8 @@ mod tests {
     #[test]
     fn few_or_equal_samples_have_one_mode() {
         let mut scratch = Scratch::new();
-        assert!(!is_bimodal(&[], &mut scratch));
-        assert!(!is_bimodal(&[1.0], &mut scratch));
-        assert!(!is_bimodal(&[1.0; 50], &mut scratch));
+        assert_eq!(summarize(&[], &mut scratch).modes, None);
+        assert_eq!(summarize(&[1.0], &mut scratch).modes, None);
+        assert_eq!(summarize(&[1.0; 50], &mut scratch).modes, None);
     }
 }

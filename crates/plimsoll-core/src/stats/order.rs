@@ -1,4 +1,4 @@
-//! Order statistics of samples that are already sorted: median, quantiles, median absolute deviation.
+//! Order statistics of samples that are already sorted: median and median absolute deviation.
 //! Nothing here sorts, copies or allocates; [`super::Scratch`] owns the sorted copy.
 
 /// Median of ascending `sorted`: the middle sample, or the mean of the middle two. 0 where there is none.
@@ -10,20 +10,6 @@ pub fn median_sorted(sorted: &[f64]) -> f64 {
         _ if n % 2 == 1 => sorted[n / 2],
         _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
     }
-}
-
-/// Quantile `q` of ascending `sorted`, by linear interpolation between the samples at 0-based position `q·(n−1)`.
-/// That is definition 7 of Hyndman & Fan (1996), the default of R, NumPy and Julia; `q` is clamped to [0, 1].
-/// 0 where there is no sample.
-#[must_use]
-pub fn quantile_sorted(sorted: &[f64], q: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else {
-        return 0.0;
-    };
-    let at = q.clamp(0.0, 1.0) * last as f64;
-    let below = (at.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    sorted[below] + (at - below as f64) * (sorted[above] - sorted[below])
 }
 
 /// Median absolute deviation from the median, of ascending `sorted`, in the samples' unit and unscaled
@@ -77,24 +63,10 @@ mod tests {
     fn an_even_count_takes_the_mean_of_the_middle_two() {
         assert_eq!(median_sorted(&[1.0, 2.0, 4.0, 9.0]), 3.0);
         assert_eq!(median_sorted(&[1.0, 2.0, 9.0]), 2.0);
-        assert_eq!((median_sorted(&[]), quantile_sorted(&[], 0.5), mad(&[])), (0.0, 0.0, 0.0));
-    }
-
-    #[test]
-    fn quantiles_interpolate_as_numpy_does() {
-        let x = [1.0, 2.0, 4.0, 8.0];
-        assert_eq!(quantile_sorted(&x, 0.25), 1.75);
-        assert_eq!(quantile_sorted(&x, 1.0), 8.0);
-        assert_eq!(quantile_sorted(&x, -3.0), 1.0);
+        assert_eq!((median_sorted(&[]), mad(&[])), (0.0, 0.0));
     }
 
     proptest! {
-        #[test]
-        fn the_half_quantile_is_the_median(x in samples()) {
-            let x = sorted(x);
-            prop_assert!((quantile_sorted(&x, 0.5) - median_sorted(&x)).abs() < 1e-9);
-        }
-
         #[test]
         fn mad_equals_sorting_the_distances(x in samples()) {
             let x = sorted(x);

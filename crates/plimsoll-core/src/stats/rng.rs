@@ -81,22 +81,6 @@ impl Rng {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
-
-    /// Fills `next` with a permutation that is one single cycle over all its indices (Sattolo 1986), so that a
-    /// pointer chase `i = next[i]` from anywhere visits every element before it returns.
-    ///
-    /// # Panics
-    /// Where `next` is longer than `u32` can index.
-    pub fn single_cycle(&mut self, next: &mut [u32]) {
-        assert!(next.len() as u64 <= 1 << 32, "a cycle of u32 indices holds at most 2^32 elements");
-        for (i, slot) in next.iter_mut().enumerate() {
-            *slot = i as u32;
-        }
-        for i in (1..next.len()).rev() {
-            // One less than `shuffle`: an element never keeps its place, which is what joins all cycles into one.
-            next.swap(i, self.below(i as u64) as usize);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -137,17 +121,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_chase_visits_every_element_before_it_returns(seed: u64, n in 1usize..300) {
-            let mut next = vec![0; n];
-            Rng::new(seed).single_cycle(&mut next);
-            let mut at = 0;
-            for step in 1..=n {
-                at = next[at] as usize;
-                prop_assert_eq!(at == 0, step == n);
-            }
-        }
-
         #[test]
         fn a_shuffle_keeps_every_item(seed: u64, n in 0usize..100) {
             let mut x: Vec<usize> = (0..n).collect();

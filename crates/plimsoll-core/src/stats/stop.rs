@@ -35,11 +35,6 @@ impl StopRule {
     pub fn next_check(&self, n: usize) -> usize {
         if n < self.min_samples { self.min_samples } else { n + n.div_ceil(10).max(1) }
     }
-
-    /// Forgets the checks so far: for the next point.
-    pub fn reset(&mut self) {
-        self.passed_before = false;
-    }
 }
 
 #[cfg(test)]
@@ -59,8 +54,6 @@ mod tests {
         assert!(!rule.check(&estimate(33, 0.003), 0.0));
         assert!(!rule.check(&estimate(37, 0.002), 0.0));
         assert!(rule.check(&estimate(41, 0.002), 0.0));
-        rule.reset();
-        assert!(!rule.check(&estimate(41, 0.002), 0.0));
     }
 
     #[test]

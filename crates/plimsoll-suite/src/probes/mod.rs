@@ -60,3 +60,19 @@ fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -
         published: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_probe_has_its_page_with_its_name_on_top() {
+        let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method");
+        for spec in ALL {
+            let page = std::fs::read_to_string(pages.join(spec.page)).unwrap_or_else(|e| panic!("{}: {e}", spec.page));
+            assert_eq!(page.lines().next(), Some(format!("# {}", spec.name).as_str()), "{}", spec.page);
+        }
+    }
+}
