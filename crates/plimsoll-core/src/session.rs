@@ -13,7 +13,7 @@ use crate::{Fault, FaultClass};
 /// A sweep to be measured: a series, its points, and how much of the probe's time it may take.
 #[derive(Clone, Debug)]
 pub struct Sweep<'p, P> {
-    /// What the series is; `id`, `device` and `probe` are filled in.
+    /// What the series is; `id`, `device`, `probe` and `trace` are filled in.
     pub series: SeriesSpec,
     /// What is measured, in order.
     pub points: &'p [P],
@@ -127,6 +127,7 @@ impl<'s, B: Backend> Session<'s, B> {
         *self.parts.next_series += 1;
         sweep.series.device = self.device_index;
         sweep.series.probe = self.spec.name.to_owned();
+        sweep.series.trace = self.policy().trace;
         self.parts.sink.write(&Record::Series(sweep.series.clone()))?;
         self.promised += sweep.share * self.budget;
         let end = self.started + self.promised;
@@ -135,6 +136,9 @@ impl<'s, B: Backend> Session<'s, B> {
         self.open = Some((sweep.series.clone(), Vec::with_capacity(left)));
         let mut outcome = Ok(());
         let mut too_large = vec![false; sweep.points.len()];
+        let policy = self.policy();
+        let half_width = policy.half_width.max(sweep.series.precision);
+        self.parts.sampler.set_policy(Policy { half_width, ..policy });
         'rounds: for round in 0..rounds {
             for (point, too_large) in sweep.points.iter().zip(&mut too_large) {
                 let now = self.parts.sampler.clock().now();
@@ -157,6 +161,7 @@ impl<'s, B: Backend> Session<'s, B> {
                 }
             }
         }
+        self.parts.sampler.set_policy(policy);
         self.close();
         outcome.map(|()| &self.series[self.series.len() - 1])
     }
@@ -178,11 +183,12 @@ impl<'s, B: Backend> Session<'s, B> {
         let clock = self.parts.sampler.clock();
         let idle = clock.now() - self.idle_since;
         clock.resume(idle)?;
-        let trace = self.parts.sampler.policy().trace;
+        let Policy { trace, half_width: asked, .. } = self.parts.sampler.policy();
         let measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
         let work = workload.work();
-        let context =
-            Context { device: self.info, cache: sweep.series.cache, resolution: self.info.calibration.resolution };
+        let (cache, precision) = (sweep.series.cache, sweep.series.precision);
+        let resolution = self.info.calibration.resolution;
+        let context = Context { device: self.info, cache, resolution, asked, precision };
         let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
         flags.insert_if(Flag::Budget, matches!(measured.ended, Ended::Budget) && !trace);
         let wrong = match measured.check {

@@ -159,7 +159,13 @@ fn a_panic_while_the_clock_settles_is_the_fault_of_its_probe_alone() {
 }
 
 #[test]
-fn a_trace_takes_all_its_time_and_is_not_flagged_for_it() {
+fn a_trace_takes_all_its_time_is_not_flagged_for_it_and_says_what_it_is() {
+    let marked = |request: &Request| {
+        let mut records: Vec<Record> = vec![];
+        measure(false, request, &mut records).unwrap();
+        records.iter().any(|record| matches!(record, Record::Series(spec) if spec.trace))
+    };
+    assert!(marked(&Request { trace: true, ..Request::default() }) && !marked(&Request::default()));
     let flags = |request: &Request| {
         let mut records: Vec<Record> = vec![];
         measure(false, request, &mut records).unwrap();

@@ -3,7 +3,7 @@
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::{Finding, Run};
-use plimsoll_core::series::{Row, Series, Value};
+use plimsoll_core::series::{Row, Series, SeriesSpec, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 use plimsoll_suite::probes;
@@ -198,13 +198,17 @@ impl Case<'_> {
     /// Series go into one picture only where they show the same.
     fn holds(&self, series: &Series) -> bool {
         let (ours, theirs) = (&self.sources[0].series.spec, &series.spec);
-        self.name == theirs.case
-            && ours.axes == theirs.axes
-            && ours.metrics == theirs.metrics
-            && ours.draw == theirs.draw
-            && ours.figure == theirs.figure
-            && ours.cache == theirs.cache
+        self.name == theirs.case && ours.cache == theirs.cache && alike(ours, theirs)
     }
+}
+
+/// True for series that have the same axes and figures: name and cache policy may differ.
+pub(crate) fn alike(one: &SeriesSpec, other: &SeriesSpec) -> bool {
+    one.axes == other.axes
+        && one.metrics == other.metrics
+        && one.draw == other.draw
+        && one.figure == other.figure
+        && one.trace == other.trace
 }
 
 /// A coordinate for a person.

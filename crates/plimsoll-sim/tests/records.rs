@@ -288,6 +288,24 @@ fn a_run_read_from_memory_is_the_run_read_from_its_file() {
     assert!(Run::from_records(records.into_iter().skip(1)).is_none());
 }
 
+#[test]
+fn series_of_single_calls_are_known_by_their_mark_or_by_the_command_line_of_older_records() {
+    let traced = |header: Record, mark: bool| {
+        let series = measure("", "sync", &Request::default()).1.into_iter().map(|record| match record {
+            Record::Series(spec) => Record::Series(plimsoll_core::series::SeriesSpec { trace: mark, ..spec }),
+            other => other,
+        });
+        let file = lines(&std::iter::once(header).chain(series).collect::<Vec<Record>>());
+        let run = read(&*file, Limits::default()).unwrap();
+        assert!(!run.series.is_empty());
+        run.series.iter().all(|series| series.spec.trace)
+    };
+    let Record::Run(mut older) = header("") else { panic!("no header") };
+    assert!(!traced(header(""), false) && traced(header(""), true));
+    older.argv.push("--trace".into());
+    assert!(traced(Record::Run(older), false));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 

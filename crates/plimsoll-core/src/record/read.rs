@@ -94,7 +94,8 @@ pub fn read_file(path: &Path) -> Result<Run, ReadError> {
     if metadata.len() > limits.file {
         return Err(ReadError::TooLarge(format!("{} bytes", metadata.len())));
     }
-    read(BufReader::new(file), limits)
+    // Pipes and devices have no length of their own.
+    read(BufReader::new(file.take(limits.file)), limits)
 }
 
 /// Reads lines from anywhere.
@@ -278,7 +279,9 @@ impl Builder {
             Record::Series(spec) if self.places.contains_key(&spec.id) || self.refused.contains(&spec.id) => {
                 self.refuse(line, spec.id, format!("series {} begins twice", spec.id));
             }
-            Record::Series(spec) => {
+            Record::Series(mut spec) => {
+                // The first records of single calls say so only on their command line.
+                spec.trace |= self.run.header.argv.iter().any(|word| word == "--trace");
                 self.places.insert(spec.id, self.series.len());
                 self.series.push((spec, vec![]));
             }

@@ -237,6 +237,17 @@ pub struct SeriesSpec {
     pub metrics: Vec<Metric>,
     /// How it is drawn.
     pub draw: Draw,
+    /// Least relative half-width of a figure's interval that is asked for, whatever the effort; 0 leaves it to the effort.
+    /// For figures that move by more than that from run to run however long they are sampled: the host's own work.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub precision: f64,
+    /// Every launch is a sample of its own, from the very first one on; set by the session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trace: bool,
+}
+
+fn is_zero(precision: &f64) -> bool {
+    *precision == 0.0
 }
 
 impl SeriesSpec {
@@ -250,7 +261,26 @@ impl SeriesSpec {
         metrics: Vec<Metric>,
         draw: Draw,
     ) -> Self {
-        Self { id: 0, device: 0, probe: String::new(), case: case.to_owned(), figure, cache, axes, metrics, draw }
+        let case = case.to_owned();
+        Self {
+            id: 0,
+            device: 0,
+            probe: String::new(),
+            case,
+            figure,
+            cache,
+            axes,
+            metrics,
+            draw,
+            precision: 0.0,
+            trace: false,
+        }
+    }
+
+    /// The same with a [`SeriesSpec::precision`].
+    #[must_use]
+    pub fn within(self, precision: f64) -> Self {
+        Self { precision, ..self }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest arrays, bytes.
 const SIZES: (u64, u64) = (8 << 20, 2 << 30);
-/// Hot copies of more than this are cold ones on every device there is.
+/// Hot copies of more than this are cold ones on every device there is: only the largest shows it.
 const LARGEST_HOT: u64 = 256 << 20;
 /// Arrays of the copy of one multiprocessor: some 0.3 ms even for the widest accesses.
 const ONE_BYTES: u64 = 16 << 20;
@@ -58,7 +58,7 @@ impl Probe<Cuda> for Copy {
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         if request.trace {
-            return 2;
+            return 1 + traced(request.bytes.unwrap_or(copy::SHOWN_BYTES)).len();
         }
         let sizes = sizes(request.effort, request.bytes.unwrap_or(SIZES.1));
         let few = few(&sizes);
@@ -70,7 +70,7 @@ impl Probe<Cuda> for Copy {
         let (effort, least) = (session.request.effort, session.info().cold_window());
         let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1 };
         let most = asked(session, usual)?;
-        let sizes = if session.request.trace { vec![most] } else { sizes(effort, most) };
+        let sizes = if session.request.trace { traced(most) } else { sizes(effort, most) };
         let wanted = sizes.iter().map(|size| Rotation::cold(*size, least).bytes()).max().unwrap_or(most);
         let flush = Flush::new(session.device, session.info().last_level_cache())?;
         let (bytes, flags) = room(session.device, 2, wanted)?;
@@ -83,11 +83,11 @@ impl Probe<Cuda> for Copy {
         let cold = |size| Rotation::cold(size, least).within(bench.bytes());
 
         let points = by_kernel(&sizes);
-        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.34 + late, flags };
+        let sweep = Sweep { series: copy::cold(), points: &points, share: 0.31 + late, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, cold(v.size), GRAPH))?;
 
         let points = by_kernel(&hot(&sizes));
-        let sweep = Sweep { series: copy::hot(), points: &points, share: 0.21, flags };
+        let sweep = Sweep { series: copy::hot(), points: &points, share: 0.25, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, Rotation::hot(v.size), GRAPH))?;
 
         let few = few(&sizes);
@@ -103,7 +103,7 @@ impl Probe<Cuda> for Copy {
         })?;
 
         let points = by_index(&few);
-        let sweep = Sweep { series: copy::indices(), points: &points, share: 0.18, flags };
+        let sweep = Sweep { series: copy::indices(), points: &points, share: 0.17, flags };
         session.sweep(sweep, Variant::by_index, |_, v| bench.load(v, cold(v.size), GRAPH))?;
 
         one_multiprocessor(session, &bench, &flush, flags)
@@ -144,7 +144,15 @@ fn sizes(effort: Effort, most: u64) -> Vec<u64> {
 }
 
 fn hot(sizes: &[u64]) -> Vec<u64> {
-    sizes.iter().copied().filter(|size| *size <= LARGEST_HOT || sizes.len() == 1).collect()
+    sizes.iter().copied().filter(|size| *size <= LARGEST_HOT || sizes.last() == Some(size)).collect()
+}
+
+/// The size to trace, and the largest, whose cold copies are the ceiling of the others.
+fn traced(bytes: u64) -> Vec<u64> {
+    let mut sizes = vec![bytes, SIZES.1];
+    sizes.retain(|size| *size >= bytes);
+    sizes.dedup();
+    sizes
 }
 
 /// The smallest, the largest, and two between.
@@ -233,7 +241,7 @@ fn one_multiprocessor(
     Ok(())
 }
 
-/// One copy, call after call, on the same arrays and on others each time.
+/// One copy, call after call, on the same arrays and on others each time, and the largest copy beside it.
 fn trace(
     session: &mut Session<'_, Cuda>,
     bench: &Bench,
@@ -242,13 +250,14 @@ fn trace(
     flags: Flags,
 ) -> Result<(), Fault> {
     let least = session.info().cold_window();
-    let points: Vec<Variant> = by_kernel(sizes).into_iter().filter(|v| v.names[0] == copy::VEC4).collect();
-    for cache in [CachePolicy::Hot, CachePolicy::ColdRotate] {
+    let cold: Vec<Variant> = by_kernel(sizes).into_iter().filter(|v| v.names[0] == copy::VEC4).collect();
+    let hot = &cold[..cold.len().min(1)];
+    for (cache, points, share) in [(CachePolicy::Hot, hot, 0.3), (CachePolicy::ColdRotate, &cold, 0.7)] {
         let rotation = |size| match cache {
             CachePolicy::Hot => Rotation::hot(size),
             _ => Rotation::cold(size, least).within(bench.bytes()),
         };
-        let sweep = Sweep { series: copy::trace(cache), points: &points, share: 0.5, flags };
+        let sweep = Sweep { series: copy::trace(cache), points, share, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| {
             let load = bench.load(v, rotation(v.size), Shape::Latency)?;
             // What poisoning left in the cache is no part of the first call.
@@ -318,6 +327,9 @@ mod tests {
         assert_eq!(sizes(Effort::Standard, 20 << 20), [8 << 20, 16 << 20, 20 << 20]);
         assert_eq!(few(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), [1, 4, 7, 9]);
         assert_eq!((few(&[7]), few(&[])), (vec![7], vec![]));
+        assert_eq!(hot(&[8 << 20, 512 << 20, SIZES.1]), [8 << 20, SIZES.1]);
+        assert_eq!((traced(16 << 20), traced(SIZES.1)), (vec![16 << 20, SIZES.1], vec![SIZES.1]));
+        assert_eq!(traced(2 * SIZES.1), [2 * SIZES.1]);
     }
 
     #[test]

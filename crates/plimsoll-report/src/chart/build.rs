@@ -1,80 +1,100 @@
 //! From series to charts: which rows make a line, a group of bars or a heat map, and what each point says of itself.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use plimsoll_core::sample::Figure;
-use plimsoll_core::series::{Draw, Row, Series, Value};
+use plimsoll_core::series::{Draw, Row, Series, SeriesSpec, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::references;
 
+use super::bundle::{Bundle, Places, label, shared_source};
+use super::calls::calls;
+use super::levels::levels;
 use super::{Category, Cell, Chart, Mark, Plot, Scale, Trace};
-use crate::content::{Case, Section, Source, coordinate, figure, is_finite};
+use crate::Report;
+use crate::content::{Case, Section, Source, alike, coordinate, figure, is_finite};
 use crate::text::clean;
 
-/// Names numbered as they come: records may hold very many.
-#[derive(Default)]
-struct Places(BTreeMap<String, usize>);
-
-impl Places {
-    fn of(&mut self, name: &str) -> usize {
-        if let Some(&place) = self.0.get(name) {
-            return place;
-        }
-        let place = self.0.len();
-        self.0.insert(name.to_owned(), place);
-        place
-    }
-}
-
-/// The pictures of one series: none where it is best shown as a table or has nothing to show.
+/// The pictures of a probe, in the order measured. Series that differ only by where the data were go into one picture of
+/// lines; a series of single calls is drawn call by call; what is best shown as a table has no picture.
 #[must_use]
-pub fn charts(section: &Section<'_>, case: &Case<'_>) -> Vec<Chart> {
-    let spec = &case.sources[0].series.spec;
-    let title = clean(&format!("{} {}", section.probe, case.name));
-    let kind = match spec.figure {
-        Figure::Throughput => "back to back",
-        Figure::Latency => "one at a time",
-        Figure::Unknown => "unknown kind of figure",
-    };
-    let note = format!("{kind}, {}", spec.cache.name());
-    let chart = |title: String, plot: Plot| Chart { title, note: note.clone(), plot };
-    match &spec.draw {
-        Draw::Lines { x, y, log_x, log_y, .. } => {
-            lines(case, x, y, (*log_x, *log_y)).map(|plot| chart(title, plot)).into_iter().collect()
+pub fn charts(report: &Report<'_>, section: &Section<'_>) -> Vec<Chart> {
+    let mut all = Vec::new();
+    for group in groups(section) {
+        let spec = &group[0].sources[0].series.spec;
+        let title = clean(&format!("{} {}", section.probe, names(&group)));
+        let kind = match spec.figure {
+            Figure::Throughput => "back to back",
+            Figure::Latency => "one at a time",
+            Figure::Unknown => "unknown kind of figure",
+        };
+        let note = note(kind, &group);
+        let chart = |title: String, plot: Plot| Chart { title, note: note.clone(), plot };
+        match &spec.draw {
+            _ if spec.trace => all.extend(calls(report, section, &group, &title)),
+            Draw::Lines { .. } => all.extend(lines(report, section, &group).map(|plot| chart(title, plot))),
+            Draw::Bars { x, y, .. } => all.extend(bars(group[0], x, y).map(|plot| chart(title, plot))),
+            Draw::Heat { x, y, value } => {
+                all.extend(heats(group[0], x, y, value).into_iter().map(|(of, plot)| {
+                    chart(if of.is_empty() { title.clone() } else { format!("{title}: {of}") }, plot)
+                }))
+            }
+            Draw::Table | Draw::Unknown => {}
         }
-        Draw::Bars { x, y, .. } => bars(case, x, y).map(|plot| chart(title, plot)).into_iter().collect(),
-        Draw::Heat { x, y, value } => heats(case, x, y, value)
-            .into_iter()
-            .map(|(of, plot)| chart(if of.is_empty() { title.clone() } else { format!("{title}: {of}") }, plot))
-            .collect(),
-        Draw::Table | Draw::Unknown => Vec::new(),
+    }
+    all
+}
+
+/// Series by the picture that they go into: those of one kind, each with another cache policy.
+fn groups<'c, 'r>(section: &'c Section<'r>) -> Vec<Vec<&'c Case<'r>>> {
+    let mut groups: Vec<Vec<&Case<'_>>> = Vec::new();
+    for case in &section.cases {
+        let spec = spec_of(case);
+        let joins = |group: &&mut Vec<&Case<'_>>| {
+            is_lines(spec)
+                && alike(spec_of(group[0]), spec)
+                && group.iter().all(|other| spec_of(other).cache != spec.cache)
+        };
+        match groups.iter_mut().find(joins) {
+            Some(group) => group.push(case),
+            None => groups.push(vec![case]),
+        }
+    }
+    // What is hot comes first, whatever was measured first.
+    groups.iter_mut().for_each(|group| group.sort_by_key(|case| spec_of(case).cache.is_cold()));
+    groups
+}
+
+pub(super) fn spec_of<'c>(case: &'c Case<'_>) -> &'c SeriesSpec {
+    &case.sources[0].series.spec
+}
+
+/// `trace hot and cold` for `trace hot` and `trace cold`.
+fn names(group: &[&Case<'_>]) -> String {
+    let first: Vec<&str> = group[0].name.split(' ').collect();
+    let shared = |case: &&Case<'_>| first.iter().zip(case.name.split(' ')).take_while(|(a, b)| **a == *b).count();
+    let shared = group[1..].iter().map(shared).min().unwrap_or(0);
+    let rest = group[1..].iter().map(|case| case.name.split(' ').skip(shared).collect::<Vec<&str>>().join(" "));
+    std::iter::once(group[0].name.clone()).chain(rest).collect::<Vec<String>>().join(" and ")
+}
+
+/// `one at a time, hot and cold-rotate`, and whose it is where no line says so.
+pub(super) fn note(kind: &str, group: &[&Case<'_>]) -> String {
+    let policies = group.iter().map(|case| spec_of(case).cache.name()).collect::<Vec<&str>>().join(" and ");
+    match shared_source(group) {
+        source if source.is_empty() || !is_lines(spec_of(group[0])) => format!("{kind}, {policies}"),
+        source => format!("{kind}, {policies}, {source}"),
     }
 }
 
-/// What tells a row from others in the same picture: its source, and its place on each axis in `axes`.
-fn label(source: &Source<'_>, row: &Row, axes: &[usize]) -> String {
-    let spec = &source.series.spec;
-    let mut parts: Vec<String> = axes
-        .iter()
-        .filter_map(|&place| {
-            let (axis, value) = (spec.axes.get(place)?, row.at.get(place)?);
-            let text = coordinate(&axis.unit, value);
-            // A bare number doesn't say what it counts.
-            let bare = value.number().is_some() && axis.unit == Unit::One;
-            Some(if bare { format!("{} {text}", clean(&axis.name)) } else { text })
-        })
-        .collect();
-    if !source.label.is_empty() {
-        parts.push(source.label.clone());
-    }
-    parts.join(", ")
+fn is_lines(spec: &SeriesSpec) -> bool {
+    spec.trace || matches!(spec.draw, Draw::Lines { .. })
 }
 
 /// Axes beside `taken` on which the rows differ.
-fn varying(case: &Case<'_>, taken: &[&str], texts_only: bool) -> Vec<usize> {
-    let rows = || case.sources.iter().flat_map(|source| &source.series.rows);
-    let spec = &case.sources[0].series.spec;
+pub(super) fn varying(group: &[&Case<'_>], taken: &[&str], texts_only: bool) -> Vec<usize> {
+    let rows = || group.iter().flat_map(|case| &case.sources).flat_map(|source| &source.series.rows);
+    let spec = spec_of(group[0]);
     let differs = |place: usize| {
         let first = rows().next().and_then(|row| row.at.get(place));
         rows().any(|row| row.at.get(place) != first)
@@ -90,43 +110,45 @@ fn varying(case: &Case<'_>, taken: &[&str], texts_only: bool) -> Vec<usize> {
 fn mark(source: &Source<'_>, row: &Row, x: f64, metric: &str) -> Option<Mark> {
     let series = source.series;
     let known = series.estimate(row, metric).filter(is_finite)?;
-    let places = series.spec.axes.iter().zip(&row.at);
-    let mut place: Vec<String> =
-        places.map(|(axis, value)| format!("{} {}", clean(&axis.name), coordinate(&axis.unit, value))).collect();
-    if !source.label.is_empty() {
-        place.push(source.label.clone());
-    }
     let flags = if row.flags.is_empty() { String::new() } else { format!(", {}", row.flags) };
     Some(Mark {
         x,
         y: known.value,
         interval: known.interval,
         doubtful: !row.flags.impugning().is_empty(),
-        place: place.join(", "),
+        place: place(source, row),
         figure: format!("{} {}, n = {}{flags}", clean(metric), figure(series, row, metric), row.n),
     })
 }
 
-fn lines(case: &Case<'_>, x: &str, y: &str, log: (bool, bool)) -> Option<Plot> {
-    let first = case.sources[0].series;
+/// Where a row is: its coordinates and its source.
+pub(super) fn place(source: &Source<'_>, row: &Row) -> String {
+    let places = source.series.spec.axes.iter().zip(&row.at);
+    let mut place: Vec<String> =
+        places.map(|(axis, value)| format!("{} {}", clean(&axis.name), coordinate(&axis.unit, value))).collect();
+    if !source.label.is_empty() {
+        place.push(source.label.clone());
+    }
+    place.join(", ")
+}
+
+fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>]) -> Option<Plot> {
+    let first = group[0].sources[0].series;
+    let Draw::Lines { x, y, by, log_x, log_y } = &first.spec.draw else { return None };
     let on_axis = first.axis(x).is_some();
     // Where x is itself measured, numeric axes are what moves along the line; only names tell lines apart.
-    let apart = varying(case, &[x], !on_axis);
-    let mut traces = Vec::new();
-    for source in &case.sources {
-        let (mut own, mut places): (Vec<Trace>, Places) = Default::default();
-        for row in &source.series.rows {
-            let Some(at) = x_of(source.series, row, x) else { continue };
-            let Some(mark) = mark(source, row, at, y) else { continue };
-            let label = label(source, row, &apart);
-            let place = places.of(&label);
-            if place == own.len() {
-                own.push(Trace { label, reference: false, run: source.run, marks: vec![] });
+    let apart = varying(group, &[x], !on_axis);
+    let mut bundle = Bundle::new(group, by.as_deref().and_then(|by| first.axis(by)), apart);
+    for case in group {
+        for source in &case.sources {
+            for row in &source.series.rows {
+                let Some(at) = x_of(source.series, row, x) else { continue };
+                let Some(mark) = mark(source, row, at, y) else { continue };
+                bundle.line_of(source, row).push(mark);
             }
-            own[place].marks.push(mark);
         }
-        traces.append(&mut own);
     }
+    let mut traces = bundle.traces();
     if on_axis {
         traces.iter_mut().for_each(|trace| trace.marks.sort_by(|a, b| a.x.total_cmp(&b.x)));
     }
@@ -137,15 +159,17 @@ fn lines(case: &Case<'_>, x: &str, y: &str, log: (bool, bool)) -> Option<Plot> {
         Some(place) => first.spec.axes[place].unit.clone(),
         None => first.metric(x)?.unit.clone(),
     };
-    let y_unit = &first.metric(y)?.unit;
-    let mut all = reference_traces(case, &x_unit, y, y_unit);
+    let metric = first.metric(y)?;
+    let mut all = reference_traces(group[0], &x_unit, y, &metric.unit);
     all.append(&mut traces);
+    let levels = levels(report, section, group, metric);
     let marks = || all.iter().flat_map(|trace| &trace.marks);
-    let x = Scale::new(x, &x_unit, log.0, marks().map(|mark| mark.x));
+    let x = Scale::new(x, &x_unit, *log_x, marks().map(|mark| mark.x));
     let heights = marks().flat_map(|mark| [mark.y, mark.interval.lo, mark.interval.hi]);
+    let heights = heights.chain(levels.iter().map(|level| level.value));
     // An interval may reach zero where no figure does: it must not cost the logarithmic scale.
-    let y = Scale::new(y, y_unit, log.1, heights.filter(|&height| !log.1 || height > 0.0));
-    Some(Plot::Lines { x, y, traces: all })
+    let y = Scale::new(y, &metric.unit, *log_y, heights.filter(|&height| !log_y || height > 0.0));
+    Some(Plot::Lines { x, y, levels, traces: all })
 }
 
 fn x_of(series: &Series, row: &Row, x: &str) -> Option<f64> {
@@ -182,14 +206,14 @@ fn reference_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -
         };
         match traces.iter_mut().find(|trace| trace.label == label) {
             Some(trace) => trace.marks.push(mark),
-            None => traces.push(Trace { label, reference: true, run: 0, marks: vec![mark] }),
+            None => traces.push(Trace { label, reference: true, hue: 0, dash: 0, marks: vec![mark] }),
         }
     }
     traces
 }
 
 fn bars(case: &Case<'_>, x: &str, y: &str) -> Option<Plot> {
-    let apart = varying(case, &[x], false);
+    let apart = varying(&[case], &[x], false);
     let (mut categories, mut labels): (Vec<Category>, Vec<String>) = Default::default();
     let (mut named, mut labelled) = (Places::default(), Places::default());
     for source in &case.sources {
@@ -219,7 +243,7 @@ type Placed<'v> = (&'v Value, &'v Value, Mark);
 
 /// One heat map per source and per value of any further axis.
 fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> {
-    let apart = varying(case, &[x, y], false);
+    let apart = varying(&[case], &[x, y], false);
     let (mut groups, mut places): (Vec<(String, Vec<Placed<'_>>)>, Places) = Default::default();
     for source in &case.sources {
         for row in &source.series.rows {

@@ -2,6 +2,9 @@
 //! the same chart; neither looks at a series itself.
 
 mod build;
+mod bundle;
+mod calls;
+mod levels;
 mod scale;
 
 #[cfg(test)]
@@ -12,7 +15,10 @@ pub use scale::{Scale, Tick};
 
 use plimsoll_core::stats::Interval;
 
-/// A picture of one series, from all its sources.
+/// Hues before they repeat.
+pub(crate) const HUES: usize = 8;
+
+/// A picture of one series, or of several that differ only by where the data were, from all their sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// Probe and case.
@@ -32,6 +38,8 @@ pub enum Plot {
         x: Scale,
         /// Along the left.
         y: Scale,
+        /// What the figures are to be held against.
+        levels: Vec<Level>,
         /// Lines; those of references first, so that they lie behind.
         traces: Vec<Trace>,
     },
@@ -61,6 +69,17 @@ pub enum Plot {
     },
 }
 
+/// A yardstick across a whole picture: a peak, a ceiling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Level {
+    /// On the y scale.
+    pub value: f64,
+    /// What it is, with its figure.
+    pub label: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
@@ -68,8 +87,10 @@ pub struct Trace {
     pub label: String,
     /// A reference, drawn faint behind.
     pub reference: bool,
-    /// Place of its run: dashes tell runs apart beside colours.
-    pub run: usize,
+    /// Lines of one hue have something in common: the kernel, the grid. References have none.
+    pub hue: usize,
+    /// What tells lines of one hue apart, or runs: dashes and the shape of the marks.
+    pub dash: usize,
     /// In drawing order.
     pub marks: Vec<Mark>,
 }
@@ -81,7 +102,7 @@ pub struct Mark {
     pub x: f64,
     /// On the y scale (or the shade's).
     pub y: f64,
-    /// 95 % interval of `y`.
+    /// 95 % interval of `y`; where `y` stands for several calls, the least and the most of them.
     pub interval: Interval,
     /// Carries a flag that throws doubt on it.
     pub doubtful: bool,

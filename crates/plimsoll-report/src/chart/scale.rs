@@ -14,6 +14,8 @@ pub struct Scale {
     pub log: bool,
     lo: f64,
     hi: f64,
+    /// Added before the logarithm is taken, so that a count from zero has one.
+    shift: f64,
 }
 
 /// A labelled place on an axis.
@@ -36,13 +38,20 @@ impl Scale {
             _ => (0.0, 0.0),
         };
         let log = log && lo >= f64::MIN_POSITIVE;
-        let mut scale = Self { name: name.to_owned(), unit: unit.clone(), log, lo, hi };
+        let mut scale = Self { name: name.to_owned(), unit: unit.clone(), log, lo, hi, shift: 0.0 };
         if log {
             scale.widen_log();
         } else {
             scale.widen_linear();
         }
         scale
+    }
+
+    /// A logarithmic scale of numbers counted from 0: where they lie is the logarithm of the next number.
+    #[must_use]
+    pub fn counts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
+        let hi = values.into_iter().filter(|value| value.is_finite()).fold(1.0, f64::max);
+        Self { name: name.to_owned(), unit: Unit::One, log: true, lo: 0.0, hi: 1.2 * hi, shift: 1.0 }
     }
 
     /// A linear scale from the least to the most of `values`, for shades: they show differences, not lengths.
@@ -53,7 +62,9 @@ impl Scale {
             Some(ends.map_or((value, value), |(lo, hi)| (lo.min(value), hi.max(value))))
         });
         match ends {
-            Some((lo, hi)) if lo < hi => Self { name: name.to_owned(), unit: unit.clone(), log: false, lo, hi },
+            Some((lo, hi)) if lo < hi => {
+                Self { name: name.to_owned(), unit: unit.clone(), log: false, lo, hi, shift: 0.0 }
+            }
             // Nothing differs: one shade between zero and the only value.
             _ => Self::new(name, unit, false, ends.map(|(lo, _)| lo)),
         }
@@ -97,8 +108,8 @@ impl Scale {
     #[must_use]
     pub fn position(&self, value: f64) -> f64 {
         let share = if self.log {
-            let value = value.max(f64::MIN_POSITIVE);
-            (value.ln() - self.lo.ln()) / (self.hi.ln() - self.lo.ln())
+            let place = |value: f64| (value + self.shift).max(f64::MIN_POSITIVE).ln();
+            (place(value) - place(self.lo)) / (place(self.hi) - place(self.lo))
         } else {
             // Halved, because the span of the largest numbers overflows.
             (value / 2.0 - self.lo / 2.0) / (self.hi / 2.0 - self.lo / 2.0)
@@ -185,6 +196,11 @@ impl Scale {
     }
 
     fn log_values(&self, most: usize) -> Vec<f64> {
+        if self.shift > 0.0 {
+            let finest = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]].map(|digits| self.within_decades(digits));
+            let fits = finest.iter().find(|values| values.len() < most).unwrap_or(&finest[2]);
+            return std::iter::once(0.0).chain(fits.iter().copied()).collect();
+        }
         if self.unit == Unit::Byte {
             return self.powers(2.0, &[1, 2, 3, 5, 10, 20, 40, 80, 160], most);
         }
@@ -215,7 +231,7 @@ impl Scale {
     }
 
     fn within_decades(&self, digits: &[f64]) -> Vec<f64> {
-        let (first, last) = (self.lo.log10().floor() as i32, self.hi.log10().ceil() as i32);
+        let (first, last) = ((self.lo + self.shift).log10().floor() as i32, self.hi.log10().ceil() as i32);
         let values = (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
         values.filter(|value| (self.lo..=self.hi).contains(value)).collect()
     }
@@ -263,6 +279,16 @@ mod tests {
         let linear = Scale::new("y", &Unit::Second, false, [3.0, 4.0]);
         assert_eq!((linear.lo(), linear.position(0.0)), (0.0, 0.0));
         assert!(!Scale::new("y", &Unit::Second, true, [0.0, 4.0]).log);
+    }
+
+    #[test]
+    fn counts_begin_at_zero_and_are_ticked_by_decades() {
+        let calls = Scale::counts("call", [0.0, 4095.0]);
+        assert_eq!(labels(&calls, 14), ["0", "1", "2", "5", "10", "20", "50", "100", "200", "500", "1000", "2000"]);
+        assert_eq!(labels(&calls, 6), ["0", "1", "10", "100", "1000"]);
+        assert!((calls.position(0.0), calls.position(1e9)) == (0.0, 1.0) && calls.position(1.0) > 0.05);
+        assert_eq!(labels(&Scale::counts("call", [0.0]), 6), ["0", "1"]);
+        assert_eq!(calls.title(), "call");
     }
 
     proptest! {

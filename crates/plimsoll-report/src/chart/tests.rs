@@ -11,7 +11,7 @@ use crate::made::{self, Maker};
 
 fn first(runs: &[Run]) -> Vec<Chart> {
     let report = Report::new(runs);
-    report.sections.first().map_or_else(Vec::new, |section| charts(section, &section.cases[0]))
+    report.sections.first().map_or_else(Vec::new, |section| charts(&report, section))
 }
 
 /// A series of times over these axes, drawn as lines over `x`.
@@ -99,12 +99,111 @@ fn a_single_point_equal_values_and_none_at_all_are_charts_or_no_chart() {
     assert!(first(&run(spec(&axes, "no such axis"), &[(&[1u64.into()], 1e-6)])).is_empty());
 }
 
+/// Cold before hot, two kernels, and a probe that is drawn with them.
+fn hot_and_cold(trace: bool) -> Run {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    for (case, cache, seconds) in [("cold", CachePolicy::ColdRotate, 2e-6), ("hot", CachePolicy::Hot, 1e-6)] {
+        let mut own = spec(&[("kernel", Unit::One), ("size", Unit::Byte)], "size");
+        (own.case, own.cache, own.trace) = (case.into(), cache, trace);
+        own.metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
+        own.draw = Draw::Lines {
+            x: "size".into(),
+            y: "bandwidth".into(),
+            by: Some("kernel".into()),
+            log_x: true,
+            log_y: false,
+        };
+        made.series("copy", own);
+        for kernel in ["scalar", "vector", "wide"] {
+            let work = Work { traffic: plimsoll_core::Traffic::new(500, 500), ..Work::default() };
+            made.point(vec![kernel.into(), 4096u64.into()], seconds, work, Flags::NONE);
+        }
+    }
+    made.run()
+}
+
+fn look(chart: &Chart) -> Vec<(&str, usize, usize)> {
+    traces(chart).iter().map(|trace| (trace.label.as_str(), trace.hue, trace.dash)).collect()
+}
+
+#[test]
+fn series_that_differ_by_where_the_data_were_share_one_picture_hot_first() {
+    let charts = first(&[hot_and_cold(false)]);
+    assert_eq!(charts.len(), 1);
+    let told = (charts[0].title.as_str(), charts[0].note.as_str());
+    assert_eq!(told, ("copy hot and cold", "back to back, hot and cold-rotate"));
+    // A kernel keeps its hue; dashes are cold.
+    let lines = look(&charts[0]);
+    assert_eq!(lines[..2], [("scalar, hot", 0, 0), ("vector, hot", 1, 0)]);
+    assert_eq!(lines[3..5], [("scalar, cold-rotate", 0, 1), ("vector, cold-rotate", 1, 1)]);
+}
+
+#[test]
+fn two_runs_of_one_picture_keep_their_lines_apart() {
+    let charts = first(&[hot_and_cold(false), hot_and_cold(false)]);
+    let labels: Vec<&str> = look(&charts[0]).iter().map(|line| line.0).collect();
+    assert_eq!((charts.len(), labels.len()), (1, 12));
+    assert!(labels.contains(&"vector, run 2, cold-rotate"), "{labels:?}");
+}
+
+#[test]
+fn a_traced_series_is_drawn_call_by_call_from_the_first_one() {
+    let charts = first(&[hot_and_cold(true)]);
+    assert_eq!(charts.len(), 1);
+    assert_eq!((charts[0].title.as_str(), look(&charts[0]).len()), ("copy hot and cold: 4 KiB", 6));
+    assert_eq!(charts[0].note, "call by call, hot and cold-rotate");
+    let marks = &traces(&charts[0])[0].marks;
+    assert_eq!(marks[..3].iter().map(|mark| mark.x).collect::<Vec<_>>(), [0.0, 1.0, 2.0]);
+    assert!(marks[0].place.ends_with("hot, call 0") && marks.last().unwrap().place.ends_with("to 39"), "{marks:?}");
+    // 1000 bytes in about a microsecond, each within what its interval says.
+    assert!(marks.iter().all(|mark| (0.9e9..1.1e9).contains(&mark.y) && mark.interval.contains(mark.y)));
+}
+
+#[test]
+fn the_axis_that_a_picture_is_about_gives_the_hues_and_the_others_the_dashes() {
+    let mut grids = spec(&[("grid", Unit::One), ("kernel", Unit::One), ("size", Unit::Byte)], "size");
+    grids.draw = Draw::Lines { x: "size".into(), y: "time".into(), by: Some("grid".into()), log_x: true, log_y: false };
+    let at = |grid: &str, kernel: &str| [grid.into(), kernel.into(), 64u64.into()];
+    let all = [at("one", "a"), at("one", "b"), at("two", "a"), at("two", "b")];
+    let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
+    let charts = first(&run(grids.clone(), &points));
+    let hues: Vec<(usize, usize)> = look(&charts[0]).iter().map(|line| (line.1, line.2)).collect();
+    assert_eq!(hues, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    // Four kernels are more than there are dashes: every line has a hue of its own then.
+    let all = [at("one", "a"), at("one", "b"), at("one", "c"), at("one", "d"), at("two", "a")];
+    let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
+    let charts = first(&run(grids, &points));
+    assert_eq!(look(&charts[0]).iter().map(|line| line.1).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_peak_and_the_same_kernel_of_stream_lie_across_and_none_where_devices_differ() {
+    let levels = |runs: &[Run]| match &first(runs)[0].plot {
+        Plot::Lines { levels, y, .. } => {
+            assert!(levels.iter().all(|level| y.hi() >= level.value));
+            levels.iter().map(|level| level.label.clone()).collect::<Vec<_>>()
+        }
+        other => panic!("no lines: {other:?}"),
+    };
+    let mut stream = Maker::new("Box", "2026-01-02T03:04:05Z");
+    for (kernel, rate) in [("read", 70e9), ("copy", 60e9)] {
+        stream.finding("stream", kernel, rate, Unit::BytePerSecond, "bandwidth", Flags::NONE);
+    }
+    let stream = stream.run();
+    assert_eq!(levels(&[hot_and_cold(false)]), ["theoretical peak 76.8 GB/s"]);
+    let both = [hot_and_cold(true), stream];
+    assert_eq!(levels(&both), ["theoretical peak 76.8 GB/s", "stream copy 60.0 GB/s"]);
+    let mut other = hot_and_cold(false);
+    other.header.devices[0].id = "1".into();
+    assert!(levels(&[hot_and_cold(false), other]).is_empty());
+}
+
 #[test]
 fn heat_maps_order_numbers_by_size_and_share_their_shades() {
     let charts = {
         let runs = [made::run("Box", "2026-01-02T03:04:05Z", 1.0), made::run("Box", "2026-01-03T03:04:05Z", 2.0)];
         let report = Report::new(&runs);
-        charts(&report.sections[2], &report.sections[2].cases[0])
+        charts(&report, &report.sections[2])
     };
     let parts = |chart: &Chart| match &chart.plot {
         Plot::Heat { columns, value, .. } => (columns.clone(), value.clone()),

@@ -80,7 +80,7 @@ pub(super) fn page(report: &Report<'_>) -> Page {
         doubtful,
         points,
         devices: report.entries.iter().flat_map(|entry| devices(report, entry)).collect(),
-        sections: report.sections.iter().enumerate().map(|(place, section)| probe(place, section)).collect(),
+        sections: report.sections.iter().enumerate().map(|(place, section)| probe(report, place, section)).collect(),
         troubles: report.troubles(),
         flags: glossary(report.flags()).collect(),
     }
@@ -193,8 +193,8 @@ fn id(place: usize) -> String {
     format!("probe-{place}")
 }
 
-fn probe(place: usize, section: &Section<'_>) -> Probe {
-    let pictures = section.cases.iter().flat_map(|case| charts(section, case));
+fn probe(report: &Report<'_>, place: usize, section: &Section<'_>) -> Probe {
+    let pictures = charts(report, section).into_iter();
     let findings = section.findings.iter().map(|(label, finding)| {
         let figure = finding.unit.format_with_interval(finding.value, finding.interval.into());
         let of = if label.is_empty() { String::new() } else { format!(" ({label})") };

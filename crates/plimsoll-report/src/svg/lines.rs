@@ -1,8 +1,8 @@
 //! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references behind.
 
-use super::markup::{Markup, hue, width};
+use super::markup::{Markup, escape, hue, width};
 use super::{HUES, RIGHT, TOP, WIDTH};
-use crate::chart::{Mark, Scale, Trace};
+use crate::chart::{Level, Mark, Scale, Trace};
 
 const HEIGHT: f64 = 270.0;
 const BOTTOM: f64 = TOP + HEIGHT;
@@ -10,7 +10,7 @@ const BOTTOM: f64 = TOP + HEIGHT;
 const SEEN: f64 = 4.0;
 
 /// Returns the picture's height.
-pub(super) fn draw(out: &mut Markup, x: &Scale, y: &Scale, traces: &[Trace]) -> f64 {
+pub(super) fn draw(out: &mut Markup, x: &Scale, y: &Scale, levels: &[Level], traces: &[Trace]) -> f64 {
     let ticks = y.ticks(6);
     let left = ticks.iter().map(|tick| width(&tick.label)).fold(20.0, f64::max) + 12.0;
     let right = WIDTH - RIGHT;
@@ -34,39 +34,58 @@ pub(super) fn draw(out: &mut Markup, x: &Scale, y: &Scale, traces: &[Trace]) -> 
     out.line("axis", (left, BOTTOM), (right, BOTTOM));
     out.text("soft", (right, BOTTOM + 37.0), "end", &x.title());
     let at = |mark: &Mark| (left + x.position(mark.x) * (right - left), BOTTOM - y.position(mark.y) * HEIGHT);
-    for (place, each) in traces.iter().enumerate() {
-        trace(out, &class(traces, place), place, each, &at, &|value| BOTTOM - y.position(value) * HEIGHT);
+    let height = |value| BOTTOM - y.position(value) * HEIGHT;
+    for level in levels {
+        out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
+    for each in traces {
+        trace(out, each, &at, &height);
+    }
+    let marks: Vec<(f64, f64)> = traces.iter().flat_map(|trace| &trace.marks).map(at).collect();
+    name(out, levels, (left, right), &height, &marks);
     let labels = traces.iter().enumerate().map(|(place, trace)| (place, trace.label.as_str()));
     let below = out.legend(BOTTOM + 58.0, labels, |out, place, (x, y)| {
-        out.raw(&format!("<g class=\"{}\">", class(traces, place)));
-        out.line(&format!("line run{}", traces[place].run % 3), (x, y), (x + 26.0, y));
-        dot(out, place, (x + 13.0, y));
+        out.raw(&format!("<g class=\"{}\">", class(&traces[place])));
+        out.line(&format!("line dash{}", traces[place].dash % 3), (x, y), (x + 26.0, y));
+        dot(out, &traces[place], (x + 13.0, y));
         out.raw("</g>");
     });
     below.max(BOTTOM + 46.0)
 }
 
-/// The hue among those that are no references, which all look alike.
-fn class(traces: &[Trace], place: usize) -> String {
-    if traces[place].reference {
-        return "ref".to_owned();
-    }
-    hue(traces[..place].iter().filter(|trace| !trace.reference).count())
+/// References all look alike.
+fn class(trace: &Trace) -> String {
+    if trace.reference { "ref".to_owned() } else { hue(trace.hue) }
 }
 
-fn trace(
-    out: &mut Markup,
-    class: &str,
-    place: usize,
-    trace: &Trace,
-    at: &dyn Fn(&Mark) -> (f64, f64),
-    height: &dyn Fn(f64) -> f64,
-) {
+/// What the levels are: above each or, where the next one is near, below it, at the end where fewer marks are in the way.
+fn name(out: &mut Markup, levels: &[Level], ends: (f64, f64), height: &dyn Fn(f64) -> f64, marks: &[(f64, f64)]) {
+    for level in levels {
+        let line = height(level.value);
+        let crowded = levels.iter().any(|other| (0.5..16.0).contains(&(line - height(other.value))));
+        let bottom = if crowded { line + 17.0 } else { line };
+        let long = width(&level.label);
+        let in_way = |from: f64| {
+            let within =
+                |(x, y): &&(f64, f64)| (from..from + long).contains(x) && (bottom - 20.0..bottom + 2.0).contains(y);
+            marks.iter().filter(within).count()
+        };
+        let (x, anchor) = match in_way(ends.1 - long) < in_way(ends.0) {
+            true => (ends.1 - 4.0, "end"),
+            false => (ends.0 + 4.0, "start"),
+        };
+        out.raw(&format!("<g><title>{}</title>", escape(&level.source)));
+        out.text("tick halo", (x, bottom - 4.0), anchor, &level.label);
+        out.raw("</g>");
+    }
+}
+
+fn trace(out: &mut Markup, trace: &Trace, at: &dyn Fn(&Mark) -> (f64, f64), height: &dyn Fn(f64) -> f64) {
+    let class = &class(trace);
     let points: Vec<String> = trace.marks.iter().map(at).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     out.raw(&format!(
-        "<g class=\"{class}\"><polyline class=\"line run{}\" points=\"{}\"/></g>",
-        trace.run % 3,
+        "<g class=\"{class}\"><polyline class=\"line dash{}\" points=\"{}\"/></g>",
+        trace.dash % 3,
         points.join(" ")
     ));
     for mark in &trace.marks {
@@ -78,17 +97,17 @@ fn trace(
                 out.line("iv", (x - 3.0, lo), (x + 3.0, lo));
                 out.line("iv", (x - 3.0, hi), (x + 3.0, hi));
             }
-            dot(out, place, (x, y));
+            dot(out, trace, (x, y));
             out.raw(&format!("<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/>"));
         });
     }
 }
 
-/// Circles, and squares once the hues repeat.
-fn dot(out: &mut Markup, place: usize, (x, y): (f64, f64)) {
-    if (place / HUES).is_multiple_of(2) {
-        out.raw(&format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>"));
-    } else {
-        out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), "");
+/// Circles, squares and diamonds: each dash has one, and the next where the hues repeat.
+fn dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
+    match (trace.dash + trace.hue / HUES) % 3 {
+        0 => out.raw(&format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>")),
+        1 => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
+        _ => out.raw(&format!("<path class=\"dot\" d=\"M{x:.1} {:.1}l5 5-5 5-5-5z\"/>", y - 5.0)),
     }
 }

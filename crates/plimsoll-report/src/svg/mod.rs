@@ -10,7 +10,7 @@ mod markup;
 mod tests;
 
 use crate::Report;
-use crate::chart::{Chart, Plot, charts};
+use crate::chart::{Chart, HUES, Plot, charts};
 use markup::Markup;
 
 /// Colours as CSS variables, light and dark.
@@ -24,8 +24,6 @@ pub(crate) const WIDTH: f64 = 640.0;
 const TOP: f64 = 84.0;
 /// Free space at the right.
 const RIGHT: f64 = 14.0;
-/// Hues before they repeat.
-const HUES: usize = 8;
 
 /// A picture with the name of a file for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +39,7 @@ pub struct Picture {
 pub fn render(report: &Report<'_>) -> Vec<Picture> {
     let mut pictures: Vec<Picture> = Vec::new();
     for section in &report.sections {
-        for chart in section.cases.iter().flat_map(|case| charts(section, case)) {
+        for chart in charts(report, section) {
             let words = chart.title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
             let mut stem = words.collect::<Vec<_>>().join("-").to_lowercase();
             stem.truncate(80);
@@ -73,7 +71,7 @@ pub(crate) fn inline(chart: &Chart) -> String {
 fn draw(chart: &Chart, attributes: &str, extra: &str) -> String {
     let mut body = Markup::new();
     let height = match &chart.plot {
-        Plot::Lines { x, y, traces } => lines::draw(&mut body, x, y, traces),
+        Plot::Lines { x, y, levels, traces } => lines::draw(&mut body, x, y, levels, traces),
         Plot::Bars { y, categories, labels } => bars::draw(&mut body, y, categories, labels),
         Plot::Heat { x, y, columns, rows, value, cells } => {
             heat::draw(&mut body, &heat::Heat { x, y, columns, rows, value, cells })

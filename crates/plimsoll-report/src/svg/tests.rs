@@ -25,7 +25,7 @@ fn assert_well_formed(svg: &str) {
 fn a_small_curve() {
     let runs = [made::curve(&[(4096.0, 1e-6), (1048576.0, 2.5e-5)])];
     let report = Report::new(&runs);
-    let chart = charts(&report.sections[0], &report.sections[0].cases[0]).remove(0);
+    let chart = charts(&report, &report.sections[0]).remove(0);
     insta::assert_snapshot!(inline(&chart).replace('<', "\n<"));
 }
 

@@ -46,6 +46,14 @@ impl Canvas {
         }
     }
 
+    /// Faint dots across the whole width.
+    pub fn level(&mut self, height: f64) {
+        let (across, up) = self.resolution();
+        for x in (0..across).step_by(4) {
+            self.dot(x, Self::place(height, up), None);
+        }
+    }
+
     fn dot(&mut self, x: usize, y: usize, hue: Option<usize>) {
         // Braille bits, from the bottom row up: Unicode numbers dots 1 2 3 down the left, 4 5 6 the right, then 7 8.
         const BITS: [[u8; 2]; 4] = [[0x40, 0x80], [0x04, 0x20], [0x02, 0x10], [0x01, 0x08]];

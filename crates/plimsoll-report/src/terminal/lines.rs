@@ -4,17 +4,29 @@ use unicode_width::UnicodeWidthStr;
 
 use super::canvas::Canvas;
 use super::{Style, fit};
-use crate::chart::{Scale, Trace};
+use crate::chart::{Level, Scale, Trace};
 
 const SYMBOLS: [char; 8] = ['●', '▲', '■', '◆', '○', '△', '□', '◇'];
 const ASCII_SYMBOLS: [char; 8] = ['o', 'x', '+', '*', '#', '@', '%', '&'];
 
+/// A line plot to be drawn.
+pub(super) struct Lines<'c> {
+    pub x: &'c Scale,
+    pub y: &'c Scale,
+    pub levels: &'c [Level],
+    pub traces: &'c [Trace],
+}
+
 /// `height` rows of canvas with axes around it and the legend below.
-pub(super) fn draw(x: &Scale, y: &Scale, traces: &[Trace], height: usize, style: &Style) -> String {
+pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
+    let Lines { x, y, levels, traces } = *plot;
     let ticks = y.ticks(height / 3);
     let gutter = ticks.iter().map(|tick| tick.label.width()).max().unwrap_or(0).min(16);
     let width = style.columns() - gutter - 2;
     let mut canvas = Canvas::new(width, height, style.unicode);
+    for level in levels {
+        canvas.level(y.position(level.value));
+    }
     draw_traces(&mut canvas, x, y, traces, style);
     let (bar, tee, corner) = if style.unicode { ("│", "┤", "└") } else { ("|", "+", "+") };
     let mut out = format!("{}\n", fit(&y.title(), style.columns()));
@@ -31,17 +43,23 @@ pub(super) fn draw(x: &Scale, y: &Scale, traces: &[Trace], height: usize, style:
     out.push_str(&format!("{} {corner}{rule}\n{}{labels}\n", " ".repeat(gutter), " ".repeat(gutter + 2)));
     let title = fit(&x.title(), style.columns());
     out.push_str(&format!("{}{title}\n", " ".repeat(style.columns().saturating_sub(title.width()))));
-    out.push_str(&legend(traces, style));
+    out.push_str(&legend(levels, traces, style));
     out
 }
 
-fn hue_of(traces: &[Trace], place: usize) -> Option<usize> {
-    (!traces[place].reference).then(|| traces[..place].iter().filter(|trace| !trace.reference).count())
+/// Lines of one hue differ by their symbols, so symbols count all lines that are no references.
+fn symbol_of(traces: &[Trace], place: usize, style: &Style) -> char {
+    let count = traces[..place].iter().filter(|trace| !trace.reference).count();
+    symbol((!traces[place].reference).then_some(count), style)
 }
 
-fn symbol(hue: Option<usize>, style: &Style) -> char {
+fn hue_of(trace: &Trace) -> Option<usize> {
+    (!trace.reference).then_some(trace.hue)
+}
+
+fn symbol(count: Option<usize>, style: &Style) -> char {
     let symbols = if style.unicode { SYMBOLS } else { ASCII_SYMBOLS };
-    hue.map_or('.', |hue| symbols[hue % symbols.len()])
+    count.map_or('.', |count| symbols[count % symbols.len()])
 }
 
 /// Where most points are doubtful, marking each would only hide which line it is on.
@@ -54,12 +72,12 @@ fn draw_traces(canvas: &mut Canvas, x: &Scale, y: &Scale, traces: &[Trace], styl
     let mark_doubt = !mostly_doubtful(traces);
     let at = |mark: &crate::chart::Mark| (x.position(mark.x), y.position(mark.y));
     for (place, trace) in traces.iter().enumerate() {
-        let hue = hue_of(traces, place);
+        let (hue, symbol) = (hue_of(trace), symbol_of(traces, place, style));
         for pair in trace.marks.windows(2) {
             canvas.line(at(&pair[0]), at(&pair[1]), hue);
         }
         for mark in trace.marks.iter().filter(|_| !trace.reference) {
-            canvas.symbol(at(mark), if mark.doubtful && mark_doubt { '!' } else { symbol(hue, style) }, hue);
+            canvas.symbol(at(mark), if mark.doubtful && mark_doubt { '!' } else { symbol }, hue);
         }
     }
 }
@@ -83,13 +101,16 @@ fn bottom(x: &Scale, width: usize, style: &Style) -> (String, String) {
     (rule.into_iter().collect(), labels)
 }
 
-fn legend(traces: &[Trace], style: &Style) -> String {
+fn legend(levels: &[Level], traces: &[Trace], style: &Style) -> String {
     let mut out = String::new();
     for (place, trace) in traces.iter().enumerate().filter(|(_, trace)| !trace.label.is_empty()) {
-        let hue = hue_of(traces, place);
-        let symbol = symbol(hue, style).to_string();
-        let symbol = hue.map_or_else(|| style.faint(&symbol), |hue| style.hue(&symbol, hue));
+        let symbol = symbol_of(traces, place, style).to_string();
+        let symbol = hue_of(trace).map_or_else(|| style.faint(&symbol), |hue| style.hue(&symbol, hue));
         out.push_str(&format!("  {symbol} {}\n", fit(&trace.label, style.columns() - 4)));
+    }
+    for level in levels {
+        let line = style.faint(if style.unicode { "┄" } else { "." });
+        out.push_str(&format!("  {line} {}\n", fit(&level.label, style.columns() - 4)));
     }
     if mostly_doubtful(traces) {
         out.push_str("  most points carry a flag that throws doubt on them\n");

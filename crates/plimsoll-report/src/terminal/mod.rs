@@ -71,11 +71,11 @@ pub fn render(report: &Report<'_>, style: &Style) -> String {
 pub fn plots(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
     for section in &report.sections {
-        for chart in section.cases.iter().flat_map(|case| charts(section, case)) {
+        for chart in charts(report, section) {
             let note = format!("({})", chart.note);
             out.push_str(&format!("{} {}\n", style.bold(&chart.title), style.faint(&note)));
             out.push_str(&match &chart.plot {
-                Plot::Lines { x, y, traces } => lines::draw(x, y, traces, HEIGHT, style),
+                Plot::Lines { x, y, levels, traces } => lines::draw(&lines::Lines { x, y, levels, traces }, HEIGHT, style),
                 Plot::Bars { y, categories, labels } => bars::draw(y, categories, labels, style),
                 Plot::Heat { x, y, columns, rows, value, cells } => {
                     bars::heat(&bars::Heat { x, y, columns, rows, value, cells }, style)
