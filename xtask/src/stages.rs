@@ -129,6 +129,18 @@ done
     }
 
     #[test]
+    fn pages_are_made_of_the_runs_that_there_are_and_again_of_later_ones() {
+        let place = Place::new();
+        assert_eq!(place.run(&["report"], "none"), (Some(1), vec![]));
+        assert_eq!(place.run(&["measure-1", "report"], "none").0, Some(0));
+        let page = |name: &str| place.path("out/stages").join(name).exists();
+        assert!(page("report.html") && !page("trace.html"));
+        let (code, calls) = place.run(&["trace", "report"], "none");
+        assert_eq!((code, calls.len()), (Some(0), 3), "{calls:?}");
+        assert!(page("trace.html"));
+    }
+
+    #[test]
     fn without_a_device_nothing_else_is_tried() {
         let place = Place::new();
         let (code, calls) = place.run(&[], "doctor");

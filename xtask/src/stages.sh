@@ -41,9 +41,19 @@ limited() {
 measure() {
     folder=$1
     shift
-    # Left behind by a run that was cut off; plimsoll overwrites nothing.
-    rm -rf "$out/$folder"
+    # Left behind by a run that was cut off; plimsoll overwrites nothing. Pages of older records have to be made again.
+    rm -rf "$out/$folder" "$out/report.status"
     limited "$plimsoll" measure "$@" --device "$device" --out "$out/$folder"
+}
+
+# The page of a run, where that run was measured: a stage that was left out or failed is not this one's fault.
+page() {
+    if [ ! -f "$out/$2/run.jsonl" ]; then
+        echo "$2 was not measured: no $1"
+        return 0
+    fi
+    pages=$((pages + 1))
+    "$plimsoll" report "$out/$2" -o "$out/$1"
 }
 
 run() {
@@ -67,7 +77,14 @@ run() {
     measure-2) measure measure-2 $probes --effort standard ;;
     compare) "$plimsoll" compare "$out/measure-1" "$out/measure-2" --all ;;
     trace) measure trace copy --bytes 16MiB --trace ;;
-    report) "$plimsoll" report "$out/measure-1" -o "$out/report.html" && "$plimsoll" report "$out/trace" -o "$out/trace.html" ;;
+    report)
+        pages=0
+        page report.html measure-1 && page trace.html trace || return
+        if [ $pages = 0 ]; then
+            echo "there is no record to make a page of: run the stages measure-1 or trace first"
+            return 4
+        fi
+        ;;
     # One file to take home: records, logs and pages, without the compiled kernels.
     pack)
         rm -f "$out/stages.tar.gz"
