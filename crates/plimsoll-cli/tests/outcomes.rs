@@ -55,6 +55,15 @@ fn a_folder_that_can_not_be_written_is_found_before_measuring() {
 }
 
 #[test]
+fn a_size_that_a_probe_has_no_use_for_is_told() {
+    let place = Place::new();
+    let ran = place.run("measure roofline incore sync --bytes 16MiB --device sim --out run").ends(0);
+    ran.says("warning: --bytes changes nothing for incore, sync:");
+    let ran = place.run("measure roofline --bytes 16MiB --device sim --out sized").ends(0);
+    assert!(!ran.stderr.contains("--bytes"), "{}", ran.stderr);
+}
+
+#[test]
 fn wrong_usage_is_2_and_names_the_way_out() {
     let place = Place::new();
     place.run("measure steram --device sim").ends(2).says("did you mean stream?");

@@ -16,6 +16,8 @@ pub struct Listing {
     pub spec: &'static ProbeSpec,
     /// Whether this device can run it.
     pub supported: Result<(), Fault>,
+    /// Whether [`Request::bytes`] means anything to it.
+    pub sized: bool,
     /// About how many points.
     pub points: usize,
 }
@@ -96,6 +98,7 @@ impl<B: Backend> Instrument for Bench<B> {
         let list = |probe: &&'static dyn Probe<B>| Listing {
             spec: probe.spec(),
             supported: probe.supports(&self.device),
+            sized: probe.sized(),
             points: probe.points(&self.device, request),
         };
         self.probes.iter().map(list).collect()

@@ -79,6 +79,11 @@ pub trait Probe<B: Backend>: Sync {
     /// [`Fault::Unavailable`] with the reason and the way out.
     fn supports(&self, device: &B::Device) -> Result<(), Fault>;
 
+    /// Whether [`Request::bytes`] means anything to it. Where not, the user who asks for a size must be told.
+    fn sized(&self) -> bool {
+        true
+    }
+
     /// About how many points it measures (adaptive probes can't say exactly).
     fn points(&self, device: &B::Device, request: &Request) -> usize;
 

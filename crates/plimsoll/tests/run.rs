@@ -28,7 +28,7 @@ impl Instrument for Fake {
     }
 
     fn probes(&self, _: &Request) -> Vec<Listing> {
-        probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), points: 1 }).collect()
+        probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), sized: true, points: 1 }).collect()
     }
 
     fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {

@@ -87,6 +87,9 @@ pub(crate) struct DevicesArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub device: DeviceArg,
+    /// What points and seconds are told for: quick, standard or thorough
+    #[arg(long, default_value = "quick", value_parser = effort)]
+    pub effort: Effort,
     /// How to print them
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -15,14 +15,19 @@ const SUGGESTIONS: usize = 3;
 
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     let Opened { devices, missing } = devices::chosen(&args.device)?;
-    let request = Request::default();
+    let request = Request { effort: args.effort, ..Request::default() };
+    let seconds = match args.effort {
+        Effort::Standard => "standard s",
+        Effort::Thorough => "thorough s",
+        Effort::Quick | Effort::Unknown => "quick s",
+    };
     let listings: Vec<_> = devices.iter().map(|device| (&device.info().selector, device.probes(&request))).collect();
     let mut sheet = Sheet::new([
         ("probe", ALWAYS),
         ("group", 3),
         ("devices", 4),
         ("points", 1),
-        ("seconds", 2),
+        (seconds, 2),
         ("what it shows", ALWAYS),
     ]);
     for spec in probes::ALL {
@@ -42,7 +47,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
             spec.group.to_owned(),
             if on.is_empty() { "none here".to_owned() } else { on.join(", ") },
             points.to_string(),
-            format!("{:.0}", spec.budget(Effort::Quick)),
+            format!("{:.0}", spec.budget(args.effort)),
             spec.sentence.to_owned(),
         ]);
     }
@@ -81,6 +86,17 @@ pub(crate) fn choose(
             .hint("`plimsoll list` shows every probe with its devices"));
     }
     Ok(chosen)
+}
+
+/// Of the chosen probes, the names of those to which a size means nothing on any device.
+pub(crate) fn without_size(
+    chosen: &[&'static ProbeSpec],
+    devices: &[Box<dyn Instrument>],
+    request: &Request,
+) -> Vec<&'static str> {
+    let listings: Vec<_> = devices.iter().flat_map(|device| device.probes(request)).collect();
+    let sized = |name: &str| listings.iter().any(|listing| listing.spec.name == name && listing.sized);
+    chosen.iter().map(|spec| spec.name).filter(|name| !sized(name)).collect()
 }
 
 fn check(kind: &str, given: &str, known: impl Iterator<Item = &'static str>) -> Result<(), Failure> {

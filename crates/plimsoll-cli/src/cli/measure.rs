@@ -29,6 +29,11 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     if args.counters {
         say("note", "hardware counters can't be read by this version; the times are measured without them");
     }
+    let without_size = list::without_size(&specs, &instruments, &plan.request);
+    if args.bytes.is_some() && !without_size.is_empty() {
+        let names = without_size.join(", ");
+        say("warning", &format!("--bytes changes nothing for {names}: what they measure has no size to choose"));
+    }
     let stop = signals::install()?;
     let (folder, writer) = disk::create(args.out.as_deref(), &folder_name(&instruments))?;
     let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));

@@ -35,6 +35,10 @@ impl Probe<Cpu> for Incore {
         Ok(())
     }
 
+    fn sized(&self) -> bool {
+        false
+    }
+
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
         let kernels = plan(request.effort);
         kernels.len() + kernels.iter().filter(|kernel| kernel.ilp() == 1).count()

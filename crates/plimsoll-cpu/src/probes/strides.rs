@@ -39,6 +39,10 @@ impl Probe<Cpu> for Strides {
         Ok(())
     }
 
+    fn sized(&self) -> bool {
+        false
+    }
+
     fn points(&self, _: &CpuDevice, request: &Request) -> usize {
         plan(request.effort).len()
     }

@@ -95,6 +95,10 @@ impl Probe<Cpu> for Synchronisation {
         Ok(())
     }
 
+    fn sized(&self) -> bool {
+        false
+    }
+
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         plan(device.cpus.len(), request.effort).len()
     }

@@ -37,6 +37,10 @@ impl Probe<Cuda> for Dispatch {
         Ok(device.graphs()?)
     }
 
+    fn sized(&self) -> bool {
+        false
+    }
+
     fn points(&self, _: &CudaDevice, _: &Request) -> usize {
         THREADS.len()
     }

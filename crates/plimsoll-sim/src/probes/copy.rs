@@ -10,8 +10,12 @@ use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CORES;
 
-pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &[NAIVE, GRID_STRIDE, VEC4], sweeps: &[cold, hot, grids, indices, one] };
+pub(super) static PROBE: Simulated = Simulated {
+    spec: &SPEC,
+    sized: true,
+    kernels: &[NAIVE, GRID_STRIDE, VEC4],
+    sweeps: &[cold, hot, grids, indices, one],
+};
 
 /// Kernels with the share of the bandwidth that each reaches.
 const KERNELS: [(&str, f64); 3] = [(NAIVE, 0.8), (GRID_STRIDE, 0.78), (VEC4, 1.0)];

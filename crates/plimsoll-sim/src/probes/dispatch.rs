@@ -8,7 +8,7 @@ use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CLOCK_HZ;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["empty"], sweeps: &[blocks] };
+pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, sized: false, kernels: &["empty"], sweeps: &[blocks] };
 
 /// Blocks of one launch.
 const BLOCKS: u64 = 1 << 20;

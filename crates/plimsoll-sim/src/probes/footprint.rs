@@ -9,7 +9,8 @@ use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CORES;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["read", "copy", "triad"], sweeps: &[curve] };
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, sized: true, kernels: &["read", "copy", "triad"], sweeps: &[curve] };
 
 /// Each kernel with the operands that it reads and writes; they share the footprint.
 const KERNELS: [(&str, u64, u64); 3] = [("read", 1, 0), ("copy", 1, 1), ("triad", 2, 1)];

@@ -10,7 +10,7 @@ use crate::device::Job;
 use crate::machine::CLOCK_HZ;
 
 pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &["ADD", "MUL", "FMA", "DIV", "SQRT"], sweeps: &[operations] };
+    Simulated { spec: &SPEC, sized: false, kernels: &["ADD", "MUL", "FMA", "DIV", "SQRT"], sweeps: &[operations] };
 
 /// Each operation with its latency and its reciprocal throughput, cycles per instruction.
 const OPERATIONS: [(&str, f64, f64); 5] =

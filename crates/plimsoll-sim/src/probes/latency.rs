@@ -10,7 +10,8 @@ use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CLOCK_HZ;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["chase"], sweeps: &[chase, knees] };
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, sized: true, kernels: &["chase"], sweeps: &[chase, knees] };
 
 /// Page size and order of each line in the picture.
 const ORDERS: [(&str, &str); 3] = [("huge", "page-random"), ("small", "page-random"), ("small", "page-local")];

@@ -12,7 +12,7 @@ use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 
 pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
+    Simulated { spec: &SPEC, sized: true, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
 
 /// Each mode with what its start costs beyond the scenario's launch, seconds.
 const MODES: [(&str, f64); 5] =

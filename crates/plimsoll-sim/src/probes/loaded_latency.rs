@@ -10,7 +10,8 @@ use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::{CLOCK_HZ, CORES};
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["chase beside load"], sweeps: &[load] };
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, sized: true, kernels: &["chase beside load"], sweeps: &[load] };
 
 /// What the other cores do, with their mix.
 const BACKGROUNDS: [(&str, Traffic); 2] = [("read", Traffic::new(1, 0)), ("copy", Traffic::new(1, 1))];

@@ -10,7 +10,7 @@ use crate::device::Job;
 use crate::machine::CORES;
 
 pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &["mix 1:1", "mix 4:3"], sweeps: &[bursts, ceilings, phased] };
+    Simulated { spec: &SPEC, sized: true, kernels: &["mix 1:1", "mix 4:3"], sweeps: &[bursts, ceilings, phased] };
 
 /// Bytes of one array, unless the user asks otherwise.
 const WINDOW: u64 = 512 << 20;

@@ -50,6 +50,8 @@ const LAUNCH_SECONDS: f64 = 100e-6;
 /// A probe that is a list of sweeps.
 struct Simulated {
     spec: &'static ProbeSpec,
+    /// Whether a size means anything to it.
+    sized: bool,
     /// Its kernels, for `verify`.
     kernels: &'static [&'static str],
     /// Its sweeps, in order; a later one may look at the series of those before.
@@ -107,6 +109,10 @@ impl Probe<Sim> for Simulated {
             });
         }
         Ok(())
+    }
+
+    fn sized(&self) -> bool {
+        self.sized
     }
 
     fn points(&self, device: &SimDevice, request: &Request) -> usize {

@@ -8,7 +8,7 @@ use plimsoll_suite::probes::roofline::{self, SPEC};
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["FMA chain"], sweeps: &[sweep] };
+pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, sized: true, kernels: &["FMA chain"], sweeps: &[sweep] };
 
 /// Bytes of a whole rotation, unless the user asks otherwise.
 const WINDOW: u64 = 512 << 20;

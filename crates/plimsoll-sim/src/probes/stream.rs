@@ -10,8 +10,12 @@ use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CORES;
 
-pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &["read", "init", "copy", "triad"], sweeps: &[kernels, threads, best] };
+pub(super) static PROBE: Simulated = Simulated {
+    spec: &SPEC,
+    sized: true,
+    kernels: &["read", "init", "copy", "triad"],
+    sweeps: &[kernels, threads, best],
+};
 
 /// Most operands of a kernel.
 const OPERANDS: u64 = 4;

@@ -9,7 +9,8 @@ use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CLOCK_HZ;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["strided read"], sweeps: &[tableau] };
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, sized: false, kernels: &["strided read"], sweeps: &[tableau] };
 
 /// Bytes of a bank, and banks.
 const BANK: u64 = 4;

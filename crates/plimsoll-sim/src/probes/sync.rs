@@ -9,7 +9,7 @@ use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
 
 pub(super) static PROBE: Simulated =
-    Simulated { spec: &SPEC, kernels: &["spin barrier", "std barrier"], sweeps: &[primitives] };
+    Simulated { spec: &SPEC, sized: false, kernels: &["spin barrier", "std barrier"], sweeps: &[primitives] };
 
 /// Each primitive with its time for two threads and what each doubling and each thread adds, seconds.
 const PRIMITIVES: [(&str, f64, f64, f64); 5] = [

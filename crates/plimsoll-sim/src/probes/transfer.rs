@@ -11,7 +11,8 @@ use plimsoll_suite::probes::transfer::{
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, kernels: &["copy"], sweeps: &[single, copies] };
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, sized: true, kernels: &["copy"], sweeps: &[single, copies] };
 
 /// Each path with its rate in B/s and how often it counts a byte.
 const PATHS: [(&str, f64, u64); 6] = [
