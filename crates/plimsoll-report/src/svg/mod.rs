@@ -77,7 +77,9 @@ fn draw(chart: &Chart, attributes: &str, extra: &str) -> String {
             heat::draw(&mut body, &heat::Heat { x, y, columns, rows, value, cells })
         }
     };
-    let (title, note) = (markup::escape(&markup::fit(&chart.title, 440.0)), markup::escape(&chart.note));
+    let note = markup::fit(&chart.note, 340.0);
+    let title = markup::escape(&markup::fit(&chart.title, WIDTH - 20.0 - markup::width(&note)));
+    let note = markup::escape(&note);
     let label = markup::escape(&format!("{}, {}", chart.title, chart.note));
     format!(
         "<svg class=\"chart\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"group\" aria-label=\"{label}\">\

@@ -95,10 +95,13 @@ pub fn one_multiprocessor() -> SeriesSpec {
     )
 }
 
-/// Call after call from the first one, of one size: what `--trace` asks for.
+/// Names of the series of single calls.
+const TRACES: [&str; 2] = ["trace hot", "trace cold"];
+
+/// Call after call from the first one: what `--trace` asks for.
 #[must_use]
 pub fn trace(cache: CachePolicy) -> SeriesSpec {
-    let case = if cache == CachePolicy::Hot { "trace hot" } else { "trace cold" };
+    let case = TRACES[usize::from(cache != CachePolicy::Hot)];
     let axes = vec![axis("kernel", Unit::One), axis("size", Unit::Byte)];
     SeriesSpec::new(case, Figure::Latency, cache, axes, figures(), Draw::Table)
 }
@@ -107,7 +110,7 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
     series.iter().find(|series| series.spec.case == case)
 }
 
-/// Break points, hot against cold, what vectors, grids and narrow indices are worth, and the share of one
+/// Break points, single calls, hot against cold, what vectors, grids and narrow indices are worth, and the share of one
 /// multiprocessor's limit.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -129,7 +132,23 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     if let Some(one) = case(series, "one multiprocessor") {
         found.extend(one.rows.iter().filter_map(|row| on_one(device, one, row)));
     }
+    for trace in TRACES.iter().filter_map(|name| case(series, name)) {
+        found.extend(trace.rows.iter().filter_map(|row| call(trace, row)));
+    }
     found
+}
+
+/// The median of all calls, with the first one beside it.
+fn call(trace: &Series, row: &Row) -> Option<Finding> {
+    let size = Unit::Byte.format(trace.number(row, "size")?);
+    let bandwidth = trace.metric("bandwidth")?;
+    let point = row.points.first()?;
+    let first = bandwidth.of.of(point.seconds().next()?, &point.work, None)?;
+    let name = format!("{}, {size}", trace.spec.case.replace("trace", "single calls"));
+    Some(Finding {
+        says: format!("the first call {}", Unit::BytePerSecond.format(first)),
+        ..super::finding(name, Unit::BytePerSecond, row, row.estimate(bandwidth)?)
+    })
 }
 
 fn is(series: &Series, row: &Row, [axis, value]: [&str; 2]) -> bool {
@@ -251,6 +270,15 @@ mod tests {
         let ratio = of(&findings(&DeviceInfo::default(), &[cold, hot]), "hot against cold");
         assert!((ratio.value / (1.58 / 0.235) - 1.0).abs() < 1e-3);
         assert!(ratio.says.contains("1.58 TB/s hot") && ratio.says.contains("235 GB/s cold"), "{}", ratio.says);
+    }
+
+    #[test]
+    fn single_calls_have_their_median_and_their_first() {
+        let mut one = point(vec![VEC4.into(), SHOWN_BYTES.into()], 4e12);
+        one.samples[0] *= 2;
+        let found = findings(&DeviceInfo::default(), &[Series::new(trace(CachePolicy::Hot), [one])]);
+        let hot = of(&found, "single calls hot, 16 MiB");
+        assert!((hot.value / 4e12 - 1.0).abs() < 1e-3 && hot.says.contains("2.00 TB/s"), "{hot:?}");
     }
 
     #[test]
