@@ -2,6 +2,7 @@
 //! one; further on, where marks would lie on one another, a mark stands for the median of some and its interval runs
 //! from the least to the most of them, so that no call is hidden.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use plimsoll_core::Flag;
@@ -38,7 +39,8 @@ pub(super) fn calls(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'
         }
     }
     let mut traces = bundle.traces();
-    traces.sort_by_key(|trace| trace.hue / HUES);
+    // What is dashed lies behind: it is what the others are held against.
+    traces.sort_by_key(|trace| (trace.hue / HUES, Reverse(trace.dash)));
     let parts: Vec<&[Trace]> = traces.chunk_by(|a, b| a.hue / HUES == b.hue / HUES).collect();
     let levels = levels(report, section, group, metric);
     let constant = constant(group);

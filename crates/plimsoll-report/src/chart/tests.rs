@@ -152,7 +152,9 @@ fn a_traced_series_is_drawn_call_by_call_from_the_first_one() {
     assert_eq!(charts.len(), 1);
     assert_eq!((charts[0].title.as_str(), look(&charts[0]).len()), ("copy hot and cold: 4 KiB", 6));
     assert_eq!(charts[0].note, "call by call, hot and cold-rotate");
-    let marks = &traces(&charts[0])[0].marks;
+    // What is dashed lies behind.
+    assert!(traces(&charts[0])[0].label.ends_with("cold-rotate"));
+    let marks = &traces(&charts[0])[3].marks;
     assert_eq!(marks[..3].iter().map(|mark| mark.x).collect::<Vec<_>>(), [0.0, 1.0, 2.0]);
     assert!(marks[0].place.ends_with("hot, call 0") && marks.last().unwrap().place.ends_with("to 39"), "{marks:?}");
     // 1000 bytes in about a microsecond, each within what its interval says.

@@ -75,7 +75,9 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
             let note = format!("({})", chart.note);
             out.push_str(&format!("{} {}\n", style.bold(&chart.title), style.faint(&note)));
             out.push_str(&match &chart.plot {
-                Plot::Lines { x, y, levels, traces } => lines::draw(&lines::Lines { x, y, levels, traces }, HEIGHT, style),
+                Plot::Lines { x, y, levels, traces } => {
+                    lines::draw(&lines::Lines { x, y, levels, traces }, HEIGHT, style)
+                }
                 Plot::Bars { y, categories, labels } => bars::draw(y, categories, labels, style),
                 Plot::Heat { x, y, columns, rows, value, cells } => {
                     bars::heat(&bars::Heat { x, y, columns, rows, value, cells }, style)
