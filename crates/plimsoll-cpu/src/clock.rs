@@ -1,5 +1,6 @@
 //! The CPU's clock as the sampling engine sees it: ticks of the timer, and what the system says happened meanwhile.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
@@ -7,6 +8,7 @@ use plimsoll_core::sample::{Clock, Evidence};
 
 use crate::arch::cycle;
 use crate::steal::{Counters, OsSample};
+use crate::threads::pulse::Pulse;
 use crate::timer::{Timer, core_hz};
 
 /// The core clock is steady when this many windows agree within [`STEADY`].
@@ -28,6 +30,7 @@ pub struct CpuClock {
     counters: Counters,
     last: OsSample,
     smt_shared: bool,
+    pulse: Option<Arc<Pulse>>,
 }
 
 impl CpuClock {
@@ -38,12 +41,13 @@ impl CpuClock {
         let mut counters = Counters::new(cpus, &[]);
         let last = counters.read();
         let cpus = cpus.to_vec();
-        Self { timer, resolution, start: Instant::now(), cpus, counters, last, smt_shared }
+        Self { timer, resolution, start: Instant::now(), cpus, counters, last, smt_shared, pulse: None }
     }
 
     /// Counts the interruptions of these threads from now on, by their system numbers
-    /// ([`crate::threads::Placement::thread_id`]).
-    pub fn watch(&mut self, thread_ids: &[u32]) {
+    /// ([`crate::threads::Placement::thread_id`]), and reads their core's clock from `pulse`.
+    pub(crate) fn watch(&mut self, thread_ids: &[u32], pulse: Arc<Pulse>) {
+        self.pulse = Some(pulse);
         self.counters = Counters::new(&self.cpus, thread_ids);
         self.last = self.counters.read();
     }
@@ -63,12 +67,15 @@ impl Clock for CpuClock {
     }
 
     fn observe(&mut self) -> Evidence {
+        let beaten = self.pulse.as_ref().and_then(|pulse| pulse.take());
+        // First of all: reading the counters takes so long that the clock may change.
+        let clock_hz = beaten.or_else(|| core_hz(&self.timer).ok());
         let now = self.counters.read();
         let seen = now - self.last;
         self.last = now;
         let per_cpu = |seconds: Option<f64>| seconds.unwrap_or(0.0) / self.cpus.len().max(1) as f64;
         Evidence {
-            clock_hz: core_hz(&self.timer).ok(),
+            clock_hz,
             wall: seen.wall_s,
             steal: per_cpu(seen.steal_s),
             quota: seen.throttled_s.unwrap_or(0.0),

@@ -158,7 +158,7 @@ pub enum Check {
 #[serde(default)]
 pub struct Evidence {
     /// Clock of the device while it worked, hertz: the mean over the slices of a point. On a CPU it is read on the first
-    /// core right after each slice; a core that runs wide vector code slower than other code is shown too fast by it.
+    /// core at the end of every sample, before a clock lowered by wide vector code comes back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<f64>,
     /// Wall time observed, seconds.

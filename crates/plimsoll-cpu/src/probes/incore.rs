@@ -12,15 +12,22 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_suite::probes::incore::{self, SPEC};
 
 use super::{Lap, TeamLoad, team};
-use crate::arch::instruction::{Element, ILP, Instruction, Kernel, instructions, kernel, naive};
+use crate::arch::instruction::{Element, ILP, Instruction, Kernel, Width, instructions, kernel, naive};
 use crate::threads::{Task, Team};
+use crate::timer::Timer;
 use crate::{Cpu, CpuDevice};
 
 /// The probe.
 pub struct Incore;
 
-/// Turns of the loop in one launch: some 10 µs at two instructions per cycle, a millisecond for a wide division.
-const TURNS: u64 = 1024;
+/// Length of one launch, seconds. Between two launches stands other code, and a core that goes from wide vectors to other
+/// code and back may halt for a microsecond to change its clock (measured on an Emerald Rapids core: 1.3 µs in about every
+/// second launch of dense 512-bit FMA): half a per cent of this.
+const LAUNCH_SECONDS: f64 = 300e-6;
+/// Turns of the loop that a launch's length is planned from, and the fewest of one.
+const TRIAL_TURNS: u64 = 64;
+/// Most turns in one launch: as many as a loop makes before it seeds its chains again.
+const MOST_TURNS: u64 = 1 << 15;
 /// Chains tried in a first look.
 const QUICK_ILP: [usize; 5] = [1, 2, 4, 8, 12];
 /// Share of the budget for the sweep over chains.
@@ -104,22 +111,35 @@ fn fastest(series: &Series, kernels: &[Kernel]) -> Vec<Kernel> {
 }
 
 fn load(team: &std::rc::Rc<std::cell::RefCell<Team>>, kernel: Kernel) -> TeamLoad {
+    let turns = turns(&team.borrow().timer(), kernel);
     // Until the first launch they hold what no chain ends on.
     let last: Arc<Vec<AtomicU64>> = Arc::new((0..kernel.ilp()).map(|_| AtomicU64::new(u64::MAX)).collect());
     let task = Task::new({
         let last = last.clone();
         move |_| {
-            let links = kernel.run(TURNS);
+            let links = kernel.run(turns);
             last.iter().zip(links).for_each(|(last, link)| last.store(link, Ordering::Relaxed));
         }
     });
     let check =
-        move || match wrong(kernel, TURNS, |chain| last.get(chain).map_or(0, |link| link.load(Ordering::Relaxed))) {
+        move || match wrong(kernel, turns, |chain| last.get(chain).map_or(0, |link| link.load(Ordering::Relaxed))) {
             right if right.is_empty() => Check::Passed,
             wrong => Check::Failed(wrong),
         };
-    let work = Work { operations: kernel.operations(TURNS) as f64, in_kernel: true, ..Work::default() };
-    TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check: Box::new(check) }
+    let work = Work { operations: kernel.operations(turns) as f64, in_kernel: true, ..Work::default() };
+    let lap = if kernel.instruction().width >= Width::V256 { Lap::Warm } else { Lap::First };
+    TeamLoad { team: team.clone(), task, work, lap, batch: Batch::default(), check: Box::new(check) }
+}
+
+/// Turns of the loop that make a launch about [`LAUNCH_SECONDS`] long.
+fn turns(timer: &Timer, kernel: Kernel) -> u64 {
+    let trial = |_| {
+        let begin = timer.now();
+        std::hint::black_box(kernel.run(TRIAL_TURNS));
+        timer.now().saturating_sub(begin)
+    };
+    let seconds = timer.seconds((0..3).map(trial).min().unwrap_or(0)).max(1e-9);
+    ((LAUNCH_SECONDS / seconds * TRIAL_TURNS as f64) as u64).clamp(TRIAL_TURNS, MOST_TURNS)
 }
 
 /// The first chain that doesn't end where the oracle's does; empty where all do.

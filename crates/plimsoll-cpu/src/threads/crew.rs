@@ -10,11 +10,12 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::Rank;
+use super::pulse::Pulse;
 use crate::timer::Timer;
 
 /// How long an idle worker spins before it parks.
@@ -27,11 +28,13 @@ const LOOK: u32 = 1 << 10;
 pub(super) struct Order {
     body: *const (dyn Fn(Rank<'_>) + Send + Sync),
     repeats: u64,
+    /// Ticks for which each member repeats the body untimed before its first timed repetition.
+    lead_in: u64,
 }
 
 impl Order {
-    pub(super) fn new(body: &(dyn Fn(Rank<'_>) + Send + Sync + 'static), repeats: u64) -> Self {
-        Self { body, repeats }
+    pub(super) fn new(body: &(dyn Fn(Rank<'_>) + Send + Sync + 'static), repeats: u64, lead_in: u64) -> Self {
+        Self { body, repeats, lead_in }
     }
 }
 
@@ -66,6 +69,7 @@ pub(super) struct Crew {
     crowded: AtomicBool,
     slots: Box<[Slot]>,
     timer: Timer,
+    pulse: Arc<Pulse>,
 }
 
 // SAFETY: everything but `order` is `Sync` by itself. `order` is written by the ordering thread alone, while no worker
@@ -78,7 +82,7 @@ unsafe impl Send for Crew {}
 impl Crew {
     pub(super) fn new(size: usize, timer: Timer, crowded: bool) -> Self {
         Self {
-            order: UnsafeCell::new(Order { body: &nothing, repeats: 0 }),
+            order: UnsafeCell::new(Order { body: &nothing, repeats: 0, lead_in: 0 }),
             ordered: Apart(AtomicU64::new(0)),
             arrived: Apart(AtomicUsize::new(0)),
             released: Apart(AtomicU64::new(0)),
@@ -88,7 +92,13 @@ impl Crew {
             crowded: AtomicBool::new(crowded),
             slots: (0..size).map(|_| Slot::default()).collect(),
             timer,
+            pulse: Arc::new(Pulse::new(timer)),
         }
+    }
+
+    /// The clock of rank 0's core at the end of each launch.
+    pub(super) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
     }
 
     /// Says that members may have to share a CPU: waits then yield it.
@@ -127,6 +137,7 @@ impl Crew {
         self.released.0.store(number, Ordering::Release);
         self.perform(0, order);
         self.stop.0.store(true, Ordering::Relaxed);
+        self.pulse.beat();
         // Long work is no hang: a worker may take as long again as rank 0 did for its own share.
         let deadline = deadline.max(Instant::now() + began.elapsed());
         let all_finished = || workers.iter().all(|w| w.finished.load(Ordering::Acquire) == number);
@@ -189,8 +200,15 @@ impl Crew {
         let rank = Rank { index, of: self.slots.len(), stop: &self.stop.0 };
         // SAFETY: by obligation 1 of `launch` the task lives until all members have finished, or for ever.
         let body = unsafe { &*order.body };
-        let begin = self.timer.now();
+        let mut begin = self.timer.now();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if order.lead_in > 0 {
+                let warm = begin + order.lead_in;
+                while begin < warm {
+                    body(rank);
+                    begin = self.timer.now();
+                }
+            }
             for _ in 0..order.repeats {
                 body(rank);
             }
