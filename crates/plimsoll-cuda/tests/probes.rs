@@ -101,7 +101,7 @@ fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
 fn the_bandwidth_probes_have_the_series_that_their_pages_describe() {
     let fake = Fake::new();
     let of = |probe| cases(&measure(fake.order(LONG), probe, &small()).unwrap().1).into_iter().collect::<Vec<_>>();
-    assert_eq!(of("stream"), ["best", "bytes in flight", "configurations", "occupancy"]);
+    assert_eq!(of("stream"), ["best", "bytes in flight", "configurations", "occupancy", "placements"]);
     assert_eq!(of("mix"), ["bursts", "ceilings", "phased copy"]);
     assert_eq!(of("copy"), ["cold", "grids", "hot", "indices", "one multiprocessor"]);
 }

@@ -18,7 +18,7 @@ fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
         Flag::Drift => ("drift=0.05", "sync", None),
         Flag::Bimodal => ("bimodal=0.1", "sync", None),
         Flag::Outliers => ("outliers=0.1", "sync", None),
-        Flag::Correlated => ("correlated=0.8", "sync", None),
+        Flag::Correlated => ("correlated=0.8,noise=0.2", "sync", None),
         Flag::Quantized => ("tick=10ms", "sync", None),
         Flag::CacheResident => ("", "stream", Some(1 << 20)),
         Flag::AbovePeak => ("above-peak", "stream", None),

@@ -11,6 +11,9 @@ const DISTURBED: f64 = 0.005;
 /// ticks may be chance.
 const TICKS: f64 = 0.025;
 
+/// Relative change below which no figure is qualified.
+const MATERIAL: f64 = 0.005;
+
 /// What a judgement needs to know of the device and the series.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
@@ -20,6 +23,10 @@ pub struct Context<'a> {
     pub cache: CachePolicy,
     /// Smallest difference that a sample can show, seconds.
     pub resolution: f64,
+    /// Relative half-width of the median's interval that was asked for.
+    pub asked: f64,
+    /// What the series promises at best ([`crate::series::SeriesSpec::precision`]).
+    pub precision: f64,
 }
 
 /// The flags of one point: `seconds` per launch in the order taken, in samples of `k` launches.
@@ -38,11 +45,13 @@ fn of_samples(seconds: &[f64], k: u32, work: &Work, context: &Context<'_>) -> Fl
     let summary = summarize(seconds, &mut Scratch::with_capacity(seconds.len()));
     let (median, device) = (summary.median, context.device);
     flags.insert_if(Flag::LaunchBound, !work.in_kernel && median < 3.0 * device.calibration.empty_launch);
-    flags.insert_if(Flag::Drift, summary.drift.significant && summary.drift.relative.abs() > 0.005);
+    let moved = summary.drift.relative.abs() > MATERIAL.max(context.precision);
+    flags.insert_if(Flag::Drift, summary.drift.significant && moved);
     flags.insert_if(Flag::Bimodal, summary.modes.is_some());
     flags.insert_if(Flag::Outliers, summary.outliers.significant);
-    flags.insert_if(Flag::Correlated, summary.correlated);
-    flags.insert_if(Flag::Quantized, context.resolution > 0.005 * median * f64::from(k));
+    let wide = summary.relative_half_width() > context.asked;
+    flags.insert_if(Flag::Correlated, summary.correlated && wide);
+    flags.insert_if(Flag::Quantized, context.resolution > MATERIAL.max(context.precision) * median * f64::from(k));
     let too_small = work.window < device.cold_window();
     let rotates = matches!(context.cache, CachePolicy::ColdRotate | CachePolicy::Stream);
     flags.insert_if(Flag::CacheResident, rotates && too_small);

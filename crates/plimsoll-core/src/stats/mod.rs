@@ -25,7 +25,7 @@ pub use modes::Modes;
 pub use multiple::holm;
 pub use order::{mad, median_sorted};
 pub use rng::Rng;
-pub use shape::{Drift, OUTLIER_ABOVE, OUTLIER_SHARE, Outliers, drift, outliers};
+pub use shape::{Drift, OUTLIER_ABOVE, OUTLIER_LEAST, OUTLIER_SHARE, Outliers, drift, outliers};
 pub use stop::StopRule;
 
 /// Most samples of one point, and so the capacity of a [`Scratch`].

@@ -11,11 +11,14 @@ use super::{Scratch, mad, median_sorted};
 pub const OUTLIER_ABOVE: f64 = 3.5;
 /// Share of outliers that [`Outliers::significant`] tests against.
 pub const OUTLIER_SHARE: f64 = 0.01;
+/// Relative distance from the median below which no sample is an outlier, however close the others lie: samples of a
+/// millisecond often agree within 0.02 %, and one 0.1 % away qualifies no figure.
+pub const OUTLIER_LEAST: f64 = 0.005;
 
 /// Samples far from the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outliers {
-    /// Share of the samples, 0 to 1, whose |modified z| exceeds 3.5.
+    /// Share of the samples, 0 to 1, whose |modified z| exceeds 3.5 and which lie more than 0.5 % from the median.
     pub fraction: f64,
     /// More than 1 % of what the machine does, not of this sample alone: if 1 % were outliers, so many would be seen in
     /// less than one run of a hundred. At n = 30 that takes three.
@@ -26,7 +29,7 @@ pub struct Outliers {
 ///
 /// Where MAD is 0 (most samples share one tick) the scale is the mean absolute deviation, z = (x − median)/(1.2533·mean)
 /// as Iglewicz & Hoaglin have it, and a sample must also lie more than 1 % from the median: with the noise hidden
-/// below the tick, the next tick is no outlier.
+/// below the tick, the next tick is no outlier. Else it must lie more than [`OUTLIER_LEAST`] away.
 #[must_use]
 pub fn outliers(sorted: &[f64]) -> Outliers {
     let n = sorted.len();
@@ -36,7 +39,7 @@ pub fn outliers(sorted: &[f64]) -> Outliers {
     let median = median_sorted(sorted);
     let mad = mad(sorted);
     let limit = if mad > 0.0 {
-        OUTLIER_ABOVE * mad / 0.6745
+        (OUTLIER_ABOVE * mad / 0.6745).max(OUTLIER_LEAST * median.abs())
     } else {
         let mean_deviation = sorted.iter().map(|x| (x - median).abs()).sum::<f64>() / n as f64;
         (OUTLIER_ABOVE * 1.2533 * mean_deviation).max(0.01 * median.abs())

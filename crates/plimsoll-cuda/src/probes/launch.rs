@@ -27,6 +27,8 @@ use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest footprint, bytes, input and output together.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
+/// From this footprint on a launch takes longer than its call, bytes.
+const BY_DEVICE: u64 = 8 << 20;
 /// The scalar of `scale`.
 const SCALAR: f32 = 1.625;
 /// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
@@ -49,9 +51,9 @@ impl Probe<Cuda> for Launch {
     }
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        let modes = modes(device).len();
+        let modes = modes(device);
         let largest = request.bytes.unwrap_or(FOOTPRINTS.1);
-        modes + 2 + modes * footprints(request.effort, largest).len()
+        modes.len() + 2 + points(&modes, &footprints(request.effort, largest)).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -69,8 +71,7 @@ impl Probe<Cuda> for Launch {
         session.sweep(sweep, |clock| vec![(*clock).into()], |_, clock| bench.single(clock))?;
 
         let sizes = footprints(effort, 2 * bench.out.bytes());
-        let points: Vec<(&'static str, u64)> =
-            modes.iter().flat_map(|mode| sizes.iter().map(|bytes| (*mode, *bytes))).collect();
+        let points = points(&modes, &sizes);
         let sweep = Sweep { series: launch::scale(), points: &points, share: 0.85, flags };
         let at = |(mode, bytes): &(&'static str, u64)| vec![(*mode).into(), Value::from(*bytes)];
         session.sweep(sweep, at, |_, (mode, bytes)| bench.scale(mode, *bytes))?;
@@ -102,6 +103,16 @@ fn footprints(effort: Effort, largest: u64) -> Vec<u64> {
     let step = if effort == Effort::Quick { 2 } else { 1 };
     let sizes = (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|bytes| *bytes <= largest.max(FOOTPRINTS.0));
     sizes.take(40).collect()
+}
+
+/// Every mode at every footprint. A stream's small launches all take as long as their call, so that few show it.
+fn points(modes: &[&'static str], footprints: &[u64]) -> Vec<(&'static str, u64)> {
+    let told = |mode: &str, bytes: u64| {
+        let by_host = matches!(mode, STREAM | STREAM_DEPENDENT) && bytes < BY_DEVICE;
+        !by_host || (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(4)
+    };
+    let all = modes.iter().flat_map(|mode| footprints.iter().map(|bytes| (*mode, *bytes)));
+    all.filter(|(mode, bytes)| told(mode, *bytes)).collect()
 }
 
 /// What all points share.
@@ -187,6 +198,16 @@ impl Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_has_fewer_small_footprints_and_all_large_ones() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1);
+        let points = points(&[STREAM, GRAPH], &all);
+        let of = |mode| points.iter().filter(|point| point.0 == mode).map(|point| point.1).collect::<Vec<u64>>();
+        assert_eq!(of(GRAPH), all);
+        assert_eq!(of(STREAM)[..4], [4 << 10, 64 << 10, 1 << 20, 8 << 20]);
+        assert_eq!(of(STREAM).len(), all.len() - 8);
+    }
 
     #[test]
     fn footprints_double_from_the_smallest_to_the_largest_and_quadruple_in_a_hurry() {

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::{Series, Value};
+use plimsoll_core::series::{Row, Series, Value};
+use plimsoll_core::unit::Unit;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::{self as kernels, CEILINGS, Op, Parameters};
@@ -32,12 +33,23 @@ const ARRAYS: u64 = 4;
 const SCALAR: f32 = 1.625;
 /// Kernels whose occupancy is swept: the ceilings of reading, writing and both.
 const BY_OCCUPANCY: [Op; 3] = [Op::Init, Op::Read, Op::Copy];
+/// Kernels whose output is tried in several places: a read and a write per element, and two to one.
+const PLACED: [Op; 2] = [Op::Copy, Op::Triad];
+/// How far the output is moved within its array, bytes.
+const PLACES: [u64; 5] = [0, 8 << 20, 16 << 20, 64 << 20, 96 << 20];
 /// Shared memory that the system keeps of each block (CUDA C++ Programming Guide, compute capability 8.0 and later).
 const RESERVED_SHARED: u32 = 1024;
 
 /// The probe.
 #[derive(Debug)]
 pub(super) struct Stream;
+
+/// A configuration with its output moved by so many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    parameters: Parameters,
+    moved: u64,
+}
 
 /// A kernel at so many threads per multiprocessor.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +75,8 @@ impl Probe<Cuda> for Stream {
         let target = target(device);
         let of = |op: &Op| configurations(*op, target, request.effort).len();
         let occupied = 2 * BY_OCCUPANCY.len() * thread_counts(request.effort).len();
-        occupied + Op::ALL.iter().map(of).sum::<usize>() + Op::ALL.len()
+        let placed = PLACED.len() * PLACES.len();
+        occupied + Op::ALL.iter().map(of).sum::<usize>() + placed + Op::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -88,20 +101,24 @@ impl Probe<Cuda> for Stream {
         let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
         let late = late(session, begin, stream::SPEC.budget(effort));
 
-        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.48 + late, flags };
+        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.46 + late, flags };
         let ceilings = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
         let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.17, flags };
         let others = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
 
         let occupied = bench.occupied(session.device, effort, sweeps.slice)?;
-        let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.27, flags };
+        let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.25, flags };
         session.sweep(sweep, occupancy, |_, p| bench.at_occupancy(p, sweeps))?;
 
         let choose = |op| choose(&ceilings, op, target, effort).or_else(|| choose(&others, op, target, effort));
         let chosen: Vec<Parameters> = Op::ALL.into_iter().filter_map(choose).collect();
+        let places = placements(&chosen);
+        let sweep = Sweep { series: stream::placements(), points: &places, share: 0.04, flags };
+        let placed = session.sweep(sweep, placement, |_, p| bench.placed(*p, best))?.clone();
+        let chosen: Vec<Placed> = chosen.into_iter().map(|parameters| best_place(&placed, parameters)).collect();
         let sweep = Sweep { series: stream::best_configuration(), points: &chosen, share: 0.08, flags };
-        let at = |p: &Parameters| vec![p.op.name().into(), words(p).as_str().into()];
-        session.sweep(sweep, at, |_, p| bench.one_shot(*p, best))?;
+        let at = |p: &Placed| vec![p.parameters.op.name().into(), p.words().as_str().into()];
+        session.sweep(sweep, at, |_, p| bench.placed(*p, best))?;
         Ok(())
     }
 
@@ -144,6 +161,34 @@ fn words(p: &Parameters) -> String {
     format!("{} B × {}, {}, blocks of {}", p.vector_bytes, p.unroll, hints(p), p.threads)
 }
 
+impl Placed {
+    fn words(&self) -> String {
+        let words = words(&self.parameters);
+        if self.moved == 0 {
+            words
+        } else {
+            format!("{words}, output moved by {}", Unit::Byte.format(self.moved as f64))
+        }
+    }
+}
+
+/// Each chosen kernel of [`PLACED`] in every place.
+fn placements(chosen: &[Parameters]) -> Vec<Placed> {
+    let placed = chosen.iter().filter(|p| PLACED.contains(&p.op));
+    placed.flat_map(|p| PLACES.map(|moved| Placed { parameters: *p, moved })).collect()
+}
+
+fn placement(point: &Placed) -> Vec<Value> {
+    vec![point.parameters.op.name().into(), point.moved.into()]
+}
+
+/// The configuration with its output where it went fastest; where that was not tried, not moved.
+fn best_place(placed: &Series, parameters: Parameters) -> Placed {
+    let of_kernel = |row: &Row| placed.text(row, "kernel") == Some(parameters.op.name());
+    let best = placed.best("bandwidth", of_kernel).and_then(|(row, _)| placed.number(row, "output moved"));
+    Placed { parameters, moved: best.map_or(0, |moved| moved as u64) }
+}
+
 fn configuration(p: &Parameters) -> Vec<Value> {
     let number = |value: u32| Value::from(u64::from(value));
     vec![p.op.name().into(), hints(p).into(), number(p.vector_bytes), number(p.unroll), number(p.threads)]
@@ -183,7 +228,8 @@ impl Bench {
     fn new(session: &Session<'_, Cuda>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
         let kit = Kit::new(session.device, Source::Stream, wanted)?;
         let array = || kit.array(bytes);
-        let (out, inputs) = (array()?, [array()?, array()?, array()?]);
+        let room = PLACES.into_iter().max().unwrap_or(0);
+        let (out, inputs) = (kit.array(bytes + room)?, [array()?, array()?, array()?]);
         Ok(Self { kit, out, inputs, data: Cell::new(None), seed: session.request.seed })
     }
 
@@ -198,11 +244,15 @@ impl Bench {
         Ok(())
     }
 
-    fn one_shot(&self, p: Parameters, rotation: Rotation) -> Result<Load, Fault> {
+    fn one_shot(&self, parameters: Parameters, rotation: Rotation) -> Result<Load, Fault> {
+        self.placed(Placed { parameters, moved: 0 }, rotation)
+    }
+
+    fn placed(&self, Placed { parameters: p, moved }: Placed, rotation: Rotation) -> Result<Load, Fault> {
         let kernel = p.kernel();
         let resident = self.kit.unit.function(&kernel)?.blocks_per_multiprocessor(p.threads, 0)?;
         let in_flight = f64::from(resident * p.threads * kernel.bytes_in_flight());
-        Ok(self.load(&kernel, p.op, rotation, 0)?.with_extra(stream::IN_FLIGHT, in_flight))
+        Ok(self.load(&kernel, p.op, rotation, (0, moved))?.with_extra(stream::IN_FLIGHT, in_flight))
     }
 
     /// Points from one warp to as many as fit, each kept to its number of blocks by shared memory; of slices with room for
@@ -246,17 +296,23 @@ impl Bench {
             kernel = kernel.with_grid(Grid::Resident { blocks });
         }
         let in_flight = f64::from(blocks * parameters.threads * kernel.bytes_in_flight());
-        Ok(self.load(&kernel, parameters.op, rotation, shared)?.with_extra(stream::IN_FLIGHT, in_flight))
+        Ok(self.load(&kernel, parameters.op, rotation, (shared, 0))?.with_extra(stream::IN_FLIGHT, in_flight))
     }
 
-    /// Poisons the output and makes one point's workload.
-    fn load(&self, kernel: &KernelDesc, op: Op, rotation: Rotation, shared: u32) -> Result<Load, Fault> {
+    /// Poisons the output and makes one point's workload, with so much shared memory per block and the output moved.
+    fn load(
+        &self,
+        kernel: &KernelDesc,
+        op: Op,
+        rotation: Rotation,
+        (shared, moved): (u32, u64),
+    ) -> Result<Load, Fault> {
         self.prepare(op)?;
         let n = rotation.slice / u64::from(kernel.element.bytes());
-        let out = rotation.spans(&self.out)?;
+        let out = rotation.spans_from(&self.out, moved)?;
         let [a, b, c] = [0, 1, 2].map(|place: usize| rotation.spans(&self.inputs[place]));
         let (a, b, c) = (a?, b?, c?);
-        self.kit.checker.poison(self.out.part(0, rotation.bytes())?)?;
+        self.kit.checker.poison(self.out.part(moved, rotation.bytes())?)?;
         let mut launches = Vec::with_capacity(out.len());
         let mut slices = Vec::with_capacity(out.len());
         for (((out, a), b), c) in out.into_iter().zip(a).zip(b).zip(c) {

@@ -29,6 +29,8 @@ use crate::{Cuda, CudaDevice};
 const SIZES: (u64, u64) = (1 << 10, 1 << 30);
 /// Largest copy that is timed alone: beyond it the latency drowns.
 const SINGLE_MOST: u64 = 4 << 20;
+/// From this size on every power of four is measured, below it every second one.
+const FINE_FROM: u64 = 1 << 20;
 /// Sizes of `verify`: around words, pages and what the driver stages at once; none a multiple of the next.
 const AWKWARD: [u64; 13] = [1, 3, 4, 31, 32, 33, 1025, 4095, 4097, 65_537, 65_539, 1_048_573, 1_048_579];
 /// Another word than poison, so that a page of zeros, which the driver may hand out, is no right result either.
@@ -53,7 +55,7 @@ impl Probe<Cuda> for Transfer {
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         let largest = request.bytes.unwrap_or(SIZES.1);
-        points(request.effort, largest).len() + points(request.effort, largest.min(SINGLE_MOST)).len()
+        points(request.effort, largest).len() + singles(largest).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -66,7 +68,7 @@ impl Probe<Cuda> for Transfer {
         let late = late(session, begin, transfer::SPEC.budget(effort));
         let at = |(path, size): &Point| vec![(*path).into(), Value::from(*size)];
 
-        let single = points(effort, bench.bytes().min(SINGLE_MOST));
+        let single = singles(bench.bytes());
         let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2 + late, flags: Flags::NONE };
         session.sweep(sweep, at, |_, (path, size)| bench.load(path, *size, Figure::Latency))?;
         let copies = points(effort, bench.bytes());
@@ -90,8 +92,8 @@ impl Probe<Cuda> for Transfer {
     }
 }
 
-/// Paths and sizes, small ones first: what they leave of the time is for the large ones. Staged copies are slow, so fewer
-/// sizes show them.
+/// Paths and sizes, small ones first: what they leave of the time is for the large ones. Copies that are shorter than their
+/// call say the same at every size, and staged ones are slow: fewer sizes show both.
 fn points(effort: Effort, largest: u64) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     for i in 0..=10_u32 {
@@ -100,10 +102,16 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
             break;
         }
         let coarse = i % 2 == 0;
-        let wanted = |path: &str| coarse || (effort != Effort::Quick && !matches!(path, UP_PAGEABLE | DOWN_PAGEABLE));
+        let fine = effort != Effort::Quick && size >= FINE_FROM;
+        let wanted = |path: &str| coarse || (fine && !matches!(path, UP_PAGEABLE | DOWN_PAGEABLE));
         points.extend(PATHS.into_iter().filter(|path| wanted(path)).map(|path| (path, size)));
     }
     points
+}
+
+/// Those that are timed alone: every second size, as the line through them has but two terms.
+fn singles(largest: u64) -> Vec<Point> {
+    points(Effort::Quick, largest.min(SINGLE_MOST))
 }
 
 /// Host memory of one kind. What is copied up and what comes down are apart where both are under way at once.

@@ -70,7 +70,15 @@ impl Rotation {
     /// # Errors
     /// [`Fault::Invalid`] where it is shorter.
     pub(super) fn spans(self, array: &DeviceBuffer) -> Result<Vec<Span>, Fault> {
-        (0..self.slices).map(|slice| array.part(slice * self.slice, self.slice)).collect()
+        self.spans_from(array, 0)
+    }
+
+    /// As [`Rotation::spans`], the first so many bytes into the array.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn spans_from(self, array: &DeviceBuffer, begin: u64) -> Result<Vec<Span>, Fault> {
+        (0..self.slices).map(|slice| array.part(begin + slice * self.slice, self.slice)).collect()
     }
 }
 

@@ -50,6 +50,7 @@ pub fn empty() -> SeriesSpec {
         vec![metric("time", Unit::Second, Quantity::TimePerOperation)],
         Draw::Bars { x: "mode".into(), y: "time".into(), by: None },
     )
+    .within(super::HOST_PRECISION)
 }
 
 /// One launch of that kernel alone, on an idle device.
@@ -63,6 +64,7 @@ pub fn single() -> SeriesSpec {
         vec![metric("time", Unit::Second, Quantity::Time)],
         Draw::Bars { x: "clock".into(), y: "time".into(), by: None },
     )
+    .within(super::HOST_PRECISION)
 }
 
 /// `scale` back to back on the same arrays, by mode and by what it reads and writes together.
@@ -79,6 +81,7 @@ pub fn scale() -> SeriesSpec {
         ],
         Draw::Lines { x: "footprint".into(), y: "bandwidth".into(), by: Some("mode".into()), log_x: true, log_y: true },
     )
+    .within(super::HOST_PRECISION)
 }
 
 /// The figures of what was measured: each mode's launch, and what the line says of large footprints.

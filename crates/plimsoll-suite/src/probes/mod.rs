@@ -39,6 +39,10 @@ pub static ALL: &[&ProbeSpec] = &[
     &roofline::SPEC,
 ];
 
+/// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
+/// machine the host's speed wanders by 1–4 % within seconds, however long one samples.
+const HOST_PRECISION: f64 = 0.02;
+
 /// The probe of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeSpec> {

@@ -178,6 +178,23 @@ fn over_configurations(case: &str, draw: Draw) -> SeriesSpec {
     )
 }
 
+/// The best configuration of a GPU's kernels that both read and write, by how far the output is moved within its array:
+/// where memory's banks hold the two streams is worth some tenths of a per cent, and no program chooses it.
+#[must_use]
+pub fn placements() -> SeriesSpec {
+    SeriesSpec::new(
+        "placements",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![axis("kernel", Unit::One), axis("output moved", Unit::Byte)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Bars { x: "output moved".into(), y: "bandwidth".into(), by: Some("kernel".into()) },
+    )
+}
+
 /// A GPU's best configuration of each kernel, measured afresh on larger arrays: the figures to quote. The same case as
 /// [`best`], with what there is to choose on a GPU.
 #[must_use]

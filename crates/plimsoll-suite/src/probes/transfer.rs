@@ -17,7 +17,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "transfers",
     sentence: "How fast copies go between host and device, by direction, kind of host memory and size.",
     page: "transfer.md",
-    seconds: [8.0, 36.0, 110.0],
+    seconds: [8.0, 48.0, 130.0],
     findings,
 };
 
@@ -59,6 +59,7 @@ fn spec(case: &str, figure: Figure, y: &str) -> SeriesSpec {
         if y == "time" { vec![time, bandwidth] } else { vec![bandwidth, time] },
         Draw::Lines { x: "size".into(), y: y.into(), by: Some("path".into()), log_x: true, log_y: true },
     )
+    .within(super::HOST_PRECISION)
 }
 
 /// Per path the bandwidth of the largest copies, and the latency of a single one by the line through all sizes.
