@@ -10,65 +10,46 @@ pub const fn exists() -> bool {
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// Runs `turns` × [`ADDS_PER_TURN`] additions, each dependent on the last, so that they take that many core cycles.
-/// Returns the sum, which is the number of additions.
-///
-/// The addend is a register, not a constant: Intel cores since Golden Cove add small constants while renaming, in no
-/// time at all.
-#[cfg(target_arch = "x86_64")]
-#[inline(never)]
-#[must_use]
-pub fn chain(turns: u64) -> u64 {
-    let mut sum = 0_u64;
-    if turns == 0 {
-        return sum;
-    }
-    // SAFETY: registers only; the counter is at least 1, so the loop ends; flags are declared clobbered by default.
-    unsafe {
-        core::arch::asm!(
-            ".p2align 5",
-            "2:",
-            ".rept 32",
-            "add {sum}, {one}",
-            ".endr",
-            "dec {n}",
-            "jnz 2b",
-            sum = inout(reg) sum,
-            one = in(reg) 1_u64,
-            n = inout(reg) turns => _,
-            options(nomem, nostack),
-        );
-    }
-    sum
+/// [`chain`] in the words of one architecture: the addition, the count down, and the jump back.
+macro_rules! chain {
+    ($architecture:literal, $add:literal, $down:literal, $back:literal) => {
+        /// Runs `turns` × [`ADDS_PER_TURN`] additions, each dependent on the last, so that they take that many core
+        /// cycles. Returns the sum, which is the number of additions.
+        ///
+        /// The addend is a register, not a constant: Intel cores since Golden Cove add small constants while renaming,
+        /// in no time at all.
+        #[cfg(target_arch = $architecture)]
+        #[inline(never)]
+        #[must_use]
+        pub fn chain(turns: u64) -> u64 {
+            let mut sum = 0_u64;
+            if turns == 0 {
+                return sum;
+            }
+            // SAFETY: registers only; the counter is at least 1, so the loop ends; flags are declared clobbered by
+            // default.
+            unsafe {
+                core::arch::asm!(
+                    ".p2align 5",
+                    "2:",
+                    ".rept 32",
+                    $add,
+                    ".endr",
+                    $down,
+                    $back,
+                    sum = inout(reg) sum,
+                    one = in(reg) 1_u64,
+                    n = inout(reg) turns => _,
+                    options(nomem, nostack),
+                );
+            }
+            sum
+        }
+    };
 }
 
-/// As on x86-64.
-#[cfg(target_arch = "aarch64")]
-#[inline(never)]
-#[must_use]
-pub fn chain(turns: u64) -> u64 {
-    let mut sum = 0_u64;
-    if turns == 0 {
-        return sum;
-    }
-    // SAFETY: registers only; the counter is at least 1, so the loop ends; flags are declared clobbered by default.
-    unsafe {
-        core::arch::asm!(
-            ".p2align 5",
-            "2:",
-            ".rept 32",
-            "add {sum}, {sum}, {one}",
-            ".endr",
-            "subs {n}, {n}, #1",
-            "b.ne 2b",
-            sum = inout(reg) sum,
-            one = in(reg) 1_u64,
-            n = inout(reg) turns => _,
-            options(nomem, nostack),
-        );
-    }
-    sum
-}
+chain!("x86_64", "add {sum}, {one}", "dec {n}", "jnz 2b");
+chain!("aarch64", "add {sum}, {sum}, {one}", "subs {n}, {n}, #1", "b.ne 2b");
 
 /// Not written for this architecture: see [`exists`].
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -63,6 +63,9 @@ pub struct Figure {
     pub reciprocal_throughput: Option<f64>,
 }
 
+/// Groups of figures.
+pub type Figures = &'static [&'static [Figure]];
+
 /// A core design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Microarchitecture {
@@ -76,8 +79,8 @@ pub struct Microarchitecture {
     pub models: &'static [u32],
     /// Floating-point operations per cycle and core with all FMA units busy, f64; f32 has twice as many.
     pub f64_flop_per_cycle: u32,
-    /// Instruction figures.
-    pub figures: &'static [Figure],
+    /// Instruction figures, in groups that several designs may share.
+    pub figures: Figures,
     /// Where the figures come from.
     pub source: &'static str,
 }
@@ -86,7 +89,7 @@ impl Microarchitecture {
     /// The published figure of one instruction.
     #[must_use]
     pub fn figure(&self, operation: Operation, number: Number, width: Width) -> Option<&'static Figure> {
-        self.figures.iter().find(|figure| {
+        self.figures.iter().copied().flatten().find(|figure| {
             figure.operation == operation && figure.numbers.contains(&number) && figure.widths.contains(&width)
         })
     }
@@ -160,134 +163,92 @@ const fn rate(
     Figure { operation, numbers, widths, latency: None, reciprocal_throughput: Some(reciprocal_throughput) }
 }
 
-/// The divider of Skylake, which later cores kept up to Golden Cove.
-const DIV_F64: [Figure; 2] = [spread(Div, F64, NARROW, [13.0, 14.0], 4.0), spread(Div, F64, YMM, [13.0, 15.0], 8.0)];
-const DIV_F32: [Figure; 2] = [row(Div, F32, NARROW, 11.0, 3.0), row(Div, F32, YMM, 11.0, 5.0)];
-const SQRT_F32: [Figure; 2] = [row(Sqrt, F32, NARROW, 12.0, 3.0), row(Sqrt, F32, YMM, 12.0, 6.0)];
+/// What is Skylake's and Sunny Cove's own.
+const SKYLAKE_OWN: &[Figure] = &[
+    row(Add, FLOATS, AVX, 4.0, 0.5),
+    row(Mul, FLOATS, AVX, 4.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    row(Add, I64, SCALAR, 1.0, 0.25),
+];
+
+/// What is Golden Cove's own: two adders of their own, whose results reach each other in 2 cycles and others in 3.
+const GOLDEN_COVE_OWN: &[Figure] = &[
+    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
+    row(Mul, FLOATS, AVX, 4.0, 0.5),
+    row(Fma, FLOATS, AVX, 4.0, 0.5),
+    row(Add, I64, SCALAR, 1.0, 0.2),
+];
+
+/// The divider of Skylake and its integers, which later cores kept up to Golden Cove.
+const SINCE_SKYLAKE: &[Figure] = &[
+    spread(Div, F64, NARROW, [13.0, 14.0], 4.0),
+    spread(Div, F64, YMM, [13.0, 15.0], 8.0),
+    row(Div, F32, NARROW, 11.0, 3.0),
+    row(Div, F32, YMM, 11.0, 5.0),
+    row(Sqrt, F32, NARROW, 12.0, 3.0),
+    row(Sqrt, F32, YMM, 12.0, 6.0),
+    IMUL,
+    VECTOR_ADD,
+    row(Mul, I32, VECTORS, 10.0, 1.0),
+];
+
+/// The 512-bit instructions of all of them but ADD, where both 512-bit FMA units are there.
+const INTEL_512: &[Figure] = &[
+    row(Mul, FLOATS, ZMM, 4.0, 0.5),
+    row(Fma, FLOATS, ZMM, 4.0, 0.5),
+    rate(Div, F64, ZMM, 16.0),
+    rate(Div, F32, ZMM, 10.0),
+    rate(Sqrt, F32, ZMM, 12.0),
+    row(Add, I32, ZMM, 1.0, 0.5),
+];
+
 const IMUL: Figure = row(Mul, I64, SCALAR, 3.0, 1.0);
 const VECTOR_ADD: Figure = row(Add, I32, VECTORS, 1.0, 1.0 / 3.0);
-const VECTOR_MUL: Figure = row(Mul, I32, VECTORS, 10.0, 1.0);
 
-/// Skylake's figures up to 256 bits.
-const SKYLAKE: &[Figure] = &[
-    row(Add, FLOATS, AVX, 4.0, 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    DIV_F64[0],
-    DIV_F64[1],
-    DIV_F32[0],
-    DIV_F32[1],
-    SQRT_F32[0],
-    SQRT_F32[1],
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    VECTOR_ADD,
-    VECTOR_MUL,
-];
+const SKYLAKE: Figures = &[SKYLAKE_OWN, SINCE_SKYLAKE];
+const SKYLAKE_SERVER: Figures = &[SKYLAKE_OWN, SINCE_SKYLAKE, INTEL_512, &[row(Add, FLOATS, ZMM, 4.0, 0.5)]];
+const GOLDEN_COVE_CLIENT: Figures = &[GOLDEN_COVE_OWN, SINCE_SKYLAKE];
+/// The 512-bit ADD's latency depends on the port that takes it, so none is given.
+const GOLDEN_COVE_SERVER: Figures = &[GOLDEN_COVE_OWN, SINCE_SKYLAKE, INTEL_512, &[rate(Add, FLOATS, ZMM, 0.5)]];
 
-/// Skylake's and Sunny Cove's figures where both 512-bit FMA units are there.
-const SKYLAKE_SERVER: &[Figure] = &[
-    row(Add, FLOATS, AVX, 4.0, 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    row(Add, FLOATS, ZMM, 4.0, 0.5),
-    row(Mul, FLOATS, ZMM, 4.0, 0.5),
-    row(Fma, FLOATS, ZMM, 4.0, 0.5),
-    DIV_F64[0],
-    DIV_F64[1],
-    rate(Div, F64, ZMM, 16.0),
-    DIV_F32[0],
-    DIV_F32[1],
-    rate(Div, F32, ZMM, 10.0),
-    SQRT_F32[0],
-    SQRT_F32[1],
-    rate(Sqrt, F32, ZMM, 12.0),
-    row(Add, I64, SCALAR, 1.0, 0.25),
-    IMUL,
-    VECTOR_ADD,
-    row(Add, I32, ZMM, 1.0, 0.5),
-    VECTOR_MUL,
-];
-
-/// Golden Cove up to 256 bits: two adders of their own, whose results reach each other in 2 cycles and others in 3.
-const GOLDEN_COVE_CLIENT: &[Figure] = &[
-    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    DIV_F64[0],
-    DIV_F64[1],
-    DIV_F32[0],
-    DIV_F32[1],
-    SQRT_F32[0],
-    SQRT_F32[1],
-    row(Add, I64, SCALAR, 1.0, 0.2),
-    IMUL,
-    VECTOR_ADD,
-    VECTOR_MUL,
-];
-
-/// Golden Cove with AVX-512. The 512-bit ADD's latency depends on the port that takes it, so none is given.
-const GOLDEN_COVE_SERVER: &[Figure] = &[
-    spread(Add, FLOATS, AVX, [2.0, 3.0], 0.5),
-    row(Mul, FLOATS, AVX, 4.0, 0.5),
-    row(Fma, FLOATS, AVX, 4.0, 0.5),
-    rate(Add, FLOATS, ZMM, 0.5),
-    row(Mul, FLOATS, ZMM, 4.0, 0.5),
-    row(Fma, FLOATS, ZMM, 4.0, 0.5),
-    DIV_F64[0],
-    DIV_F64[1],
-    rate(Div, F64, ZMM, 16.0),
-    DIV_F32[0],
-    DIV_F32[1],
-    rate(Div, F32, ZMM, 10.0),
-    SQRT_F32[0],
-    SQRT_F32[1],
-    rate(Sqrt, F32, ZMM, 12.0),
-    row(Add, I64, SCALAR, 1.0, 0.2),
-    IMUL,
-    VECTOR_ADD,
-    row(Add, I32, ZMM, 1.0, 0.5),
-    VECTOR_MUL,
-];
-
-const HASWELL: &[Figure] = &[
+const HASWELL: Figures = &[&[
     row(Add, FLOATS, AVX, 3.0, 1.0),
     row(Mul, FLOATS, AVX, 5.0, 0.5),
     row(Fma, FLOATS, AVX, 5.0, 0.5),
     row(Add, I64, SCALAR, 1.0, 0.25),
     IMUL,
     row(Add, I32, VECTORS, 1.0, 0.5),
-];
+]];
 
-const BROADWELL: &[Figure] = &[
+const BROADWELL: Figures = &[&[
     row(Add, FLOATS, AVX, 3.0, 1.0),
     row(Mul, FLOATS, AVX, 3.0, 0.5),
     row(Fma, FLOATS, AVX, 5.0, 0.5),
     row(Add, I64, SCALAR, 1.0, 0.25),
     IMUL,
     row(Add, I32, VECTORS, 1.0, 0.5),
-];
+]];
 
-const ZEN2: &[Figure] = &[
+const ZEN2: Figures = &[&[
     row(Add, FLOATS, AVX, 3.0, 0.5),
     row(Mul, FLOATS, AVX, 3.0, 0.5),
     row(Fma, FLOATS, AVX, 5.0, 0.5),
     row(Add, I64, SCALAR, 1.0, 0.25),
     IMUL,
     VECTOR_ADD,
-];
+]];
 
-const ZEN3: &[Figure] = &[
+const ZEN3: Figures = &[&[
     row(Add, FLOATS, AVX, 3.0, 0.5),
     row(Mul, FLOATS, AVX, 3.0, 0.5),
     row(Fma, FLOATS, AVX, 4.0, 0.5),
     row(Add, I64, SCALAR, 1.0, 0.25),
     IMUL,
     row(Add, I32, VECTORS, 1.0, 0.25),
-];
+]];
 
 /// Zen 4 runs 512-bit instructions in two passes of its 256-bit units.
-const ZEN4: &[Figure] = &[
+const ZEN4: Figures = &[&[
     row(Add, FLOATS, AVX, 3.0, 0.5),
     row(Mul, FLOATS, AVX, 3.0, 0.5),
     row(Fma, FLOATS, AVX, 4.0, 0.5),
@@ -297,27 +258,27 @@ const ZEN4: &[Figure] = &[
     row(Add, I64, SCALAR, 1.0, 0.25),
     IMUL,
     row(Add, I32, VECTORS, 1.0, 0.25),
-];
+]];
 
-const ZEN5: &[Figure] = &[
+const ZEN5: Figures = &[&[
     row(Mul, FLOATS, AVX, 3.0, 0.5),
     row(Fma, FLOATS, AVX, 4.0, 0.5),
     row(Mul, FLOATS, ZMM, 3.0, 0.5),
     row(Fma, FLOATS, ZMM, 4.0, 0.5),
     IMUL,
-];
+]];
 
 /// Latency of a multiply-add whose addend alone is forwarded is 2.
-const NEOVERSE_N: &[Figure] = &[
+const NEOVERSE_N: Figures = &[&[
     row(Add, FLOATS, NARROW, 2.0, 0.5),
     row(Mul, FLOATS, NARROW, 3.0, 0.5),
     spread(Fma, FLOATS, NARROW, [2.0, 4.0], 0.5),
-];
-const NEOVERSE_V: &[Figure] = &[
+]];
+const NEOVERSE_V: Figures = &[&[
     row(Add, FLOATS, NARROW, 2.0, 0.25),
     row(Mul, FLOATS, NARROW, 3.0, 0.25),
     spread(Fma, FLOATS, NARROW, [2.0, 4.0], 0.25),
-];
+]];
 
 const INTEL: &str = "GenuineIntel";
 const AMD: &str = "AuthenticAMD";
@@ -330,7 +291,7 @@ const fn core(
     (vendor, family): (&'static str, u32),
     models: &'static [u32],
     f64_flop_per_cycle: u32,
-    figures: &'static [Figure],
+    figures: Figures,
     source: &'static str,
 ) -> Microarchitecture {
     Microarchitecture { name, vendor, family, models, f64_flop_per_cycle, figures, source }
@@ -397,7 +358,7 @@ mod tests {
                 assert!(seen.insert((core.vendor, core.family, *model)), "{}", core.name);
             }
             let mut rows = std::collections::HashSet::new();
-            for figure in core.figures {
+            for figure in core.figures.iter().copied().flatten() {
                 for number in figure.numbers {
                     for width in figure.widths {
                         assert!(rows.insert((figure.operation, *number, *width)), "{}", core.name);

@@ -67,87 +67,49 @@ macro_rules! vector_chains {
     }};
 }
 
-/// One row of the table, in vector registers.
+/// One row of the table, in vector registers: the instruction's name and its operands.
 macro_rules! vector {
-    ($operation:ident, $element:ident, $width:ident, $mnemonic:expr, $register:literal, $available:expr, $link:expr) => {
+    ($operation:ident $element:ident $width:ident, $name:expr, $register:literal, $available:expr, $operands:expr) => {
         Instruction {
             operation: Operation::$operation,
             element: Element::$element,
             width: Width::$width,
-            mnemonic: concat!($mnemonic, " ", $register),
+            mnemonic: concat!($name, " ", $register),
             operands: Operands::of(Operation::$operation, Element::$element),
             is_available: $available,
-            loops: vector_chains!($register, $link),
+            loops: vector_chains!($register, concat!($name, " ", $operands)),
         }
+    };
+}
+
+/// The operands of an operation on the chain and a constant.
+macro_rules! and_constant {
+    ($r:literal) => {
+        concat!($r, "\\r, ", $r, "\\r, ", $r, "14")
     };
 }
 
 /// ADD, MUL, FMA, DIV and SQRT of one element and width; `$root` are the operands of the root, which for a scalar
 /// names its source twice, lest it depend on the register's old upper lanes.
+#[rustfmt::skip]
 macro_rules! floats {
     ($element:ident, $width:ident, $suffix:literal, $r:literal, $available:expr, $root:expr) => {
         [
-            vector!(
-                Add,
-                $element,
-                $width,
-                concat!("vadd", $suffix),
-                $r,
-                $available,
-                concat!("vadd", $suffix, " ", $r, "\\r, ", $r, "\\r, ", $r, "14")
-            ),
-            vector!(
-                Mul,
-                $element,
-                $width,
-                concat!("vmul", $suffix),
-                $r,
-                $available,
-                concat!("vmul", $suffix, " ", $r, "\\r, ", $r, "\\r, ", $r, "14")
-            ),
-            vector!(
-                Fma,
-                $element,
-                $width,
-                concat!("vfmadd213", $suffix),
-                $r,
-                || $available() && has_fma(),
-                concat!("vfmadd213", $suffix, " ", $r, "\\r, ", $r, "14, ", $r, "15")
-            ),
-            vector!(
-                Div,
-                $element,
-                $width,
-                concat!("vdiv", $suffix),
-                $r,
-                $available,
-                concat!("vdiv", $suffix, " ", $r, "\\r, ", $r, "14, ", $r, "\\r")
-            ),
-            vector!(
-                Sqrt,
-                $element,
-                $width,
-                concat!("vsqrt", $suffix),
-                $r,
-                $available,
-                concat!("vsqrt", $suffix, " ", $root)
-            ),
+            vector!(Add $element $width, concat!("vadd", $suffix), $r, $available, and_constant!($r)),
+            vector!(Mul $element $width, concat!("vmul", $suffix), $r, $available, and_constant!($r)),
+            vector!(Fma $element $width, concat!("vfmadd213", $suffix), $r, || $available() && has_fma(),
+                concat!($r, "\\r, ", $r, "14, ", $r, "15")),
+            vector!(Div $element $width, concat!("vdiv", $suffix), $r, $available,
+                concat!($r, "\\r, ", $r, "14, ", $r, "\\r")),
+            vector!(Sqrt $element $width, concat!("vsqrt", $suffix), $r, $available, $root),
         ]
     };
 }
 
 /// A 32-bit integer operation of one width.
 macro_rules! integers {
-    ($operation:ident, $width:ident, $mnemonic:literal, $r:literal, $available:expr) => {
-        vector!(
-            $operation,
-            I32,
-            $width,
-            $mnemonic,
-            $r,
-            $available,
-            concat!($mnemonic, " ", $r, "\\r, ", $r, "\\r, ", $r, "14")
-        )
+    ($operation:ident, $width:ident, $name:literal, $r:literal, $available:expr) => {
+        vector!($operation I32 $width, $name, $r, $available, and_constant!($r))
     };
 }
 
