@@ -1,6 +1,7 @@
 //! What a device says of itself: the part of a run's header that makes its figures trustworthy later.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,33 @@ pub struct Capability {
     /// What would bring it; empty where it is there.
     #[serde(default)]
     pub mend: String,
+}
+
+impl Capability {
+    /// One that is there.
+    #[must_use]
+    pub fn there(name: impl Into<String>) -> Self {
+        Self { name: name.into(), why_not: String::new(), mend: String::new() }
+    }
+
+    /// One that is not there, why not, and what would bring it.
+    #[must_use]
+    pub fn missing(name: impl Into<String>, why_not: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { name: name.into(), why_not: why_not.into(), mend: mend.into() }
+    }
+
+    /// Whether it is there.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.why_not.is_empty()
+    }
+}
+
+/// 'yes', or 'no' and the reason.
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_there() { f.write_str("yes") } else { write!(f, "no: {}", self.why_not) }
+    }
 }
 
 /// What was measured of the clock before anything else.

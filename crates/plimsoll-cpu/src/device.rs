@@ -160,39 +160,40 @@ fn calibrate(device: &CpuDevice) -> Result<Calibration, Fault> {
 }
 
 fn capabilities(device: &CpuDevice) -> Vec<Capability> {
-    let yes = |name: &str| Capability { name: name.to_owned(), why_not: String::new(), mend: String::new() };
-    let no =
-        |name: &str, why: String, mend: &str| Capability { name: name.to_owned(), why_not: why, mend: mend.to_owned() };
+    let tsc = "invariant time-stamp counter";
     let mut list = vec![match Timer::tsc() {
-        Ok(_) => yes("invariant time-stamp counter"),
-        Err(why) => no("invariant time-stamp counter", why.to_string(), "the operating system's clock is used instead"),
+        Ok(_) => Capability::there(tsc),
+        Err(why) => Capability::missing(tsc, why.to_string(), "the operating system's clock is used instead"),
     }];
     list.push(match device.topology.huge_pages.transparent {
-        Transparent::Never => no(
+        Transparent::Never => Capability::missing(
             "transparent huge pages",
-            "/sys/kernel/mm/transparent_hugepage/enabled says never".to_owned(),
+            "/sys/kernel/mm/transparent_hugepage/enabled says never",
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
         ),
-        _ => yes("transparent huge pages"),
+        _ => Capability::there("transparent huge pages"),
     });
+    let pinning = "thread pinning";
     list.push(match device.team(1).map(|team| team.placements()[0].pinned) {
-        Ok(Ok(())) => yes("thread pinning"),
-        Ok(Err(refused)) => no("thread pinning", format!("{refused:?}"), "allow sched_setaffinity in the sandbox"),
-        Err(fault) => no("thread pinning", fault.to_string(), "allow threads in the sandbox"),
+        Ok(Ok(())) => Capability::there(pinning),
+        Ok(Err(refused)) => {
+            Capability::missing(pinning, format!("{refused:?}"), "allow sched_setaffinity in the sandbox")
+        }
+        Err(fault) => Capability::missing(pinning, fault.to_string(), "allow threads in the sandbox"),
     });
     for isa in [Isa::Avx512, Isa::Avx2, Isa::Neon] {
         if isa.is_available() {
-            list.push(yes(isa.name()));
+            list.push(Capability::there(isa.name()));
         } else if (isa == Isa::Neon) == cfg!(target_arch = "aarch64") {
-            list.push(no(isa.name(), "the processor or the operating system lacks it".to_owned(), ""));
+            list.push(Capability::missing(isa.name(), "the processor or the operating system lacks it", ""));
         }
     }
-    list.push(no(
+    list.push(Capability::missing(
         "theoretical memory bandwidth",
-        "memory type, channels and clock are not visible to programs here".to_owned(),
+        "memory type, channels and clock are not visible to programs here",
         "plimsoll peak --memory DDR5 --bus-width 512 --clock 2.4GHz computes it from the data sheet",
     ));
-    list.push(no("hardware counters", "this version reads none on a CPU".to_owned(), ""));
+    list.push(Capability::missing("hardware counters", "this version reads none on a CPU", ""));
     list
 }
 

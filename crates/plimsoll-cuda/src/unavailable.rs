@@ -31,9 +31,8 @@ impl From<Unavailable> for Fault {
 /// A row of a device's capabilities: 'yes', or the reason why not.
 #[must_use]
 pub fn capability<T>(name: &str, found: &Result<T, Unavailable>) -> Capability {
-    let (why_not, mend) = match found {
-        Ok(_) => Default::default(),
-        Err(reason) => (reason.why.clone(), reason.mend.clone()),
-    };
-    Capability { name: name.to_owned(), why_not, mend }
+    match found {
+        Ok(_) => Capability::there(name),
+        Err(reason) => Capability::missing(name, reason.why.as_str(), reason.mend.as_str()),
+    }
 }

@@ -149,12 +149,8 @@ pub(crate) fn info(scenario: &Scenario, free: u64) -> DeviceInfo {
             peak("f32", 2.0 * flops, Unit::FlopPerSecond, "16 cores × 2 FMA × 16 lanes × 3 GHz, made up"),
         ],
         capabilities: vec![
-            Capability { name: "huge pages".into(), why_not: String::new(), mend: String::new() },
-            Capability {
-                name: "hardware counters".into(),
-                why_not: "a simulated device counts nothing".into(),
-                mend: "Measure a real device".into(),
-            },
+            Capability::there("huge pages"),
+            Capability::missing("hardware counters", "a simulated device counts nothing", "Measure a real device"),
         ],
         calibration: Calibration {
             tick: scenario.tick,

@@ -130,11 +130,7 @@ fn device_facts(info: &DeviceInfo) -> Vec<[String; 4]> {
         fact(&format!("peak {metric}"), unit.format(*value), source);
     }
     for capability in &info.capabilities {
-        if capability.why_not.is_empty() {
-            fact(&capability.name, "yes".to_owned(), "");
-        } else {
-            fact(&capability.name, format!("no: {}", capability.why_not), &capability.mend);
-        }
+        fact(&capability.name, capability.to_string(), &capability.mend);
     }
     for (name, note) in &info.notes {
         fact(name, note.clone(), "");

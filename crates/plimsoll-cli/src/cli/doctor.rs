@@ -11,9 +11,8 @@ use super::sheet::{ALWAYS, Sheet};
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     let capabilities = capabilities();
     let mut sheet = Sheet::new([("capability", ALWAYS), ("here", ALWAYS), ("what to do", ALWAYS)]);
-    for Capability { name, why_not, mend } in &capabilities {
-        let here = if why_not.is_empty() { "yes".to_owned() } else { format!("no: {why_not}") };
-        sheet.row([name.clone(), here, mend.clone()]);
+    for capability in &capabilities {
+        sheet.row([capability.name.clone(), capability.to_string(), capability.mend.clone()]);
     }
     output::print(&sheet.render(Format::Table))?;
     for required in &args.require {
@@ -27,22 +26,20 @@ fn capabilities() -> Vec<Capability> {
     let mut capabilities = Vec::new();
     match plimsoll::open(&DeviceSelector::Cpu) {
         Ok(opened) => {
-            capabilities.push(Capability { name: "cpu".into(), why_not: String::new(), mend: String::new() });
+            capabilities.push(Capability::there("cpu"));
             capabilities.extend(opened.devices.iter().flat_map(|device| device.info().capabilities.clone()));
         }
-        Err(error) => capabilities.push(Capability {
-            name: "cpu".into(),
-            why_not: error.to_string(),
-            mend: "Report this with the output of `plimsoll doctor`".into(),
-        }),
+        Err(error) => {
+            let mend = "Report this with the output of `plimsoll doctor`";
+            capabilities.push(Capability::missing("cpu", error.to_string(), mend));
+        }
     }
     let cuda = plimsoll::cuda_devices().map_err(Into::into).and_then(|_| plimsoll::open(&DeviceSelector::Cuda(0)));
-    let (why_not, mend) = match &cuda {
-        Ok(_) => Default::default(),
-        Err(OpenError::Device(Fault::Unavailable { why, mend, .. })) => (why.clone(), mend.clone()),
-        Err(other) => (other.to_string(), "See what nvidia-smi says of the device".into()),
-    };
-    capabilities.push(Capability { name: "cuda".into(), why_not, mend });
+    capabilities.push(match &cuda {
+        Ok(_) => Capability::there("cuda"),
+        Err(OpenError::Device(Fault::Unavailable { why, mend, .. })) => Capability::missing("cuda", why, mend),
+        Err(other) => Capability::missing("cuda", other.to_string(), "See what nvidia-smi says of the device"),
+    });
     capabilities
         .extend(cuda.iter().flat_map(|opened| &opened.devices).flat_map(|device| device.info().capabilities.clone()));
     capabilities
@@ -56,7 +53,7 @@ fn require(required: &str, capabilities: &[Capability]) -> Result<(), Failure> {
             Failure::usage(format!("unknown capability '{shown}'")).hint(format!("known: {}", names.join(", ")))
         );
     };
-    if found.why_not.is_empty() {
+    if found.is_there() {
         return Ok(());
     }
     let error = format!("{required} is required: {}", found.why_not);
