@@ -16,9 +16,10 @@ mod tests;
 use std::collections::BTreeMap;
 
 use plimsoll_core::record::Run;
-use plimsoll_core::series::Value;
+use plimsoll_core::series::{Quantity, Value};
 use plimsoll_core::stats::{Interval, holm};
 use plimsoll_core::unit::Unit;
+use plimsoll_core::{Flag, Flags};
 
 pub use cause::Cause;
 
@@ -206,6 +207,13 @@ pub fn compare(base: &Run, new: &Run, across: Across) -> Comparison {
     Comparison { rows, incomparable, unmatched, notes, counts }
 }
 
+/// The flags that keep a difference from being blamed on what was measured. A low clock is none of them where both clocks
+/// are known and the figure follows from the time: both readings of it have to agree then.
+fn doubts(pair: &pairing::Pair) -> Flags {
+    let spanned = pair.clocks.is_some() && pair.metric.of != Quantity::Extra;
+    pair.flags.impugning().iter().filter(|flag| !(spanned && *flag == Flag::ClockLow)).collect()
+}
+
 /// A figure of both runs, before the correction for many.
 struct Judged {
     /// ln(new ÷ base) as measured.
@@ -245,7 +253,7 @@ impl Judged {
         let margin = MARGIN.ln_1p();
         let verdict = if lo >= -margin && hi <= margin {
             Verdict::Same
-        } else if p > ALPHA || !pair.flags.impugning().is_empty() {
+        } else if p > ALPHA || !doubts(&pair).is_empty() {
             Verdict::Ambiguous
         } else if self.worse {
             Verdict::Slower
@@ -270,7 +278,7 @@ impl Judged {
 
     /// Why the figure is ambiguous: all that applies, and the width of its interval where nothing else does.
     fn causes(&self, pair: &pairing::Pair, p: f64, figures: usize) -> Vec<Cause> {
-        let flags = pair.flags.impugning().union(pair.flags.widening());
+        let flags = doubts(pair).union(pair.flags.widening());
         let mut causes: Vec<Cause> = flags.iter().map(Cause::Flag).collect();
         causes.extend(self.moved.map(|(base, new)| Cause::Clock { base, new }));
         if self.p <= ALPHA && p > ALPHA {
