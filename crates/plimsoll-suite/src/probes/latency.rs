@@ -6,7 +6,7 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Point, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
@@ -53,16 +53,24 @@ fn spec(case: &str) -> SeriesSpec {
     )
 }
 
-/// Latency in seconds over footprint in bytes, of one kind of page and one order, over all of `series` that have them. The
-/// least of the rounds: what others do on the machine only lengthens a load.
+/// Latency in seconds over footprint in bytes, of one kind of page and one order, over all of `series` that have them: the
+/// first quartile of the samples, and the least of the rounds. What others do on the machine only lengthens a load, and a
+/// point in which they ran for half of the time would be a step where there is none.
 #[must_use]
 pub fn curve(series: &[Series], pages: &str, order: &str) -> Vec<(f64, f64)> {
-    let least = |(footprint, row, mean): (f64, &Row, Estimate)| {
-        let of = series.iter().find_map(|series| series.metric("latency"))?;
-        let least = row.rounds_of(of).map(|(_, round)| round.value).fold(mean.value, f64::min);
+    let least = |(footprint, row, _): (f64, &Row, Estimate)| {
+        let least = row.points.iter().filter_map(quartile).reduce(f64::min)?;
         Some((footprint, least))
     };
     rows(series, pages, order, "latency").filter_map(least).collect()
+}
+
+/// The first quartile of a point's samples, seconds per hop.
+fn quartile(point: &Point) -> Option<f64> {
+    let mut seconds: Vec<f64> = point.seconds().collect();
+    seconds.sort_by(f64::total_cmp);
+    let quartile = *seconds.get(seconds.len() / 4)?;
+    Quantity::TimePerOperation.of(quartile, &point.work, None)
 }
 
 fn rows<'s>(
@@ -112,9 +120,12 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 }
 
 /// A plateau that ends this many times beyond the last cache's size isn't that cache's.
-const BEYOND: f64 = 1.3;
+const BEYOND: f64 = 1.1;
 /// What is this much slower than the first part of the last cache is memory: translation alone costs less.
 const MEMORY_STEP: f64 = 2.2;
+/// What is this much slower than the level before the last cache is memory: caches are three to nine times as slow as the
+/// one before, so the last cache was lost in between.
+const LOST_STEP: f64 = 12.0;
 const RANDOM: &str = "page-random";
 const MEMORY: &str = "memory";
 /// Metrics of a level's findings: name, unit, and what follows the level's name.
@@ -132,14 +143,15 @@ fn names(device: &DeviceInfo, found: &Levels, largest: f64) -> Vec<String> {
     if last_level <= 0.0 {
         return Vec::new();
     }
-    let (mut names, mut last_begins) = (Vec::new(), None);
-    for plateau in &found.plateaus {
+    let (mut names, mut last_begins): (Vec<String>, _) = (Vec::new(), None);
+    for (place, plateau) in found.plateaus.iter().enumerate() {
         let middle = (plateau.from * plateau.to).sqrt();
         let beyond = plateau.to > BEYOND * last_level || (plateau.to >= 0.7 * largest && plateau.to > last_level);
         let cache = device.caches.iter().find(|cache| cache.bytes as f64 >= middle).filter(|_| !beyond);
         let mut name = cache.map_or(MEMORY, |cache| &cache.level);
         if name == last_name(device) {
-            let begins = *last_begins.get_or_insert(plateau.value);
+            let lost = place > 0 && plateau.value > LOST_STEP * found.plateaus[place - 1].end;
+            let begins = *last_begins.get_or_insert(if lost { 0.0 } else { plateau.value });
             name = if plateau.value > MEMORY_STEP * begins { MEMORY } else { name };
         }
         names.push(name.to_owned());

@@ -3,7 +3,6 @@
 use super::*;
 use plimsoll_core::flag::Flag;
 use plimsoll_core::sample::{Evidence, Work};
-use plimsoll_core::series::Point;
 
 const CLOCK: f64 = 2e9;
 
@@ -104,11 +103,8 @@ fn translation_is_what_small_pages_cost_more() {
 fn a_cache_of_two_plateaus_ends_after_the_second() {
     // The first TLB ends within L2, and walks are slow.
     let mut whole = series(&[("huge", 2048.0)]);
-    for row in &mut whole.rows {
-        if row.at[2].number().is_some_and(|bytes| (400_000.0..2_200_000.0).contains(&bytes)) {
-            row.rounds.iter_mut().for_each(|round| round.value *= 1.6);
-        }
-    }
+    let walks = |bytes: f64| if (400_000.0..2_200_000.0).contains(&bytes) { 1.6 } else { 1.0 };
+    reshape(&mut whole, |bytes| walks(bytes) * cycles(bytes, false));
     let found = findings(&device(), &[whole]);
     let capacity = value(&found, "capacity L2");
     assert!((capacity / 2097152.0 - 1.0).abs() < 0.3, "{capacity}");
@@ -145,14 +141,13 @@ fn a_run_that_was_stopped_at_once_has_no_findings() {
 
 /// Takes the rows of `series` through `cycles` of their footprints.
 fn reshape(series: &mut Series, cycles: impl Fn(f64) -> f64) {
-    for row in &mut series.rows {
-        let factor = row.at[2].number().map_or(1.0, |footprint| cycles(footprint) / self::cycles(footprint, false));
-        for round in &mut row.rounds {
-            round.value *= factor;
-            round.interval.lo *= factor;
-            round.interval.hi *= factor;
-        }
+    let mut points: Vec<Point> = series.rows.iter().flat_map(|row| row.points.clone()).collect();
+    for point in &mut points {
+        let footprint = point.at[2].number().unwrap();
+        let factor = cycles(footprint) / self::cycles(footprint, false);
+        point.samples.iter_mut().for_each(|ticks| *ticks = (*ticks as f64 * factor) as u64);
     }
+    *series = Series::new(series.spec.clone(), points);
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Cache {
 
 /// Solves m = 1 − exp(−x m): the share of misses under random replacement, x times over capacity.
 fn random(x: f64) -> f64 {
-    (0..200).fold(1.0, |m, _| 1.0 - (-x * m).exp())
+    (0..80).fold(1.0, |m, _| 1.0 - (-x * m).exp())
 }
 
 /// A machine of some caches and memory, with the time of each.
@@ -95,26 +95,26 @@ fn worst(machine: &Machine, capacity: f64, noise: f64) -> f64 {
         let errors = found.iter().map(|knee| (knee.capacity / capacity - 1.0).abs());
         errors.fold(f64::INFINITY, f64::min)
     };
-    (0..10).map(of).fold(0.0, f64::max)
+    (0..6).map(of).fold(0.0, f64::max)
 }
 
 #[test]
 fn capacities_of_every_kind_of_cache_are_found_through_noise() {
     use Replacement::{Lru, Random};
-    // What is allowed without noise: replacement at random, told by a tail that noise blurs, is known less well.
+    // What is allowed without noise.
     let cases = [
         (Lru, 0.0, 0.03),
-        (Lru, 0.5, 0.03),
-        (Lru, 1.0, 0.10),
-        (Random, 0.0, 0.08),
-        (Random, 0.5, 0.20),
-        (Random, 1.0, 0.21),
+        (Lru, 0.5, 0.05),
+        (Lru, 1.0, 0.14),
+        (Random, 0.0, 0.17),
+        (Random, 0.5, 0.17),
+        (Random, 1.0, 0.17),
     ];
     for (replacement, spread, allowed) in cases {
         let machine = Machine::with(Cache::of(2.0 * MIB, replacement, spread));
-        for noise in [0.0, 0.01, 0.03] {
+        for noise in [0.0, 0.03] {
             let error = worst(&machine, 2.0 * MIB, noise);
-            assert!(error < allowed + 4.0 * noise, "{replacement:?}, spread {spread}, noise {noise}: {error}");
+            assert!(error < allowed + 2.0 * noise, "{replacement:?}, spread {spread}, noise {noise}: {error}");
         }
     }
 }
