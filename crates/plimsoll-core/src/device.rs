@@ -76,7 +76,8 @@ impl DeviceInfo {
 pub struct CacheInfo {
     /// `L1`, `L2`, `L3`.
     pub level: String,
-    /// Capacity of one instance, bytes.
+    /// Capacity, bytes: of one instance as the first core sees it. Of a CPU's last level, where several processors share
+    /// an instance, that of all instances that the measuring cores use together.
     pub bytes: u64,
     /// Line length, bytes.
     pub line: u32,
