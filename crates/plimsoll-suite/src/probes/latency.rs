@@ -241,9 +241,11 @@ fn no_end(
     flags_at: impl Fn(f64) -> Flags,
 ) -> Option<Finding> {
     let cache = device.caches.iter().max_by_key(|cache| cache.bytes)?;
-    let before = names.iter().rposition(|name| name != MEMORY).map(|place| &found.plateaus[place])?;
+    let place = names.iter().rposition(|name| name != MEMORY)?;
+    let knee = found.knees.iter().find(|knee| knee.plateau == place);
+    let begin = knee.map_or(found.plateaus[place].to, |knee| knee.capacity);
     let memory = names.iter().position(|name| name == MEMORY).map(|place| &found.plateaus[place]);
-    let mut rise: Vec<(f64, f64)> = curve.iter().copied().filter(|point| point.0 >= before.to).collect();
+    let mut rise: Vec<(f64, f64)> = curve.iter().copied().filter(|point| point.0 >= begin).collect();
     rise.sort_by(|a, b| a.0.total_cmp(&b.0));
     let last = *rise.last().filter(|last| last.0 >= 2.0 * cache.bytes as f64)?;
     let (slow, until) = memory.map_or((last.1, last.0), |memory| (memory.begin, memory.from));
@@ -253,10 +255,10 @@ fn no_end(
     let shows = if own { "no end of it" } else { "no plateau of its own" };
     let says = format!(
         "The curve shows {shows}: it rises from {}, and here half of memory's latency is reached; {}.",
-        Unit::Byte.format(before.to),
+        Unit::Byte.format(begin),
         reported(cache)
     );
-    let interval = Interval { lo: before.to.min(between[0]), hi: until.max(between[1]) };
+    let interval = Interval { lo: begin.min(between[0]), hi: until.max(between[1]) };
     let known = Estimate { value: (between[0] * between[1]).sqrt(), interval };
     let flags = flags_at(between[0]).union(flags_at(between[1]));
     Some(Finding { says, ..capacity_finding(cache, known, flags) })
