@@ -10,7 +10,7 @@ use plimsoll_suite::references;
 use super::bundle::{Bundle, Places, label, shared_source};
 use super::calls::calls;
 use super::levels::levels;
-use super::{Category, Cell, Chart, Mark, Plot, Scale, Trace};
+use super::{Category, Cell, Chart, Heat, Mark, Plot, Scale, Trace};
 use crate::Report;
 use crate::content::{Case, Section, Source, alike, coordinate, figure, is_finite};
 use crate::text::clean;
@@ -274,14 +274,14 @@ fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> 
         };
         let (mut column, mut row) = (place(&columns), place(&rows));
         let named = |name: &str, all: &[&Value]| all.iter().map(|value| coordinate(&unit_of(name), value)).collect();
-        Plot::Heat {
+        Plot::Heat(Heat {
             x: clean(x),
             y: clean(y),
             columns: named(x, &columns),
             rows: named(y, &rows),
             value: scale.clone(),
             cells: cells.into_iter().map(|(a, b, mark)| Cell { column: column(a), row: row(b), mark }).collect(),
-        }
+        })
     };
     groups.into_iter().map(|(label, cells)| (label, heat(cells))).collect()
 }

@@ -53,20 +53,7 @@ pub enum Plot {
         labels: Vec<String>,
     },
     /// Shades over two axes.
-    Heat {
-        /// Name of the axis along the bottom.
-        x: String,
-        /// Name of the axis along the left.
-        y: String,
-        /// Columns from the left.
-        columns: Vec<String>,
-        /// Rows from the bottom.
-        rows: Vec<String>,
-        /// The shade.
-        value: Scale,
-        /// What was measured; cells may be missing.
-        cells: Vec<Cell>,
-    },
+    Heat(Heat),
 }
 
 /// A yardstick across a whole picture: a peak, a ceiling.
@@ -119,6 +106,23 @@ pub struct Category {
     pub name: String,
     /// Its bars with the place of their label.
     pub bars: Vec<(usize, Mark)>,
+}
+
+/// Shades over two axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heat {
+    /// Name of the axis along the bottom.
+    pub x: String,
+    /// Name of the axis along the left.
+    pub y: String,
+    /// Columns from the left.
+    pub columns: Vec<String>,
+    /// Rows from the bottom.
+    pub rows: Vec<String>,
+    /// The shade.
+    pub value: Scale,
+    /// What was measured; cells may be missing.
+    pub cells: Vec<Cell>,
 }
 
 /// A cell of a heat map.

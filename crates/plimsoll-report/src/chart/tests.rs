@@ -208,7 +208,7 @@ fn heat_maps_order_numbers_by_size_and_share_their_shades() {
         charts(&report, &report.sections[2])
     };
     let parts = |chart: &Chart| match &chart.plot {
-        Plot::Heat { columns, value, .. } => (columns.clone(), value.clone()),
+        Plot::Heat(heat) => (heat.columns.clone(), heat.value.clone()),
         other => panic!("no heat map: {other:?}"),
     };
     let (a, b) = (parts(&charts[0]), parts(&charts[1]));

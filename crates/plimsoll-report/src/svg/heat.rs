@@ -2,17 +2,7 @@
 
 use super::markup::{Markup, fit, width};
 use super::{RIGHT, TOP, WIDTH};
-use crate::chart::{Cell, Scale};
-
-/// A heat map to be drawn.
-pub(super) struct Heat<'c> {
-    pub x: &'c str,
-    pub y: &'c str,
-    pub columns: &'c [String],
-    pub rows: &'c [String],
-    pub value: &'c Scale,
-    pub cells: &'c [Cell],
-}
+use crate::chart::{Cell, Heat, Scale};
 
 /// Most room for the rows' names, pixels.
 const NAMES: f64 = 150.0;
@@ -20,14 +10,14 @@ const NAMES: f64 = 150.0;
 const FAINTEST: f64 = 0.06;
 
 /// Returns the picture's height.
-pub(super) fn draw(out: &mut Markup, heat: &Heat<'_>) -> f64 {
+pub(super) fn draw(out: &mut Markup, heat: &Heat) -> f64 {
     let left = heat.rows.iter().map(|row| width(row)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let size = (
         (WIDTH - RIGHT - left) / heat.columns.len().max(1) as f64,
         (300.0 / heat.rows.len().max(1) as f64).clamp(4.5, 34.0),
     );
     let bottom = TOP + size.1 * heat.rows.len() as f64;
-    out.text("soft", (4.0, TOP - 10.0), "start", heat.y);
+    out.text("soft", (4.0, TOP - 10.0), "start", &heat.y);
     out.rect("none", (left, TOP), (WIDTH - RIGHT - left, bottom - TOP), "");
     let every = (14.0 / size.1).ceil() as usize;
     for (place, row) in heat.rows.iter().enumerate().step_by(every.max(1)) {
@@ -43,17 +33,17 @@ pub(super) fn draw(out: &mut Markup, heat: &Heat<'_>) -> f64 {
             free = middle + half + 6.0;
         }
     }
-    out.text("soft", (WIDTH - RIGHT, bottom + 36.0), "end", heat.x);
-    for cell in heat.cells {
+    out.text("soft", (WIDTH - RIGHT, bottom + 36.0), "end", &heat.x);
+    for cell in &heat.cells {
         draw_cell(
             out,
-            heat.value,
+            &heat.value,
             cell,
             (left + cell.column as f64 * size.0, bottom - (cell.row + 1) as f64 * size.1),
             size,
         );
     }
-    key(out, heat.value, bottom + 58.0);
+    key(out, &heat.value, bottom + 58.0);
     bottom + 72.0
 }
 

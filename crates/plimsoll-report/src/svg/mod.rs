@@ -73,9 +73,7 @@ fn draw(chart: &Chart, attributes: &str, extra: &str) -> String {
     let height = match &chart.plot {
         Plot::Lines { x, y, levels, traces } => lines::draw(&mut body, x, y, levels, traces),
         Plot::Bars { y, categories, labels } => bars::draw(&mut body, y, categories, labels),
-        Plot::Heat { x, y, columns, rows, value, cells } => {
-            heat::draw(&mut body, &heat::Heat { x, y, columns, rows, value, cells })
-        }
+        Plot::Heat(heat) => heat::draw(&mut body, heat),
     };
     let note = markup::fit(&chart.note, 340.0);
     let title = markup::escape(&markup::fit(&chart.title, WIDTH - 20.0 - markup::width(&note)));

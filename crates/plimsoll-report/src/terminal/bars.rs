@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::{Style, fit};
-use crate::chart::{Category, Cell, Scale};
+use crate::chart::{Category, Heat, Scale};
 
 /// Bars from zero, one line each, the figure behind.
 pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style: &Style) -> String {
@@ -59,21 +59,11 @@ fn bar(share: f64, room: usize, unicode: bool) -> String {
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
-/// A heat map to be drawn.
-pub(super) struct Heat<'c> {
-    pub x: &'c str,
-    pub y: &'c str,
-    pub columns: &'c [String],
-    pub rows: &'c [String],
-    pub value: &'c Scale,
-    pub cells: &'c [Cell],
-}
-
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 const ASCII_SHADES: [char; 5] = ['.', ':', '+', '*', '#'];
 
 /// Shaded blocks, the first column's name and the last's below, and what the shades mean.
-pub(super) fn heat(heat: &Heat<'_>, style: &Style) -> String {
+pub(super) fn heat(heat: &Heat, style: &Style) -> String {
     let shades = if style.unicode { SHADES } else { ASCII_SHADES };
     let gutter = widest(heat.rows.iter().map(String::as_str)).min(style.columns() / 3);
     let room = style.columns() - gutter - 1;

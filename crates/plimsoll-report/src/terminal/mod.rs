@@ -79,9 +79,7 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
                     lines::draw(&lines::Lines { x, y, levels, traces }, HEIGHT, style)
                 }
                 Plot::Bars { y, categories, labels } => bars::draw(y, categories, labels, style),
-                Plot::Heat { x, y, columns, rows, value, cells } => {
-                    bars::heat(&bars::Heat { x, y, columns, rows, value, cells }, style)
-                }
+                Plot::Heat(heat) => bars::heat(heat, style),
             });
             out.push('\n');
         }
