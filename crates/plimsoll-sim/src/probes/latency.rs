@@ -18,7 +18,7 @@ const ORDERS: [(&str, &str); 3] = [("huge", "page-random"), ("small", "page-rand
 const LEAST: u64 = 2048;
 /// How near the neighbours of a knee come to each other, as a factor, and how many footprints that may take.
 const RESOLUTION: f64 = 1.06;
-const MOST_AT_A_KNEE: usize = 6;
+const MOST_AT_A_KNEE: usize = 4;
 
 fn chase(ask: &Ask<'_>) -> Planned {
     let footprints = ask.footprints(LEAST, ask.by_effort([512 << 20, 2 << 30, 2 << 30]), ask.by_effort([3, 3, 5]));
