@@ -12,7 +12,7 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_suite::probes::incore::{self, SPEC};
 
 use super::{Lap, TeamLoad, team};
-use crate::arch::instruction::{Element, ILP, Instruction, Kernel, Width, instructions, kernel, naive};
+use crate::arch::instruction::{Element, ILP, Instruction, Kernel, Operation, Width, instructions, kernel, naive};
 use crate::threads::{Task, Team};
 use crate::timer::Timer;
 use crate::{Cpu, CpuDevice};
@@ -127,8 +127,21 @@ fn load(team: &std::rc::Rc<std::cell::RefCell<Team>>, kernel: Kernel) -> TeamLoa
             wrong => Check::Failed(wrong),
         };
     let work = Work { operations: kernel.operations(turns) as f64, in_kernel: true, ..Work::default() };
-    let lap = if kernel.instruction().width >= Width::V256 { Lap::Warm } else { Lap::First };
+    let lap = lap(&kernel);
     TeamLoad { team: team.clone(), task, work, lap, batch: Batch::default(), check: Box::new(check) }
+}
+
+/// 512-bit multipliers in at least eight chains keep their ports full, and the core then lowers its clock; the same in
+/// fewer chains, additions and dividers don't (measured on an Emerald Rapids core, whose clock is 2.77 GHz there and 2.99
+/// elsewhere).
+fn lap(kernel: &Kernel) -> Lap {
+    let Instruction { width, operation, .. } = kernel.instruction();
+    let multiplies = matches!(operation, Operation::Mul | Operation::Fma);
+    match width {
+        Width::V512 if multiplies && kernel.ilp() >= 8 => Lap::Dense,
+        Width::V256 | Width::V512 => Lap::Warm,
+        Width::Scalar | Width::V128 => Lap::First,
+    }
 }
 
 /// Turns of the loop that make a launch about [`LAUNCH_SECONDS`] long.

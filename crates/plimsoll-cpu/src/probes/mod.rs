@@ -21,7 +21,8 @@ use plimsoll_core::probe::{Probe, Session};
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
 use crate::Cpu;
-use crate::threads::{Task, Team};
+use crate::threads::pulse::Gauge;
+use crate::threads::{Start, Task, Team};
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
 pub static PROBES: &[&dyn Probe<Cpu>] = &[
@@ -55,6 +56,18 @@ pub enum Lap {
     First,
     /// Rank 0's own, after [`LEAD_IN`] at the same work.
     Warm,
+    /// The same of dense 512-bit code, whose clock is another.
+    Dense,
+}
+
+impl Lap {
+    fn start(self) -> Start {
+        match self {
+            Self::Team | Self::First => Start::default(),
+            Self::Warm => Start { lead_in: LEAD_IN, gauge: Gauge::Plain },
+            Self::Dense => Start { lead_in: LEAD_IN, gauge: Gauge::Dense },
+        }
+    }
 }
 
 /// How long a core runs wide vector code untimed before it is timed, seconds. A core that comes from other code runs
@@ -98,12 +111,8 @@ impl Workload for TeamLoad {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         let mut team = self.team.borrow_mut();
         for sample in out {
-            let lead_in = if self.lap == Lap::Warm { LEAD_IN } else { 0.0 };
-            let ticks = team.timed_after(lead_in, u64::from(k), &self.task)?;
-            *sample = match self.lap {
-                Lap::Team => ticks,
-                Lap::First | Lap::Warm => team.lap_of(0),
-            };
+            let ticks = team.timed_after(self.lap.start(), u64::from(k), &self.task)?;
+            *sample = if self.lap == Lap::Team { ticks } else { team.lap_of(0) };
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::Rank;
+use super::Start;
 use super::pulse::Pulse;
 use crate::timer::Timer;
 
@@ -28,13 +29,20 @@ const LOOK: u32 = 1 << 10;
 pub(super) struct Order {
     body: *const (dyn Fn(Rank<'_>) + Send + Sync),
     repeats: u64,
-    /// Ticks for which each member repeats the body untimed before its first timed repetition.
+    start: Start,
+    /// [`Start::lead_in`] in ticks.
     lead_in: u64,
 }
 
 impl Order {
-    pub(super) fn new(body: &(dyn Fn(Rank<'_>) + Send + Sync + 'static), repeats: u64, lead_in: u64) -> Self {
-        Self { body, repeats, lead_in }
+    pub(super) fn new(
+        body: &(dyn Fn(Rank<'_>) + Send + Sync + 'static),
+        repeats: u64,
+        start: Start,
+        timer: Timer,
+    ) -> Self {
+        let lead_in = (start.lead_in / timer.tick_seconds()) as u64;
+        Self { body, repeats, start, lead_in }
     }
 }
 
@@ -82,7 +90,7 @@ unsafe impl Send for Crew {}
 impl Crew {
     pub(super) fn new(size: usize, timer: Timer, crowded: bool) -> Self {
         Self {
-            order: UnsafeCell::new(Order { body: &nothing, repeats: 0, lead_in: 0 }),
+            order: UnsafeCell::new(Order::new(&nothing, 0, Start::default(), timer)),
             ordered: Apart(AtomicU64::new(0)),
             arrived: Apart(AtomicUsize::new(0)),
             released: Apart(AtomicU64::new(0)),
@@ -137,7 +145,7 @@ impl Crew {
         self.released.0.store(number, Ordering::Release);
         self.perform(0, order);
         self.stop.0.store(true, Ordering::Relaxed);
-        self.pulse.beat();
+        self.pulse.beat(order.start.gauge);
         // Long work is no hang: a worker may take as long again as rank 0 did for its own share.
         let deadline = deadline.max(Instant::now() + began.elapsed());
         let all_finished = || workers.iter().all(|w| w.finished.load(Ordering::Acquire) == number);

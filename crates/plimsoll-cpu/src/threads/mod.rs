@@ -25,7 +25,7 @@ use plimsoll_core::Fault;
 use crate::timer::Timer;
 use affinity::{PinRefused, Stay};
 use crew::{Crew, Order};
-use pulse::Pulse;
+use pulse::{Gauge, Pulse};
 
 /// How long a launch may take before the team is given up, unless [`Team::set_deadline`] says otherwise.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -65,6 +65,16 @@ impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Task")
     }
+}
+
+/// How a launch is begun, and whose clock is read at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Start {
+    /// Seconds for which every member repeats the task untimed first: for what needs a while at work before it runs at its
+    /// steady speed.
+    pub(crate) lead_in: f64,
+    /// Which code's clock is read.
+    pub(crate) gauge: Gauge,
 }
 
 /// Where a member of a team runs.
@@ -191,27 +201,25 @@ impl Team {
     /// # Errors
     /// As [`Team::run`].
     pub fn timed(&mut self, repeats: u64, task: &Task) -> Result<u64, Fault> {
-        self.timed_after(0.0, repeats, task)
+        self.timed_after(Start::default(), repeats, task)
     }
 
-    /// As [`Team::timed`], after every member has repeated `task` untimed for at least `lead_in` seconds: for what needs a
-    /// while at work before it runs at its steady speed. Members start to be timed one by one.
+    /// As [`Team::timed`], begun in another way. After a lead-in, members start to be timed one by one.
     ///
     /// # Errors
     /// As [`Team::run`].
-    pub fn timed_after(&mut self, lead_in: f64, repeats: u64, task: &Task) -> Result<u64, Fault> {
+    pub(crate) fn timed_after(&mut self, start: Start, repeats: u64, task: &Task) -> Result<u64, Fault> {
         if self.lost {
             return Err(self.hung());
         }
         if let Some(stay) = &self.stay {
             self.placements[0].pinned = stay.renew();
         }
-        let lead_in = (lead_in / self.timer.tick_seconds()) as u64;
         // SAFETY: the crew asks three things of an order. (1) The task outlives every member's use of it: we hold a
         // reference until all have finished, and if one has not by the deadline, the task is leaked below. (2) No
         // member is at work on an earlier order: every launch ends with all finished, or the team is lost and launches
         // nothing more. (3) One order at a time: `&mut self`, and nobody else has the crew's ordering side.
-        let finished = unsafe { self.crew.launch(Order::new(&*task.0, repeats, lead_in), self.deadline) };
+        let finished = unsafe { self.crew.launch(Order::new(&*task.0, repeats, start, self.timer), self.deadline) };
         if !finished {
             self.lost = true;
             std::mem::forget(task.clone());
