@@ -184,7 +184,8 @@ impl<'s, B: Backend> Session<'s, B> {
         let idle = clock.now() - self.idle_since;
         clock.resume(idle)?;
         let Policy { trace, half_width: asked, .. } = self.parts.sampler.policy();
-        let measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
+        let mut measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
+        measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
         let work = workload.work();
         let (cache, precision) = (sweep.series.cache, sweep.series.precision);
         let resolution = self.info.calibration.resolution;

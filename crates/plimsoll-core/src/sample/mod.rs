@@ -86,6 +86,12 @@ pub trait Workload {
 
     /// Figures that the workload measured beside its time, by metric name in base units.
     fn extra(&self, _out: &mut BTreeMap<String, f64>) {}
+
+    /// The clock by which a workload that counts cycles inside its kernels turned them into ticks, hertz. It stands in the
+    /// point's evidence instead of the telemetry's, so that figures in cycles are those counted, whatever the clock did.
+    fn clock_hz(&self) -> Option<f64> {
+        None
+    }
 }
 
 impl<W: Workload + ?Sized> Workload for Box<W> {
@@ -106,6 +112,9 @@ impl<W: Workload + ?Sized> Workload for Box<W> {
     }
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         (**self).extra(out);
+    }
+    fn clock_hz(&self) -> Option<f64> {
+        (**self).clock_hz()
     }
 }
 
