@@ -6,7 +6,7 @@ use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
 use crate::probe::{Backend, Parts, ProbeSpec, Request};
 use crate::record::{FaultRecord, Progress, Record};
-use crate::sample::{Check, Clock, Context, Ended, Policy, Workload, judge};
+use crate::sample::{Check, Clock, Context, Ended, Policy, Workload, judge, narrow_enough};
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::{Fault, FaultClass};
 
@@ -191,7 +191,8 @@ impl<'s, B: Backend> Session<'s, B> {
         let resolution = self.info.calibration.resolution;
         let context = Context { device: self.info, cache, resolution, asked, precision };
         let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
-        flags.insert_if(Flag::Budget, matches!(measured.ended, Ended::Budget) && !trace);
+        let cut = matches!(measured.ended, Ended::Budget) && !trace;
+        flags.insert_if(Flag::Budget, cut && !narrow_enough(measured.seconds, asked));
         let wrong = match measured.check {
             Some(Check::Failed(what)) => Some(what),
             _ => None,

@@ -3,7 +3,7 @@
 use super::{CachePolicy, Evidence, Work};
 use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
-use crate::stats::{Scratch, summarize};
+use crate::stats::{OUTLIER_LEAST, Scratch, outliers, summarize};
 
 /// Share of the wall time beyond which a quota, steal or a co-tenant counts.
 const DISTURBED: f64 = 0.005;
@@ -12,7 +12,7 @@ const DISTURBED: f64 = 0.005;
 const TICKS: f64 = 0.025;
 
 /// Relative change below which no figure is qualified.
-const MATERIAL: f64 = 0.005;
+const MATERIAL: f64 = OUTLIER_LEAST;
 
 /// What a judgement needs to know of the device and the series.
 #[derive(Clone, Debug)]
@@ -29,6 +29,14 @@ pub struct Context<'a> {
     pub precision: f64,
 }
 
+/// True where a point that ran out of time or samples is known as well as was asked all the same. Below six samples no two
+/// of them enclose the median with 95 % confidence (1 − 2 · ½ⁿ).
+#[must_use]
+pub fn narrow_enough(seconds: &[f64], asked: f64) -> bool {
+    let summary = summarize(seconds, &mut Scratch::with_capacity(seconds.len()));
+    summary.n >= 6 && summary.relative_half_width() <= asked
+}
+
 /// The flags of one point: `seconds` per launch in the order taken, in samples of `k` launches.
 #[must_use]
 pub fn judge(seconds: &[f64], k: u32, work: &Work, evidence: &Evidence, context: &Context<'_>) -> Flags {
@@ -43,15 +51,18 @@ fn of_samples(seconds: &[f64], k: u32, work: &Work, context: &Context<'_>) -> Fl
         return flags;
     }
     let summary = summarize(seconds, &mut Scratch::with_capacity(seconds.len()));
+    let mut sorted = seconds.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let material = MATERIAL.max(context.precision);
     let (median, device) = (summary.median, context.device);
     flags.insert_if(Flag::LaunchBound, !work.in_kernel && median < 3.0 * device.calibration.empty_launch);
-    let moved = summary.drift.relative.abs() > MATERIAL.max(context.precision);
+    let moved = summary.drift.relative.abs() > material;
     flags.insert_if(Flag::Drift, summary.drift.significant && moved);
     flags.insert_if(Flag::Bimodal, summary.modes.is_some());
-    flags.insert_if(Flag::Outliers, summary.outliers.significant);
+    flags.insert_if(Flag::Outliers, outliers(&sorted, material).significant);
     let wide = summary.relative_half_width() > context.asked;
     flags.insert_if(Flag::Correlated, summary.correlated && wide);
-    flags.insert_if(Flag::Quantized, context.resolution > MATERIAL.max(context.precision) * median * f64::from(k));
+    flags.insert_if(Flag::Quantized, context.resolution > material * median * f64::from(k));
     let too_small = work.window < device.cold_window();
     let rotates = matches!(context.cache, CachePolicy::ColdRotate | CachePolicy::Stream);
     flags.insert_if(Flag::CacheResident, rotates && too_small);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Fault, Traffic};
 
 pub use engine::{Ended, Measured, Sampler};
-pub use judge::{Context, judge};
+pub use judge::{Context, judge, narrow_enough};
 pub use policy::{CachePolicy, Effort, Figure, Policy};
 
 /// A device's clock and what it knows about disturbances.

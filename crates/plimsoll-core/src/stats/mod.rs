@@ -130,7 +130,7 @@ pub fn summarize(in_order: &[f64], scratch: &mut Scratch) -> Summary {
         mad: mad(sorted),
         lag1: estimate.lag1,
         correlated: estimate.correlated,
-        outliers: outliers(sorted),
+        outliers: outliers(sorted, OUTLIER_LEAST),
         drift,
         modes,
     }

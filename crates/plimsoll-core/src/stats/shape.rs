@@ -18,20 +18,21 @@ pub const OUTLIER_LEAST: f64 = 0.005;
 /// Samples far from the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outliers {
-    /// Share of the samples, 0 to 1, whose |modified z| exceeds 3.5 and which lie more than 0.5 % from the median.
+    /// Share of the samples, 0 to 1, whose |modified z| exceeds 3.5 and which lie far enough from the median to matter.
     pub fraction: f64,
     /// More than 1 % of what the machine does, not of this sample alone: if 1 % were outliers, so many would be seen in
     /// less than one run of a hundred. At n = 30 that takes three.
     pub significant: bool,
 }
 
-/// Outliers of ascending `sorted`: |0.6745·(x − median)/MAD| > 3.5.
+/// Outliers of ascending `sorted`: |0.6745·(x − median)/MAD| > 3.5, and more than the relative distance `least` from the
+/// median.
 ///
 /// Where MAD is 0 (most samples share one tick) the scale is the mean absolute deviation, z = (x − median)/(1.2533·mean)
 /// as Iglewicz & Hoaglin have it, and a sample must also lie more than 1 % from the median: with the noise hidden
-/// below the tick, the next tick is no outlier. Else it must lie more than [`OUTLIER_LEAST`] away.
+/// below the tick, the next tick is no outlier.
 #[must_use]
-pub fn outliers(sorted: &[f64]) -> Outliers {
+pub fn outliers(sorted: &[f64], least: f64) -> Outliers {
     let n = sorted.len();
     if n == 0 {
         return Outliers::default();
@@ -39,10 +40,10 @@ pub fn outliers(sorted: &[f64]) -> Outliers {
     let median = median_sorted(sorted);
     let mad = mad(sorted);
     let limit = if mad > 0.0 {
-        (OUTLIER_ABOVE * mad / 0.6745).max(OUTLIER_LEAST * median.abs())
+        (OUTLIER_ABOVE * mad / 0.6745).max(least * median.abs())
     } else {
         let mean_deviation = sorted.iter().map(|x| (x - median).abs()).sum::<f64>() / n as f64;
-        (OUTLIER_ABOVE * 1.2533 * mean_deviation).max(0.01 * median.abs())
+        (OUTLIER_ABOVE * 1.2533 * mean_deviation).max(least.max(0.01) * median.abs())
     };
     let count = sorted.iter().filter(|&&x| (x - median).abs() > limit).count();
     Outliers {
@@ -146,7 +147,7 @@ mod tests {
     fn outliers_of(x: &[f64]) -> Outliers {
         let mut x = x.to_vec();
         x.sort_by(f64::total_cmp);
-        outliers(&x)
+        outliers(&x, OUTLIER_LEAST)
     }
 
     #[test]

@@ -27,8 +27,10 @@ use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest copy, bytes.
 const SIZES: (u64, u64) = (1 << 10, 1 << 30);
-/// Largest copy that is timed alone: beyond it the latency drowns.
-const SINGLE_MOST: u64 = 4 << 20;
+/// Copies that are timed alone: beyond the largest the latency drowns.
+const SINGLES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
+/// Sizes of copies from and to pageable memory.
+const STAGED: [u64; 4] = [1 << 10, 1 << 20, 64 << 20, 1 << 30];
 /// From this size on every power of four is measured, below it every second one.
 const FINE_FROM: u64 = 1 << 20;
 /// Sizes of `verify`: around words, pages and what the driver stages at once; none a multiple of the next.
@@ -103,15 +105,19 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
         }
         let coarse = i % 2 == 0;
         let fine = effort != Effort::Quick && size >= FINE_FROM;
-        let wanted = |path: &str| coarse || (fine && !matches!(path, UP_PAGEABLE | DOWN_PAGEABLE));
+        let wanted = |path: &str| match path {
+            UP_PAGEABLE | DOWN_PAGEABLE => STAGED.contains(&size),
+            _ => coarse || fine,
+        };
         points.extend(PATHS.into_iter().filter(|path| wanted(path)).map(|path| (path, size)));
     }
     points
 }
 
-/// Those that are timed alone: every second size, as the line through them has but two terms.
+/// Those that are timed alone: few sizes, as the line through them has but two terms.
 fn singles(largest: u64) -> Vec<Point> {
-    points(Effort::Quick, largest.min(SINGLE_MOST))
+    let sizes = SINGLES.into_iter().filter(|size| *size <= largest.max(SIZES.0));
+    sizes.flat_map(|size| PATHS.map(|path| (path, size))).collect()
 }
 
 /// Host memory of one kind. What is copied up and what comes down are apart where both are under way at once.
