@@ -206,7 +206,7 @@ impl<'d> Bench<'d> {
             Source::Launch if kernel.output == Output::Map => list.span(out).span(input).f32(SCALAR).u64(n),
             Source::Dispatch if kernel.output == Output::BlockMarks => list.span(out),
             Source::Launch | Source::Dispatch => list,
-            Source::Check | Source::Clock => {
+            _ => {
                 return Err(Fault::Invalid(format!("{} is no kernel to be verified", kernel.name)));
             }
         })

@@ -4,15 +4,20 @@
 //! probe compiles as one unit. Compiling, launching and timing are `plimsoll-cuda`'s; what the figures mean is
 //! `plimsoll-suite`'s.
 
+pub mod chain;
 pub mod check;
 pub mod choice;
 pub mod clock;
 pub mod copy;
 pub mod dispatch;
+pub mod footprint;
 mod grid;
+pub mod latency;
 pub mod launch;
 pub mod mix;
 pub mod stream;
+pub mod topology;
+pub mod uniformity;
 
 use plimsoll_core::{Fault, Traffic};
 
@@ -21,8 +26,12 @@ pub use grid::{Geometry, Grid, Machine};
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 2] =
-    [("device.h", include_str!("../../kernels/device.h")), ("sync.h", include_str!("../../kernels/sync.h"))];
+pub const HEADERS: [(&str, &str); 4] = [
+    ("device.h", include_str!("../../kernels/device.h")),
+    ("sync.h", include_str!("../../kernels/sync.h")),
+    ("clocks.h", include_str!("../../kernels/clocks.h")),
+    ("chain.h", include_str!("../../kernels/chain.h")),
+];
 
 /// A source file: one per probe, one that checks them, and one for the device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +46,14 @@ pub enum Source {
     Launch,
     /// `dispatch.cu`
     Dispatch,
+    /// `latency.cu`
+    Latency,
+    /// `footprint.cu`
+    Footprint,
+    /// `topology.cu`
+    Topology,
+    /// `uniformity.cu`
+    Uniformity,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -45,8 +62,19 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 7] =
-        [Self::Stream, Self::Mix, Self::Copy, Self::Launch, Self::Dispatch, Self::Check, Self::Clock];
+    pub const ALL: [Self; 11] = [
+        Self::Stream,
+        Self::Mix,
+        Self::Copy,
+        Self::Launch,
+        Self::Dispatch,
+        Self::Latency,
+        Self::Footprint,
+        Self::Topology,
+        Self::Uniformity,
+        Self::Check,
+        Self::Clock,
+    ];
 
     /// The probe's name, which is the file's without its ending.
     #[must_use]
@@ -57,6 +85,10 @@ impl Source {
             Self::Copy => "copy",
             Self::Launch => "launch",
             Self::Dispatch => "dispatch",
+            Self::Latency => "latency",
+            Self::Footprint => "footprint",
+            Self::Topology => "topology",
+            Self::Uniformity => "uniformity",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -71,6 +103,10 @@ impl Source {
             Self::Copy => include_str!("../../kernels/copy.cu"),
             Self::Launch => include_str!("../../kernels/launch.cu"),
             Self::Dispatch => include_str!("../../kernels/dispatch.cu"),
+            Self::Latency => include_str!("../../kernels/latency.cu"),
+            Self::Footprint => include_str!("../../kernels/footprint.cu"),
+            Self::Topology => include_str!("../../kernels/topology.cu"),
+            Self::Uniformity => include_str!("../../kernels/uniformity.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -85,6 +121,10 @@ impl Source {
             Self::Copy => copy::kernels(),
             Self::Launch => launch::kernels(),
             Self::Dispatch => dispatch::kernels(),
+            Self::Latency => latency::kernels(),
+            Self::Footprint => footprint::kernels(),
+            Self::Topology => topology::kernels(),
+            Self::Uniformity => uniformity::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

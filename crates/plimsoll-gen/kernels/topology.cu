@@ -1,0 +1,38 @@
+// topology: how far each multiprocessor is from lines of the second-level cache. One thread adds 0 to a line again and
+// again, each time at an address that depends on the last answer: atomics are done at the line's one home, where no copy
+// in a nearer partition helps.
+//
+// What keeps it: the sum of the answers is stored, and atomics may not be left out.
+// Its loop in SASS: 8 ATOMG of 4 bytes, each of an address made of the last result; no local memory.
+#include "clocks.h"
+
+// Adds 0 `times` times (a multiple of 8) to each of `count` lines, `base` + their offsets, after one untimed time each.
+// All lines hold 0.
+__device__ __forceinline__ void reach(Timed* out, u64 base, const u64* lines, u32 count, u32 times) {
+    u64 spent = 0, passed = 0;
+    u32 sum = 0;
+    for (u32 i = 0; i < count; ++i) {
+        u32* line = reinterpret_cast<u32*>(base + lines[i]);
+        u32 zero = atomicAdd(line, 0u);
+        const u64 begin = nanoseconds(), first = cycles() + zero;
+#pragma unroll 1
+        for (u32 t = 0; t < times; t += 8) {
+#pragma unroll
+            for (int u = 0; u < 8; ++u) zero = atomicAdd(line + zero, zero);
+        }
+        const u64 last = cycles(), end = nanoseconds() + zero;
+        spent += last - first;
+        passed += end - begin;
+        sum += zero + 1;
+    }
+    out->cycles = spent;
+    out->nanoseconds = passed;
+    out->end = sum;
+    out->multiprocessor = multiprocessor();
+}
+
+#define TOPOLOGY(name)                                                                                                 \
+    extern "C" __global__ void __launch_bounds__(32)                                                                   \
+        name(Timed* out, u32* ticket, u32 turn, u32 wanted, u64 base, const u64* lines, u32 count, u32 times) {        \
+        if (takes_turn(ticket, turn, wanted) && threadIdx.x == 0) reach(out, base, lines, count, times);               \
+    }

@@ -1,0 +1,71 @@
+// uniformity: what each multiprocessor, each region and each page of the memory gives by itself. `read` is one
+// multiprocessor reading alone, `chase` its latency, `region` the whole device reading a part of the memory.
+//
+// What keeps it: one exclusive or per warp is stored; where the chase ended is stored.
+// Its loop in SASS: `read` and `region` 8 loads of 16 bytes; `chase` 32 loads of 8 bytes, each of the last one's result.
+#include "chain.h"
+#include "clocks.h"
+
+// Exclusive or of the vectors of 16 bytes from `first` on, `stride` apart, below n.
+template <int UNROLL> __device__ __forceinline__ u32 folded(const uint4* in, u64 first, u64 stride, u64 n) {
+    u32 fold = 0;
+    u64 v = first;
+#pragma unroll 1
+    for (; v + (UNROLL - 1) * stride < n; v += UNROLL * stride) {
+        uint4 x[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) x[u] = load_words<LOAD_NO_ALLOCATE>(in + v + u * stride);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) fold ^= x[u].x ^ x[u].y ^ x[u].z ^ x[u].w;
+    }
+#pragma unroll 1
+    for (; v < n; v += stride) {
+        const uint4 x = load_words<LOAD_NO_ALLOCATE>(in + v);
+        fold ^= x.x ^ x.y ^ x.z ^ x.w;
+    }
+    return warp_xor(fold);
+}
+
+template <int THREADS>
+__device__ __forceinline__ void alone(Timed* out, u32* bits, const uint4* in, u64 n) {
+    __syncthreads();
+    const u64 begin = nanoseconds(), first = cycles();
+    const u32 fold = folded<8>(in, threadIdx.x, THREADS, n);
+    if (threadIdx.x % WARP == 0) bits[threadIdx.x / WARP] = fold;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    out->cycles = cycles() - first;
+    out->nanoseconds = nanoseconds() - begin;
+    out->end = n;
+    out->multiprocessor = multiprocessor();
+}
+
+__device__ __forceinline__ void hops_alone(Timed* out, u64* cursor, u64 hops) {
+    const u64 begin = nanoseconds(), first = cycles();
+    const u64 p = chase<SECOND_LEVEL>(*cursor, hops);
+    const u64 last = cycles(), end = nanoseconds();
+    *cursor = p;
+    out->cycles = last - first;
+    out->nanoseconds = end - begin;
+    out->end = p;
+    out->multiprocessor = multiprocessor();
+}
+
+#define UNIFORMITY_READ(name, threads)                                                                                 \
+    extern "C" __global__ void __launch_bounds__(threads)                                                              \
+        name(Timed* out, u32* ticket, u32 turn, u32 wanted, u32* bits, const uint4* in, u64 n) {                       \
+        if (takes_turn(ticket, turn, wanted)) alone<threads>(out, bits, in, n);                                        \
+    }
+
+#define UNIFORMITY_CHASE(name)                                                                                         \
+    extern "C" __global__ void __launch_bounds__(32)                                                                   \
+        name(Timed* out, u32* ticket, u32 turn, u32 wanted, u64* cursor, u64 hops) {                                   \
+        if (takes_turn(ticket, turn, wanted) && threadIdx.x == 0) hops_alone(out, cursor, hops);                       \
+    }
+
+#define UNIFORMITY_REGION(name, threads)                                                                               \
+    extern "C" __global__ void __launch_bounds__(threads) name(u32* bits, const uint4* in, u64 n) {                    \
+        const u64 first = u64(blockIdx.x) * threads + threadIdx.x;                                                     \
+        const u32 fold = folded<8>(in, first, u64(gridDim.x) * threads, n);                                            \
+        if (threadIdx.x % WARP == 0) bits[first / WARP] = fold;                                                        \
+    }

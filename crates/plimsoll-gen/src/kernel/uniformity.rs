@@ -1,0 +1,58 @@
+//! One multiprocessor alone, and one part of the memory alone.
+
+use super::{Grid, KernelDesc, Source};
+
+/// Candidates for one block on a chosen multiprocessor, per multiprocessor.
+const CANDIDATES: u32 = 4;
+
+/// One multiprocessor reads n vectors of 16 bytes.
+#[must_use]
+pub fn read() -> KernelDesc {
+    let name = "uniformity_read".to_owned();
+    KernelDesc {
+        entry: format!("UNIFORMITY_READ({name}, 1024)"),
+        parameters: &["out", "ticket", "turn", "wanted", "bits", "in", "n"],
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: 8,
+        grid: Grid::Resident { blocks: CANDIDATES },
+        looping: true,
+        ..KernelDesc::new(Source::Uniformity, name, 1024)
+    }
+}
+
+/// One multiprocessor follows a chain that lies in the second-level cache.
+#[must_use]
+pub fn chase() -> KernelDesc {
+    let name = "uniformity_chase".to_owned();
+    KernelDesc {
+        entry: format!("UNIFORMITY_CHASE({name})"),
+        parameters: &["out", "ticket", "turn", "wanted", "cursor", "hops"],
+        vector_bytes: 8,
+        grid: Grid::Resident { blocks: CANDIDATES },
+        looping: true,
+        ..KernelDesc::new(Source::Uniformity, name, 32)
+    }
+}
+
+/// The whole device reads n vectors of 16 bytes.
+#[must_use]
+pub fn region() -> KernelDesc {
+    let name = "uniformity_region".to_owned();
+    KernelDesc {
+        entry: format!("UNIFORMITY_REGION({name}, 256)"),
+        parameters: &["bits", "in", "n"],
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: 8,
+        grid: Grid::Resident { blocks: 8 },
+        looping: true,
+        ..KernelDesc::new(Source::Uniformity, name, 256)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![read(), chase(), region()]
+}
