@@ -111,7 +111,7 @@ impl<B: Backend> Instrument for Bench<B> {
         policy.trace = run.request.trace;
         self.sampler.set_policy(policy);
         let mut series = Vec::new();
-        let mut ended = caught(|| probe.supports(&self.device).and_then(|()| self.sampler.clock().settle()));
+        let mut ended = caught(|| probe.supports(&self.device).and_then(|()| self.sampler.clock().settle(run.stop)));
         if ended.is_ok() {
             let parts = Parts {
                 sampler: &mut self.sampler,

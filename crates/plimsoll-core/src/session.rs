@@ -182,7 +182,7 @@ impl<'s, B: Backend> Session<'s, B> {
         let figure = sweep.series.figure;
         let clock = self.parts.sampler.clock();
         let idle = clock.now() - self.idle_since;
-        clock.resume(idle)?;
+        clock.resume(idle, self.parts.stop)?;
         let Policy { trace, half_width: asked, .. } = self.parts.sampler.policy();
         let mut measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
         measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);

@@ -41,7 +41,7 @@ impl Clock for FakeClock {
     fn observe(&mut self) -> Evidence {
         Evidence::default()
     }
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self, _: &AtomicBool) -> Result<(), Fault> {
         assert!(!self.breaks, "the clock breaks");
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The CPU's clock as the sampling engine sees it: ticks of the timer, and what the system says happened meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
@@ -86,7 +87,7 @@ impl Clock for CpuClock {
         }
     }
 
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self, stop: &AtomicBool) -> Result<(), Fault> {
         let begin = Instant::now();
         let mut last = [0.0_f64; WINDOWS];
         for window in 0.. {
@@ -98,7 +99,10 @@ impl Clock for CpuClock {
             last[window % WINDOWS] = hz;
             let low = last.iter().copied().fold(f64::INFINITY, f64::min);
             let high = last.iter().copied().fold(0.0, f64::max);
-            if window + 1 >= WINDOWS && high - low <= STEADY * high || begin.elapsed() > SETTLE_AT_MOST {
+            if window + 1 >= WINDOWS && high - low <= STEADY * high
+                || begin.elapsed() > SETTLE_AT_MOST
+                || stop.load(Ordering::Relaxed)
+            {
                 break;
             }
         }
@@ -106,7 +110,7 @@ impl Clock for CpuClock {
     }
 
     /// Preparing a point keeps the cores at work, so there is nothing to wake.
-    fn resume(&mut self, _idle: f64) -> Result<(), Fault> {
+    fn resume(&mut self, _idle: f64, _: &AtomicBool) -> Result<(), Fault> {
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //! in a graph.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::Calibration;
@@ -116,7 +117,7 @@ pub fn calibrate(
     let seen = events(stream)?;
     let (mut clock_hz, mut fitted) = (None, None);
     if let Some((spinner, empty)) = kernels {
-        clock_hz = settle(spinner, stream)?;
+        clock_hz = settle(spinner, stream, &AtomicBool::new(false))?;
         fitted = match replay(stream, empty, spinner) {
             Ok(fit) => Some(fit),
             Err(Fault::Unavailable { .. }) => None,

@@ -1,6 +1,7 @@
 //! The GPU's clock as the sampling engine sees it: nanoseconds of events, and what telemetry says happened meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
@@ -56,7 +57,7 @@ impl CudaClock {
 ///
 /// # Errors
 /// [`Fault::Hung`]; the driver's.
-pub fn settle(spinner: &Spinner, stream: &Stream) -> Result<Option<f64>, Fault> {
+pub fn settle(spinner: &Spinner, stream: &Stream, stop: &AtomicBool) -> Result<Option<f64>, Fault> {
     let begin = Instant::now();
     let mut last = [0.0_f64; WINDOWS];
     for window in 0.. {
@@ -65,7 +66,7 @@ pub fn settle(spinner: &Spinner, stream: &Stream) -> Result<Option<f64>, Fault> 
         let low = last.iter().copied().fold(f64::INFINITY, f64::min);
         let high = last.iter().copied().fold(0.0, f64::max);
         let steady = window + 1 >= WINDOWS && high - low <= STEADY * high;
-        if steady || begin.elapsed() > SETTLE_AT_MOST {
+        if steady || begin.elapsed() > SETTLE_AT_MOST || stop.load(Ordering::Relaxed) {
             return Ok(Some(hz));
         }
     }
@@ -92,7 +93,7 @@ impl Clock for CudaClock {
         Evidence { wall, ..seen }
     }
 
-    fn settle(&mut self) -> Result<(), Fault> {
-        self.spinner.as_ref().map_or(Ok(()), |spinner| settle(spinner, &self.stream).map(drop))
+    fn settle(&mut self, stop: &AtomicBool) -> Result<(), Fault> {
+        self.spinner.as_ref().map_or(Ok(()), |spinner| settle(spinner, &self.stream, stop).map(drop))
     }
 }

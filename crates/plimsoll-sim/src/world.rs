@@ -1,5 +1,6 @@
 //! The simulated world: time, noise and what goes wrong. The device makes time pass; the clock tells it.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -167,7 +168,7 @@ impl Clock for SimClock {
         }
     }
 
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self, _: &AtomicBool) -> Result<(), Fault> {
         self.0.world().now += SETTLING;
         self.0.sleep(SETTLING);
         Ok(())

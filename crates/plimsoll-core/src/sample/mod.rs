@@ -10,6 +10,7 @@ mod judge;
 mod policy;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,11 +36,12 @@ pub trait Clock: Send {
     /// What happened since the last call. Called between slices of at most some 50 ms. Must not allocate.
     fn observe(&mut self) -> Evidence;
 
-    /// Keeps the device busy until its clock is steady: within 1 % over three 50 ms windows, at most 3 s.
+    /// Keeps the device busy until its clock is steady: within 1 % over three 50 ms windows, at most 3 s, and no longer than
+    /// to the next look at `stop`.
     ///
     /// # Errors
     /// Those of the device.
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self, _stop: &AtomicBool) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -48,8 +50,8 @@ pub trait Clock: Send {
     ///
     /// # Errors
     /// Those of the device.
-    fn resume(&mut self, idle: f64) -> Result<(), Fault> {
-        if idle > 0.1 { self.settle() } else { Ok(()) }
+    fn resume(&mut self, idle: f64, stop: &AtomicBool) -> Result<(), Fault> {
+        if idle > 0.1 { self.settle(stop) } else { Ok(()) }
     }
 }
 

@@ -115,7 +115,7 @@ fn keyed<'r>(series: &'r Series, row: &'r Row) -> Keyed<'r> {
     let spec = &series.spec;
     let axes: Vec<(&str, &Value)> = spec.axes.iter().map(|axis| axis.name.as_str()).zip(&row.at).collect();
     let place = format!("{:?}", (&spec.probe, &spec.case, axes));
-    let whole = format!("{place} {:?} {:?}", spec.figure, spec.cache);
+    let whole = format!("{place} {:?} {:?} {}", spec.figure, spec.cache, spec.trace);
     Keyed { place, whole, figure: (series, row) }
 }
 
@@ -190,6 +190,9 @@ fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pai
     }
     if a.figure != b.figure {
         return Err(refuse("one is a latency, the other a throughput".into()));
+    }
+    if a.trace != b.trace {
+        return Err(refuse("one run was traced call by call, the other not".into()));
     }
     if a.cache != b.cache {
         return Err(refuse(format!("cache policies differ ({} and {})", a.cache.name(), b.cache.name())));
