@@ -141,6 +141,15 @@ done
     }
 
     #[test]
+    fn the_suite_is_every_probe_quick_with_an_empty_cache_then_twice_at_standard() {
+        let place = Place::new();
+        let (code, calls) = place.run(&["suite-quick", "suite-1", "suite-2", "suite-compare", "report"], "none");
+        assert_eq!((code, calls.len()), (Some(0), 5), "{calls:?}");
+        assert!(calls[0].starts_with("measure --effort quick") && calls[2].starts_with("measure --effort standard"));
+        assert!(place.path("out/stages/suite.html").exists());
+    }
+
+    #[test]
     fn without_a_device_nothing_else_is_tried() {
         let place = Place::new();
         let (code, calls) = place.run(&[], "doctor");

@@ -15,7 +15,7 @@ plimsoll=${PLIMSOLL:-$here/plimsoll}
 device=${DEVICE:-cuda:0}
 out=${OUT:-.}/stages
 probes="stream mix copy launch dispatch transfer"
-all="doctor verify memcheck measure-1 measure-2 compare trace report pack"
+all="doctor verify memcheck racecheck measure-1 measure-2 compare trace suite-quick suite-1 suite-2 suite-compare counters report pack"
 limit=480
 
 if [ "${1:-}" = -o ]; then
@@ -62,13 +62,13 @@ run() {
         "$plimsoll" devices
         "$plimsoll" doctor --require cuda
         ;;
-    verify) limited "$plimsoll" verify $probes --device "$device" ;;
-    memcheck)
+    verify) limited "$plimsoll" verify --device "$device" ;;
+    memcheck | racecheck)
         if ! command -v compute-sanitizer >/dev/null 2>&1; then
             echo "compute-sanitizer is not on the PATH: it comes with the CUDA toolkit"
             return 3
         fi
-        limited compute-sanitizer --tool memcheck --error-exitcode 9 "$plimsoll" verify $probes --small --device "$device"
+        limited compute-sanitizer --tool "$1" --error-exitcode 9 "$plimsoll" verify --small --device "$device"
         ;;
     measure-1)
         rm -rf "$out/cache"
@@ -77,11 +77,19 @@ run() {
     measure-2) measure measure-2 $probes --effort standard ;;
     compare) "$plimsoll" compare "$out/measure-1" "$out/measure-2" --all ;;
     trace) measure trace copy --bytes 16MiB --trace ;;
+    # Every probe that there is: the first with an empty kernel cache, then twice at the effort to quote.
+    suite-quick)
+        rm -rf "$out/cache"
+        measure suite-quick --effort quick
+        ;;
+    suite-1 | suite-2) measure "$1" --effort standard ;;
+    suite-compare) "$plimsoll" compare "$out/suite-1" "$out/suite-2" --all ;;
+    counters) measure counters stream copy --counters ;;
     report)
         pages=0
-        page report.html measure-1 && page trace.html trace || return
+        page report.html measure-1 && page trace.html trace && page suite.html suite-1 || return
         if [ $pages = 0 ]; then
-            echo "there is no record to make a page of: run the stages measure-1 or trace first"
+            echo "there is no record to make a page of: run the stages measure-1, trace or suite-1 first"
             return 4
         fi
         ;;
