@@ -2,7 +2,7 @@
 // data into the second-level cache, and dependent launches. CUDA only.
 #pragma once
 
-#include "device.h"
+#include "clocks.h"
 
 // All blocks wait for each other. They must all be resident (a cooperative launch), and `barrier` must be zero before
 // the first launch; it needs no reset after, because only the change of its top bit counts.
@@ -36,3 +36,45 @@ __device__ __forceinline__ void wait_for_dependency() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+
+// A moment by both clocks. Kernels that time themselves tell the host of each block four numbers: cycles, nanoseconds,
+// and two of their own.
+struct Moment {
+    u64 cycles, nanoseconds;
+};
+
+__device__ __forceinline__ Moment moment() {
+    const u64 at = nanoseconds();
+    return {cycles(), at};
+}
+
+__device__ __forceinline__ void tell(u64* out, Moment begin, Moment end) {
+    out[0] = end.cycles - begin.cycles;
+    out[1] = end.nanoseconds - begin.nanoseconds;
+}
+
+// Waits so many cycles.
+__device__ __forceinline__ void pause(u32 cycles) {
+    const u32 begin = clock();
+    while (u32(clock()) - begin < cycles) {
+    }
+}
+
+#if __CUDA_ARCH__ >= 900
+// All threads of a cluster wait for each other, and see what the others wrote before.
+__device__ __forceinline__ void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ u32 cluster_rank() {
+    u32 rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ u32 cluster_size() {
+    u32 size;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+    return size;
+}
+#endif

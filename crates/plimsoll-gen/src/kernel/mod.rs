@@ -8,14 +8,17 @@ pub mod chain;
 pub mod check;
 pub mod choice;
 pub mod clock;
+pub mod cluster;
 pub mod copy;
 pub mod dispatch;
 pub mod footprint;
 mod grid;
 pub mod latency;
 pub mod launch;
+pub mod loaded_latency;
 pub mod mix;
 pub mod stream;
+pub mod sync;
 pub mod topology;
 pub mod uniformity;
 
@@ -54,6 +57,12 @@ pub enum Source {
     Topology,
     /// `uniformity.cu`
     Uniformity,
+    /// `loaded_latency.cu`
+    LoadedLatency,
+    /// `sync.cu`
+    Sync,
+    /// `cluster.cu`
+    Cluster,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -62,7 +71,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -72,6 +81,9 @@ impl Source {
         Self::Footprint,
         Self::Topology,
         Self::Uniformity,
+        Self::LoadedLatency,
+        Self::Sync,
+        Self::Cluster,
         Self::Check,
         Self::Clock,
     ];
@@ -89,6 +101,9 @@ impl Source {
             Self::Footprint => "footprint",
             Self::Topology => "topology",
             Self::Uniformity => "uniformity",
+            Self::LoadedLatency => "loaded-latency",
+            Self::Sync => "sync",
+            Self::Cluster => "cluster",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -107,6 +122,9 @@ impl Source {
             Self::Footprint => include_str!("../../kernels/footprint.cu"),
             Self::Topology => include_str!("../../kernels/topology.cu"),
             Self::Uniformity => include_str!("../../kernels/uniformity.cu"),
+            Self::LoadedLatency => include_str!("../../kernels/loaded_latency.cu"),
+            Self::Sync => include_str!("../../kernels/sync.cu"),
+            Self::Cluster => include_str!("../../kernels/cluster.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -125,6 +143,9 @@ impl Source {
             Self::Footprint => footprint::kernels(),
             Self::Topology => topology::kernels(),
             Self::Uniformity => uniformity::kernels(),
+            Self::LoadedLatency => loaded_latency::kernels(),
+            Self::Sync => sync::kernels(target),
+            Self::Cluster => cluster::kernels(target),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

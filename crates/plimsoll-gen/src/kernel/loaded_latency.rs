@@ -1,0 +1,60 @@
+//! A pointer chase beside multiprocessors that read or copy, and what makes its chain.
+
+use super::{Grid, KernelDesc, Source};
+
+/// What the other multiprocessors do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Background {
+    /// Reads past the first-level cache.
+    Read,
+    /// One read a write.
+    Copy,
+}
+
+impl Background {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Copy];
+}
+
+/// Threads of every block.
+pub const THREADS: u32 = 512;
+/// Vectors of 16 bytes per round of a warp.
+pub const VECTORS_PER_ROUND: u64 = 32 * 8;
+/// Hops before those that are counted.
+pub const LEAD_HOPS: u64 = 64;
+
+/// The chase in block 0, and the background in all others.
+#[must_use]
+pub fn chase(background: Background) -> KernelDesc {
+    let (name, in_source) = match background {
+        Background::Read => ("loaded_read", "READ"),
+        Background::Copy => ("loaded_copy", "COPY"),
+    };
+    KernelDesc {
+        entry: format!("LOADED_CHASE({name}, {in_source})"),
+        parameters: &["out", "at", "hops", "to", "from", "vectors", "delay", "limit", "state"],
+        vector_bytes: 16,
+        unroll: 8,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        cooperative: true,
+        ..KernelDesc::new(Source::LoadedLatency, name.to_owned(), THREADS)
+    }
+}
+
+/// Makes the chain [`super::chain::Chain::lines`].
+#[must_use]
+pub fn chain() -> KernelDesc {
+    KernelDesc {
+        parameters: &["base", "lines", "seed"],
+        grid: Grid::Waves { waves: 1 },
+        looping: true,
+        ..KernelDesc::new(Source::LoadedLatency, "loaded_chain".to_owned(), 256)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    Background::ALL.into_iter().map(chase).chain([chain()]).collect()
+}
