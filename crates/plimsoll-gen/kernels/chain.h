@@ -55,7 +55,7 @@ enum Nearest { FIRST_LEVEL = 1, SECOND_LEVEL = 2 };
 // The element that the one at address p leads to.
 template <int NEAREST> __device__ __forceinline__ u64 hop(u64 p) {
     u64 next;
-    if constexpr (NEAREST == FIRST_LEVEL) asm volatile("ld.global.ca.u64 %0, [%1];" : "=l"(next) : "l"(p) : "memory");
+    if constexpr (NEAREST == FIRST_LEVEL) asm volatile("ld.global.u64 %0, [%1];" : "=l"(next) : "l"(p) : "memory");
     else asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(next) : "l"(p) : "memory");
     return next;
 }

@@ -1,10 +1,17 @@
 // topology: how far each multiprocessor is from lines of the second-level cache. One thread adds 0 to a line again and
-// again, each time at an address that depends on the last answer: atomics are done at the line's one home, where no copy
-// in a nearer partition helps.
+// again, each time the last answer, which is 0: atomics are done at the line's one home, where no copy in a nearer
+// partition helps.
 //
 // What keeps it: the sum of the answers is stored, and atomics may not be left out.
-// Its loop in SASS: 8 ATOMG of 4 bytes, each of an address made of the last result; no local memory.
+// Its loop in SASS: 8 ATOMG of 4 bytes, each adding the register that the one before wrote; no local memory.
 #include "clocks.h"
+
+// What was at `line` before `x` was added.
+__device__ __forceinline__ u32 added(u64 line, u32 x) {
+    u32 before;
+    asm volatile("atom.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(line), "r"(x) : "memory");
+    return before;
+}
 
 // Adds 0 `times` times (a multiple of 8) to each of `count` lines, `base` + their offsets, after one untimed time each.
 // All lines hold 0.
@@ -12,13 +19,13 @@ __device__ __forceinline__ void reach(Timed* out, u64 base, const u64* lines, u3
     u64 spent = 0, passed = 0;
     u32 sum = 0;
     for (u32 i = 0; i < count; ++i) {
-        u32* line = reinterpret_cast<u32*>(base + lines[i]);
-        u32 zero = atomicAdd(line, 0u);
+        const u64 line = base + lines[i];
+        u32 zero = added(line, 0);
         const u64 begin = nanoseconds(), first = cycles() + zero;
 #pragma unroll 1
         for (u32 t = 0; t < times; t += 8) {
 #pragma unroll
-            for (int u = 0; u < 8; ++u) zero = atomicAdd(line + zero, zero);
+            for (int u = 0; u < 8; ++u) zero = added(line, zero);
         }
         const u64 last = cycles(), end = nanoseconds() + zero;
         spent += last - first;

@@ -46,6 +46,11 @@ impl Kit {
         })
     }
 
+    /// The stream that all of it works on.
+    pub(super) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
     /// An array of so many bytes.
     ///
     /// # Errors

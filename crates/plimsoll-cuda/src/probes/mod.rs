@@ -4,9 +4,11 @@
 //! What the figures mean is `plimsoll-suite`'s.
 
 mod checker;
+mod clocked;
 mod copy;
 mod dispatch;
 mod kit;
+mod latency;
 mod launch;
 mod mix;
 mod stream;
@@ -21,4 +23,4 @@ use crate::Cuda;
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
 pub static PROBES: &[&dyn Probe<Cuda>] =
-    &[&stream::Stream, &mix::Mix, &copy::Copy, &launch::Launch, &dispatch::Dispatch, &transfer::Transfer];
+    &[&stream::Stream, &mix::Mix, &copy::Copy, &latency::Latency, &launch::Launch, &dispatch::Dispatch, &transfer::Transfer];

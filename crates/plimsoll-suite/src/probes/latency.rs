@@ -1,6 +1,8 @@
 //! latency: pointer chase in one random cycle over cache lines, one thread. Page-random order pays for translation, page-local
 //! order (all lines of a page before the next) hardly does, so the two separate memory from translation.
 
+pub mod device;
+
 use plimsoll_core::device::{CacheInfo, DeviceInfo};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
@@ -89,6 +91,10 @@ fn rows<'s>(
 }
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    // Only a CPU chooses its pages.
+    if series.iter().any(|series| series.axis("pages").is_none()) {
+        return device::findings(device, series);
+    }
     // Where huge pages were refused, small ones are all there is.
     let pages = if curve(series, "huge", RANDOM).is_empty() { "small" } else { "huge" };
     let curve = curve(series, pages, RANDOM);
