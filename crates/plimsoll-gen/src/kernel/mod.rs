@@ -4,6 +4,7 @@
 //! probe compiles as one unit. Compiling, launching and timing are `plimsoll-cuda`'s; what the figures mean is
 //! `plimsoll-suite`'s.
 
+pub mod atomics;
 pub mod chain;
 pub mod check;
 pub mod choice;
@@ -12,12 +13,16 @@ pub mod cluster;
 pub mod copy;
 pub mod dispatch;
 pub mod footprint;
+pub mod gather;
 mod grid;
+pub mod l1;
+pub mod l2;
 pub mod latency;
 pub mod launch;
 pub mod loaded_latency;
 pub mod mix;
 pub mod stream;
+pub mod strides;
 pub mod sync;
 pub mod topology;
 pub mod uniformity;
@@ -29,11 +34,12 @@ pub use grid::{Geometry, Grid, Machine};
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 4] = [
+pub const HEADERS: [(&str, &str); 5] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
     ("chain.h", include_str!("../../kernels/chain.h")),
+    ("walk.h", include_str!("../../kernels/walk.h")),
 ];
 
 /// A source file: one per probe, one that checks them, and one for the device's clock.
@@ -63,6 +69,16 @@ pub enum Source {
     Sync,
     /// `cluster.cu`
     Cluster,
+    /// `gather.cu`
+    Gather,
+    /// `atomics.cu`
+    Atomics,
+    /// `l1.cu`
+    L1,
+    /// `l2.cu`
+    L2,
+    /// `strides.cu`
+    Strides,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -71,7 +87,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -84,6 +100,11 @@ impl Source {
         Self::LoadedLatency,
         Self::Sync,
         Self::Cluster,
+        Self::Gather,
+        Self::Atomics,
+        Self::L1,
+        Self::L2,
+        Self::Strides,
         Self::Check,
         Self::Clock,
     ];
@@ -104,6 +125,11 @@ impl Source {
             Self::LoadedLatency => "loaded-latency",
             Self::Sync => "sync",
             Self::Cluster => "cluster",
+            Self::Gather => "gather",
+            Self::Atomics => "atomics",
+            Self::L1 => "l1",
+            Self::L2 => "l2",
+            Self::Strides => "strides",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -125,6 +151,11 @@ impl Source {
             Self::LoadedLatency => include_str!("../../kernels/loaded_latency.cu"),
             Self::Sync => include_str!("../../kernels/sync.cu"),
             Self::Cluster => include_str!("../../kernels/cluster.cu"),
+            Self::Gather => include_str!("../../kernels/gather.cu"),
+            Self::Atomics => include_str!("../../kernels/atomics.cu"),
+            Self::L1 => include_str!("../../kernels/l1.cu"),
+            Self::L2 => include_str!("../../kernels/l2.cu"),
+            Self::Strides => include_str!("../../kernels/strides.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -146,6 +177,11 @@ impl Source {
             Self::LoadedLatency => loaded_latency::kernels(),
             Self::Sync => sync::kernels(target),
             Self::Cluster => cluster::kernels(target),
+            Self::Gather => gather::kernels(),
+            Self::Atomics => atomics::kernels(),
+            Self::L1 => l1::kernels(),
+            Self::L2 => l2::kernels(),
+            Self::Strides => strides::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

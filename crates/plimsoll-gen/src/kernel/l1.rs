@@ -1,0 +1,61 @@
+//! Loads, stores and atomics of one multiprocessor on its own footprint, in its first-level cache and in shared memory.
+
+use super::{Grid, KernelDesc, Source};
+
+/// Threads per block, of which each multiprocessor has one.
+pub const THREADS: u32 = 1024;
+/// Accesses of a thread in one turn.
+pub const UNROLL: u32 = 8;
+/// Bytes of an access.
+pub const WIDTHS: [u32; 3] = [4, 8, 16];
+
+/// Loads through the first-level cache.
+#[must_use]
+pub fn load(bytes: u32) -> KernelDesc {
+    let parameters = &["out", "cycles", "in", "slice", "step", "warm", "turns"];
+    KernelDesc { inputs: 1, parameters, ..kernel("load", "L1_LOAD", bytes) }
+}
+
+/// Stores, each word's place in it.
+#[must_use]
+pub fn store(bytes: u32) -> KernelDesc {
+    let parameters = &["out", "cycles", "slice", "step", "warm", "turns"];
+    KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
+}
+
+/// Loads from shared memory, which holds what the first-level cache would.
+#[must_use]
+pub fn shared(bytes: u32) -> KernelDesc {
+    let parameters = &["out", "cycles", "in", "slice", "step", "warm", "turns"];
+    KernelDesc { parameters, ..kernel("shared", "L1_SHARED", bytes) }
+}
+
+/// Atomic additions to words in shared memory.
+#[must_use]
+pub fn shared_atomic() -> KernelDesc {
+    let name = "l1_shared_atomic_4".to_owned();
+    KernelDesc {
+        entry: format!("L1_SHARED_ATOMIC({name}, {UNROLL}, {THREADS})"),
+        parameters: &["out", "cycles", "added", "slice", "step", "warm", "turns"],
+        name,
+        ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)
+    }
+}
+
+fn kernel(what: &str, entry: &str, bytes: u32) -> KernelDesc {
+    let name = format!("l1_{what}_{bytes}");
+    KernelDesc {
+        entry: format!("{entry}({name}, {bytes}, {UNROLL}, {THREADS})"),
+        vector_bytes: bytes,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(Source::L1, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    WIDTHS.into_iter().flat_map(|bytes| [load(bytes), store(bytes), shared(bytes)]).chain([shared_atomic()]).collect()
+}
