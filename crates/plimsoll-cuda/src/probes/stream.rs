@@ -37,6 +37,8 @@ const BY_OCCUPANCY: [Op; 3] = [Op::Init, Op::Read, Op::Copy];
 const PLACED: [Op; 2] = [Op::Copy, Op::Triad];
 /// How far the output is moved within its array, bytes.
 const PLACES: [u64; 5] = [0, 8 << 20, 16 << 20, 64 << 20, 96 << 20];
+/// Bandwidths within this share of the best are as good.
+const ALIKE: f64 = 0.001;
 /// Shared memory that the system keeps of each block (CUDA C++ Programming Guide, compute capability 8.0 and later).
 const RESERVED_SHARED: u32 = 1024;
 
@@ -184,8 +186,7 @@ fn placement(point: &Placed) -> Vec<Value> {
 
 /// The configuration with its output where it went fastest; where that was not tried, not moved.
 fn best_place(placed: &Series, parameters: Parameters) -> Placed {
-    let of_kernel = |row: &Row| placed.text(row, "kernel") == Some(parameters.op.name());
-    let best = placed.best("bandwidth", of_kernel).and_then(|(row, _)| placed.number(row, "output moved"));
+    let best = best_of_kernel(placed, parameters.op).and_then(|row| placed.number(row, "output moved"));
     Placed { parameters, moved: best.map_or(0, |moved| moved as u64) }
 }
 
@@ -202,8 +203,18 @@ fn occupancy(point: &Occupied) -> Vec<Value> {
 
 /// The configuration of `op` with the most bandwidth. Its figure is left behind: it is measured afresh.
 fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Parameters> {
-    let (row, _) = series.best("bandwidth", |row| series.text(row, "kernel") == Some(op.name()))?;
+    let row = best_of_kernel(series, op)?;
     configurations(op, target, effort).into_iter().find(|p| configuration(p) == row.at)
+}
+
+/// The first of `op`'s rows that is as good as the best, so that two runs don't choose differently by chance.
+fn best_of_kernel(series: &Series, op: Op) -> Option<&Row> {
+    let of_kernel = |row: &Row| series.text(row, "kernel") == Some(op.name());
+    let (_, best) = series.best("bandwidth", of_kernel)?;
+    let as_good = |row: &&Row| {
+        of_kernel(row) && series.estimate(row, "bandwidth").is_some_and(|own| own.value >= (1.0 - ALIKE) * best.value)
+    };
+    series.rows.iter().find(as_good)
 }
 
 /// Threads per multiprocessor, from one warp up; what doesn't fit is left out later.
