@@ -63,6 +63,7 @@ flags! {
     Budget "BUDGET" false "Time or samples ran out before the interval was narrow enough; the interval says how wide it is.";
     VerifyFail "VERIFY_FAIL" true "The kernel's result was wrong; the figure is worthless.";
     Shrunk "SHRUNK" false "The size asked for did not fit in memory; a smaller one was measured.";
+    Counted "COUNTED" false "Counted in hardware, memory moved over 5 % more or less than the algorithm must.";
     Unknown "UNKNOWN" true "A flag of a later version of plimsoll.";
 }
 

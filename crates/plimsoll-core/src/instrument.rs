@@ -53,6 +53,12 @@ pub trait Instrument: Send {
     /// Its probes in the order they are shown.
     fn probes(&self, request: &Request) -> Vec<Listing>;
 
+    /// Whether hardware counters can be read.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with the reason and the way out.
+    fn counters(&self) -> Result<(), Fault>;
+
     /// Runs one probe and writes its series, points, findings and faults.
     ///
     /// # Errors
@@ -102,6 +108,10 @@ impl<B: Backend> Instrument for Bench<B> {
             points: probe.points(&self.device, request),
         };
         self.probes.iter().map(list).collect()
+    }
+
+    fn counters(&self) -> Result<(), Fault> {
+        B::counters(&self.device)
     }
 
     fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {

@@ -2,6 +2,7 @@
 //! implements. No unsafe code, no FFI, no device. What is measured, and what it means, is `plimsoll-suite`'s.
 #![forbid(unsafe_code)]
 
+pub mod counted;
 pub mod device;
 pub mod fault;
 pub mod flag;

@@ -4,12 +4,13 @@
 //! through [`Session::sweep`], which alone owns rounds, order, the stop signal and the budget. A probe knows nothing of
 //! files, tables or pictures.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use crate::Fault;
 use crate::device::DeviceInfo;
 use crate::record::Finding;
-use crate::sample::{Clock, Effort, Sampler};
+use crate::sample::{Clock, Effort, Sampler, Workload};
 use crate::series::Series;
 
 pub use crate::instrument::{Bench, Instrument, Listing, Outcome, RunContext};
@@ -56,6 +57,8 @@ pub struct Request {
     pub seed: u64,
     /// Record from call 0, one launch per sample.
     pub trace: bool,
+    /// Hardware counters beside the times, where they can be read: a launch or a rotation more for each point, untimed.
+    pub counters: bool,
 }
 
 /// A family of devices: what a probe is written against.
@@ -66,6 +69,28 @@ pub trait Backend: 'static {
     type Clock: Clock;
     /// How records name the backend.
     const NAME: &'static str;
+
+    /// Whether hardware counters can be read on this device.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with the reason and the way out.
+    fn counters(_device: &Self::Device) -> Result<(), Fault> {
+        let why = format!("this version of plimsoll reads none on {}", Self::NAME);
+        Err(Fault::Unavailable {
+            what: "hardware counters",
+            why,
+            mend: "The times are measured without them".to_owned(),
+        })
+    }
+
+    /// What one launch does as hardware counts it: figures by the names of [`crate::counted`], in base units. Empty where
+    /// the workload has nothing to count.
+    ///
+    /// # Errors
+    /// Those of [`Backend::counters`] and of the workload.
+    fn count(device: &mut Self::Device, _workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
+        Self::counters(device).map(|()| BTreeMap::new())
+    }
 }
 
 /// One backend's way to run a probe.

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::counted;
 use crate::device::DeviceInfo;
 use crate::flag::{Flag, Flags};
 use crate::probe::{Backend, Parts, ProbeSpec, Request};
 use crate::record::{FaultRecord, Progress, Record};
-use crate::sample::{Check, Clock, Context, Ended, Policy, Workload, judge, narrow_enough};
+use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Policy, Workload, judge, narrow_enough};
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::{Fault, FaultClass};
 
@@ -38,6 +39,8 @@ pub struct Session<'s, B: Backend> {
     promised: f64,
     measured: usize,
     idle_since: f64,
+    /// Whether every point is counted as well.
+    counting: bool,
     series: Vec<Series>,
     /// The sweep at work, so that even a panic in it loses no point.
     open: Option<(SeriesSpec, Vec<Point>)>,
@@ -54,6 +57,7 @@ impl<'s, B: Backend> Session<'s, B> {
     ) -> Self {
         let started = parts.sampler.clock().now();
         let budget = spec.budget(request.effort);
+        let counting = request.counters && !request.trace && B::counters(device).is_ok();
         Self {
             device,
             request,
@@ -66,6 +70,7 @@ impl<'s, B: Backend> Session<'s, B> {
             promised: 0.0,
             measured: 0,
             idle_since: started,
+            counting,
             series: Vec::new(),
             open: None,
         }
@@ -128,9 +133,11 @@ impl<'s, B: Backend> Session<'s, B> {
         sweep.series.device = self.device_index;
         sweep.series.probe = self.spec.name.to_owned();
         sweep.series.trace = self.policy().trace;
+        if self.counting {
+            sweep.series.metrics.extend(counted::metrics());
+        }
         self.parts.sink.write(&Record::Series(sweep.series.clone()))?;
         self.promised += sweep.share * self.budget;
-        let end = self.started + self.promised;
         let rounds = self.policy().rounds.max(1);
         let mut left = sweep.points.len() * rounds as usize;
         self.open = Some((sweep.series.clone(), Vec::with_capacity(left)));
@@ -142,6 +149,8 @@ impl<'s, B: Backend> Session<'s, B> {
         'rounds: for round in 0..rounds {
             for (point, too_large) in sweep.points.iter().zip(&mut too_large) {
                 let now = self.parts.sampler.clock().now();
+                // Counting moves the start.
+                let end = self.started + self.promised;
                 let seconds = ((end - now) / left as f64).max(0.0);
                 left -= 1;
                 if *too_large {
@@ -210,9 +219,17 @@ impl<'s, B: Backend> Session<'s, B> {
             flags,
             extra: Default::default(),
         };
+        let mut ended = measured.ended;
+        self.idle_since = self.parts.sampler.clock().now();
+        // One round is enough: counts hardly differ from round to round.
+        if self.counting && round == 0 && matches!(ended, Ended::Converged | Ended::Budget) {
+            match self.count(&mut workload, cache, &mut point) {
+                Ok(()) => {}
+                Err(fault) => ended = Ended::Fault(fault),
+            }
+        }
         workload.extra(&mut point.extra);
         point.extra.retain(|_, value| value.is_finite());
-        let ended = measured.ended;
         let record = Record::Point(point);
         let written = self.parts.sink.write(&record);
         let Record::Point(point) = record else { unreachable!("made a few lines above") };
@@ -222,7 +239,6 @@ impl<'s, B: Backend> Session<'s, B> {
             points.push(point);
         }
         self.measured += 1;
-        self.idle_since = self.parts.sampler.clock().now();
         self.report_progress();
         written?;
         if let Some(what) = wrong {
@@ -234,6 +250,26 @@ impl<'s, B: Backend> Session<'s, B> {
             Ended::Stopped => Err(Fault::Stopped),
             Ended::Converged | Ended::Budget => Ok(()),
         }
+    }
+
+    /// Counts what a launch of the point does. A failure that leaves the device whole is told once and ends the counting.
+    fn count(&mut self, workload: &mut dyn Workload, cache: CachePolicy, point: &mut Point) -> Result<(), Fault> {
+        let begin = self.parts.sampler.clock().now();
+        match B::count(self.device, workload) {
+            Ok(counted) => point.extra.extend(counted),
+            Err(fault) if fault.ends_the_device() => return Err(fault),
+            Err(fault) => {
+                self.counting = false;
+                let fault = FaultRecord::of(self.device_index, self.spec.name, &fault);
+                self.parts.sink.write(&Record::Fault(fault.at(point.series, point.at.clone())))?;
+            }
+        }
+        let cold = matches!(cache, CachePolicy::ColdRotate | CachePolicy::Stream);
+        let cold = cold && point.work.window >= self.info.cold_window();
+        point.flags.insert_if(Flag::Counted, cold && counted::disagrees(&point.extra, &point.work));
+        // What counting takes is no part of the probe's budget.
+        self.started += self.parts.sampler.clock().now() - begin;
+        Ok(())
     }
 
     fn report_progress(&mut self) {

@@ -19,9 +19,6 @@ pub struct Plan {
     pub request: Request,
     /// All devices at once instead of one after the other.
     pub concurrent: bool,
-    /// Hardware counters beside the times. No backend reads any yet: the reason is recorded and the times are measured
-    /// all the same.
-    pub counters: bool,
     /// Devices that were asked for but can't be opened, each with its reason, for the record.
     pub missing: Vec<String>,
     /// The command line, for the record.
@@ -70,7 +67,7 @@ pub fn measure(
         // It has no place among the run's devices; the fault stands with the first.
         sink.write(&Record::Fault(FaultRecord::new(0, "open", FaultClass::Unavailable, missing.clone())))?;
     }
-    if plan.counters {
+    if plan.request.counters {
         no_counters(instruments, sink)?;
     }
     let ended = if plan.concurrent {
@@ -120,13 +117,12 @@ fn header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
     }
 }
 
-/// Records why no device gives counters.
+/// Records why a device gives no counters; the times are measured all the same.
 fn no_counters(instruments: &[Box<dyn Instrument>], sink: &mut (dyn Sink + Send)) -> Result<(), Fault> {
     for (device, instrument) in (0..).zip(instruments) {
-        let why = format!("this version of plimsoll reads none on {}", instrument.info().selector);
-        let mend = "The times are measured without them".to_owned();
-        let fault = Fault::Unavailable { what: "hardware counters", why, mend };
-        sink.write(&Record::Fault(FaultRecord::of(device, "counters", &fault)))?;
+        if let Err(fault) = instrument.counters() {
+            sink.write(&Record::Fault(FaultRecord::of(device, "counters", &fault)))?;
+        }
     }
     Ok(())
 }

@@ -31,6 +31,10 @@ impl Instrument for Fake {
         probes::ALL.iter().map(|spec| Listing { spec, supported: Ok(()), sized: true, points: 1 }).collect()
     }
 
+    fn counters(&self) -> Result<(), Fault> {
+        Err(Fault::Unavailable { what: "hardware counters", why: "a test has none".into(), mend: String::new() })
+    }
+
     fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
         if let Some(meet) = self.meet.take() {
             meet.wait();
@@ -188,7 +192,8 @@ fn a_device_that_could_not_be_opened_is_in_the_record_and_costs_the_others_nothi
 
 #[test]
 fn counters_that_no_backend_reads_leave_their_reason_in_the_record() {
-    let (summary, records) = run(vec![fake("a")], &Plan { counters: true, ..Plan::default() });
+    let request = Request { counters: true, ..Request::default() };
+    let (summary, records) = run(vec![fake("a")], &Plan { request, ..Plan::default() });
     assert!(summary.complete);
     let faults = faults(&records);
     assert_eq!((faults.len(), faults[0].probe.as_str(), faults[0].class.name()), (1, "counters", "unavailable"));

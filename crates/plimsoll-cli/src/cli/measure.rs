@@ -14,20 +14,24 @@ use super::tee::Tee;
 use super::{devices, list, output, present, runs as disk, signals};
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
-    let request =
-        Request { effort: args.effort, bytes: args.bytes.map(|size| size.0), seed: args.seed, trace: args.trace };
+    let request = Request {
+        effort: args.effort,
+        bytes: args.bytes.map(|size| size.0),
+        seed: args.seed,
+        trace: args.trace,
+        counters: args.counters,
+    };
     let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
     let specs = list::choose(&args.choice, &instruments, &request)?;
     let plan = Plan {
         probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
         request,
         concurrent: args.concurrent,
-        counters: args.counters,
         missing: missing.iter().map(|(name, fault)| format!("{name}: {fault}")).collect(),
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
     };
-    if args.counters {
-        say("note", "hardware counters can't be read by this version; the times are measured without them");
+    if args.counters && args.trace {
+        say("note", "--counters changes nothing with --trace: counting would come between the launches");
     }
     let without_size = list::without_size(&specs, &instruments, &plan.request);
     if args.bytes.is_some() && !without_size.is_empty() {

@@ -94,6 +94,23 @@ pub trait Workload {
     fn clock_hz(&self) -> Option<f64> {
         None
     }
+
+    /// Brings about, untimed, what a sample finds in the caches, and waits until it is done: for what is counted around
+    /// [`Workload::once`]. How many launches that makes; 0 where there is nothing that counters could tell of.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn ready(&mut self) -> Result<u32, Fault> {
+        Ok(0)
+    }
+
+    /// Launches once, or a whole rotation where there is one, untimed, and waits until it is done.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn once(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 impl<W: Workload + ?Sized> Workload for Box<W> {
@@ -117,6 +134,12 @@ impl<W: Workload + ?Sized> Workload for Box<W> {
     }
     fn clock_hz(&self) -> Option<f64> {
         (**self).clock_hz()
+    }
+    fn ready(&mut self) -> Result<u32, Fault> {
+        (**self).ready()
+    }
+    fn once(&mut self) -> Result<(), Fault> {
+        (**self).once()
     }
 }
 
