@@ -15,7 +15,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "latency",
     sentence: "How the latency of memory rises with the bandwidth that other cores draw.",
     page: "loaded-latency.md",
-    seconds: [4.0, 30.0, 90.0],
+    seconds: [4.0, 18.0, 54.0],
     findings,
 };
 

@@ -2,15 +2,19 @@
 //! of them. How a probe is run is each backend's business.
 
 pub mod affine;
+pub mod cluster;
 pub mod copy;
 pub mod dispatch;
 pub mod footprint;
 pub mod incore;
+pub mod interference;
 pub mod latency;
 pub mod launch;
 pub mod levels;
 pub mod loaded_latency;
+pub mod managed;
 pub mod mix;
+pub mod peer;
 pub mod roofline;
 pub mod stream;
 pub mod strides;
@@ -30,12 +34,16 @@ pub static ALL: &[&ProbeSpec] = &[
     &footprint::SPEC,
     &latency::SPEC,
     &loaded_latency::SPEC,
+    &cluster::SPEC,
     &incore::SPEC,
     &strides::SPEC,
     &sync::SPEC,
     &launch::SPEC,
     &dispatch::SPEC,
     &transfer::SPEC,
+    &interference::SPEC,
+    &managed::SPEC,
+    &peer::SPEC,
     &roofline::SPEC,
 ];
 

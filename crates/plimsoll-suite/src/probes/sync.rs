@@ -15,11 +15,28 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "launch",
     sentence: "What barriers, wake-ups and hand-overs between threads cost.",
     page: "sync.md",
-    seconds: [3.0, 25.0, 75.0],
+    seconds: [3.0, 12.0, 36.0],
     findings,
 };
 
-/// Time of one synchronisation.
+/// All lanes of a warp.
+pub const WARP: &str = "__syncwarp";
+/// All threads of a block.
+pub const BLOCK: &str = "__syncthreads";
+/// Half of a block's threads, at a barrier with a number.
+pub const HALF: &str = "named barrier";
+/// All threads of a cluster.
+pub const CLUSTER: &str = "cluster barrier";
+/// All threads of a grid.
+pub const GRID: &str = "grid barrier";
+/// From a stream to another through an event, an empty kernel on each.
+pub const STREAMS: &str = "event between streams";
+/// One event after another in a stream.
+pub const RECORD: &str = "event record";
+/// An event on an idle device, recorded and waited for by the host.
+pub const HOST: &str = "event seen by the host";
+
+/// Time of one synchronisation. Primitives that have no threads of their own are at 0 threads.
 #[must_use]
 pub fn primitives() -> SeriesSpec {
     SeriesSpec::new(
@@ -41,22 +58,32 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let (name, threads) = (primitives.text(row, "primitive")?, primitives.number(row, "threads")?);
         let contended = matches!(name, "mutex" | "atomic add");
         let of = match threads {
+            0.0 => name.to_owned(),
             1.0 => format!("{name}, uncontended"),
             2.0 if !contended && name.ends_with("hand-over") => name.to_owned(),
             _ => format!("{name}, {threads} threads"),
         };
         let alone = device.multiprocessors == 1;
-        Some(Finding {
-            says: if alone { "Barriers and hand-overs need a second core." } else { meaning(name) }.to_owned(),
-            ..finding(of, Unit::Second, row, primitives.estimate(row, "latency")?)
-        })
+        let says = if alone { "Barriers and hand-overs need a second core." } else { meaning(name) };
+        let told = |of: String, unit: Unit, metric: &str| {
+            Some(Finding { says: says.to_owned(), ..finding(of, unit, row, primitives.estimate(row, metric)?) })
+        };
+        // Cycles where the kernel counted them itself.
+        let counted = matches!(name, WARP | BLOCK | HALF | CLUSTER | GRID);
+        let cycles = counted.then(|| told(format!("{of} in cycles"), Unit::Cycle, "cycles")).flatten();
+        Some(told(of, Unit::Second, "latency").into_iter().chain(cycles).collect::<Vec<Finding>>())
     };
-    primitives.rows.iter().filter_map(one).collect()
+    primitives.rows.iter().filter_map(one).flatten().collect()
 }
 
 /// What the time of one operation spans.
 fn meaning(primitive: &str) -> &'static str {
     match primitive {
+        WARP => "From one meeting of all lanes to the next, of warps that are together.",
+        BLOCK | HALF | CLUSTER | GRID => "From one meeting of all threads to the next.",
+        STREAMS => "From an empty kernel's end through an event to the end of one in another stream.",
+        RECORD => "From one event of a stream to the next.",
+        HOST => "From the call that records an event on an idle device until the host has seen it.",
         "spin barrier" | "std barrier" => "From one meeting of all threads to the next.",
         "park and unpark" => "From one thread's wake-up of another until that one runs.",
         "line hand-over" => "From one core's store until the other has seen it and stored.",
@@ -100,6 +127,17 @@ mod tests {
             ["atomic add, uncontended", "atomic add, 2 threads", "line hand-over", "std barrier, 2 threads"]
         );
         assert!(found.iter().all(|finding| (finding.value - 100e-9).abs() < 1e-15 && !finding.says.is_empty()));
+    }
+
+    #[test]
+    fn what_a_kernel_counted_is_told_in_cycles_as_well_and_events_have_no_threads() {
+        let evidence = Evidence { clock_hz: Some(2e9), ..Evidence::default() };
+        let points = [Point { evidence, ..point(BLOCK, 256) }, point(RECORD, 0)];
+        let gpu = DeviceInfo { multiprocessors: 132, ..DeviceInfo::default() };
+        let found = findings(&gpu, &[Series::new(primitives(), points)]);
+        let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
+        assert_eq!(names, ["__syncthreads, 256 threads", "__syncthreads, 256 threads in cycles", "event record"]);
+        assert!((found[1].value - 200.0).abs() < 1e-9 && found.iter().all(|finding| !finding.says.is_empty()));
     }
 
     #[test]
