@@ -15,15 +15,18 @@ pub mod dispatch;
 pub mod footprint;
 pub mod gather;
 mod grid;
+pub mod incore;
 pub mod l1;
 pub mod l2;
 pub mod latency;
 pub mod launch;
 pub mod loaded_latency;
 pub mod mix;
+pub mod roofline;
 pub mod stream;
 pub mod strides;
 pub mod sync;
+pub mod tensor;
 pub mod topology;
 pub mod uniformity;
 
@@ -34,12 +37,14 @@ pub use grid::{Geometry, Grid, Machine};
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 5] = [
+pub const HEADERS: [(&str, &str); 7] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
     ("chain.h", include_str!("../../kernels/chain.h")),
     ("walk.h", include_str!("../../kernels/walk.h")),
+    ("span.h", include_str!("../../kernels/span.h")),
+    ("wgmma.h", include_str!("../../kernels/wgmma.h")),
 ];
 
 /// A source file: one per probe, one that checks them, and one for the device's clock.
@@ -79,6 +84,12 @@ pub enum Source {
     L2,
     /// `strides.cu`
     Strides,
+    /// `incore.cu`
+    Incore,
+    /// `roofline.cu`
+    Roofline,
+    /// `tensor.cu`
+    Tensor,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -87,7 +98,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -105,6 +116,9 @@ impl Source {
         Self::L1,
         Self::L2,
         Self::Strides,
+        Self::Incore,
+        Self::Roofline,
+        Self::Tensor,
         Self::Check,
         Self::Clock,
     ];
@@ -130,6 +144,9 @@ impl Source {
             Self::L1 => "l1",
             Self::L2 => "l2",
             Self::Strides => "strides",
+            Self::Incore => "incore",
+            Self::Roofline => "roofline",
+            Self::Tensor => "tensor",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -156,6 +173,9 @@ impl Source {
             Self::L1 => include_str!("../../kernels/l1.cu"),
             Self::L2 => include_str!("../../kernels/l2.cu"),
             Self::Strides => include_str!("../../kernels/strides.cu"),
+            Self::Incore => include_str!("../../kernels/incore.cu"),
+            Self::Roofline => include_str!("../../kernels/roofline.cu"),
+            Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -182,6 +202,9 @@ impl Source {
             Self::L1 => l1::kernels(),
             Self::L2 => l2::kernels(),
             Self::Strides => strides::kernels(),
+            Self::Incore => incore::kernels(target),
+            Self::Roofline => roofline::kernels(),
+            Self::Tensor => tensor::kernels(target),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }
@@ -276,6 +299,17 @@ pub enum Output {
     BlockMarks,
 }
 
+/// An instruction that a kernel's hot part must hold, so that what is named is what is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// Its mnemonics, any of them, by how they begin: `MUFU.RCP`.
+    pub mnemonics: &'static [&'static str],
+    /// How many of them.
+    pub count: u32,
+    /// They write at least as many registers as there are independent chains.
+    pub chains: u32,
+}
+
 /// Everything that is known of one kernel before it is compiled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelDesc {
@@ -313,6 +347,8 @@ pub struct KernelDesc {
     pub tail_by_first_threads: bool,
     /// What it leaves behind.
     pub output: Output,
+    /// Instructions that are counted, where a probe counts any.
+    pub issues: Vec<Issue>,
     /// True where blocks wait for each other: launched cooperatively.
     pub cooperative: bool,
     /// True where it may begin before the kernel before it has ended (and waits for it itself).
@@ -340,6 +376,7 @@ impl KernelDesc {
             looping: false,
             tail_by_first_threads: false,
             output: Output::None,
+            issues: Vec::new(),
             cooperative: false,
             dependent: false,
         }

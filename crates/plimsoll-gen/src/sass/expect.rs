@@ -1,11 +1,11 @@
 //! What a kernel's machine code must be, from its description alone: the check that the compiler did what the source asks.
 //! Exact counts that only a compiler can tell are kept as facts beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Class, HotKind, KernelReport};
+use super::{Class, Hot, HotKind, KernelReport};
 use crate::Target;
-use crate::kernel::{KernelDesc, Output, Source};
+use crate::kernel::{Issue, KernelDesc, Output, Source};
 
 /// 32-bit registers of a multiprocessor, since compute capability 3.0 (CUDA C++ Programming Guide, 'Technical
 /// Specifications per Compute Capability').
@@ -48,9 +48,28 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         let kind = if kernel.looping { HotKind::Loop } else { HotKind::Straight };
         expect(found.hot.as_ref().is_some_and(|hot| hot.kind == kind), format!("hot part is not {kind:?}"));
     }
+    for issue in &kernel.issues {
+        let (count, registers) = found.hot.as_ref().map_or((0, 0), |hot| issued(hot, issue));
+        let (wanted, chains) = (issue.count, issue.chains);
+        let names = issue.mnemonics.join(" or ");
+        // The assembler may take the same instruction for a purpose of its own (a constant, the loop's counter).
+        let right = (wanted..=wanted + EXTRA).contains(&count) && registers >= chains;
+        expect(right, format!("{wanted} {names} in {chains} chains, found {count} that write {registers} registers"));
+    }
     let empty = kernel.output == Output::None && matches!(kernel.source, Source::Launch | Source::Dispatch);
     expect(!empty || (found.hot.is_none() && found.instructions <= 8), "does more than nothing".to_owned());
     faults
+}
+
+/// Instructions of a kind beside those that are counted.
+const EXTRA: u32 = 3;
+
+/// How many instructions of this kind there are, and how many different registers they write.
+fn issued(hot: &Hot, issue: &Issue) -> (u32, u32) {
+    let of_kind = |name: &&String| issue.mnemonics.iter().any(|known| name.starts_with(known));
+    let written: Vec<_> = hot.mnemonics.keys().filter(of_kind).flat_map(|name| &hot.mnemonics[name]).collect();
+    let registers: BTreeSet<&String> = written.iter().map(|(register, _)| *register).collect();
+    (written.iter().map(|(_, count)| **count).sum(), registers.len() as u32)
 }
 
 /// Width and number of the hot part's loads and stores; `None` where the description doesn't tell them: stencils (whose
@@ -71,10 +90,10 @@ fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> 
 pub fn differences(committed: &Facts, found: &Facts) -> Vec<String> {
     let none = BTreeMap::new();
     let mut differences = Vec::new();
-    let names: std::collections::BTreeSet<&String> = committed.keys().chain(found.keys()).collect();
+    let names: BTreeSet<&String> = committed.keys().chain(found.keys()).collect();
     for name in names {
         let (was, is) = (committed.get(name).unwrap_or(&none), found.get(name).unwrap_or(&none));
-        let targets: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+        let targets: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
         for target in targets.into_iter().filter(|target| was.get(*target) != is.get(*target)) {
             let say = |fact: Option<&(u32, u32)>| {
                 fact.map_or("absent".to_owned(), |(registers, count)| {

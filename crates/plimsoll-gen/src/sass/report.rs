@@ -73,6 +73,10 @@ pub struct Hot {
     pub accesses: Vec<Accesses>,
     /// Instructions by class.
     pub classes: BTreeMap<Class, u32>,
+    /// Instructions by mnemonic, with the different registers that they write: how many, and for every register how often.
+    /// No part of a written report.
+    #[serde(skip)]
+    pub mnemonics: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
 /// Like accesses.
@@ -154,8 +158,11 @@ impl Hot {
     fn new(kind: HotKind, part: &[&Instruction]) -> Self {
         let mut accesses: BTreeMap<Access, u32> = BTreeMap::new();
         let mut classes: BTreeMap<Class, u32> = BTreeMap::new();
+        let mut mnemonics: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
         for instruction in part {
             *classes.entry(instruction.class()).or_default() += 1;
+            let written = instruction.operands.first().cloned().unwrap_or_default();
+            *mnemonics.entry(instruction.mnemonic.clone()).or_default().entry(written).or_default() += 1;
             if let Some(access) = instruction.access() {
                 *accesses.entry(access).or_default() += 1;
             }
@@ -173,6 +180,7 @@ impl Hot {
             written: moved(Class::GlobalStore),
             accesses: accesses.into_iter().map(|(access, count)| Accesses { access, count }).collect(),
             classes,
+            mnemonics,
         }
     }
 
