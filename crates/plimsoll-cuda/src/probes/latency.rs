@@ -10,9 +10,9 @@ use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Effort, Work};
 use plimsoll_core::series::Value;
-use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 use plimsoll_gen::kernel::latency::{self as kernels, Nearest};
+use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::latency::device::{self, LOCAL, RANDOM, SPARSE};
 use plimsoll_suite::probes::latency::{self, SPEC};
 use plimsoll_suite::probes::levels;
@@ -23,7 +23,7 @@ use super::window::room;
 use crate::launch::Arguments;
 use crate::load::Action;
 use crate::memory::DeviceBuffer;
-use crate::{Cuda, CudaDevice};
+use crate::{Cuda, CudaDevice, wait};
 
 /// The probe.
 #[derive(Debug)]
@@ -44,8 +44,10 @@ const WARM_LINES: u64 = 4096;
 const RESOLUTION: f64 = 1.03;
 /// Points added at each knee, at most.
 const PER_KNEE: usize = 14;
-/// Share of the budget, which is a CPU's, for the two sweeps.
-const SHARES: [f64; 2] = [0.35, 0.2];
+/// Shares of the budget, which is a CPU's, for the two sweeps: in a first look and otherwise.
+const SHARES: [[f64; 2]; 2] = [[0.45, 0.25], [0.27, 0.15]];
+/// Rounds of a chain that its block makes before one thread follows it, where a cache may hold a part of it.
+const TOURS: usize = 3;
 
 /// What is measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,13 +98,14 @@ impl Probe<Cuda> for Latency {
         let shrunk: Flags = (room < wanted).then_some(Flag::Shrunk).into_iter().collect();
         let bench = Bench::new(session, room)?;
         let points = plan(session.request.effort, wanted.min(room), sparse.min(room));
-        let sweep = Sweep { series: device::chase(), points: &points, share: SHARES[0], flags: shrunk };
+        let shares = SHARES[usize::from(session.request.effort != Effort::Quick)];
+        let sweep = Sweep { series: device::chase(), points: &points, share: shares[0], flags: shrunk };
         let series = session.sweep(sweep, At::coordinates, |_, at| bench.load(at))?;
         let points = knees(series);
         if points.is_empty() {
             return Ok(());
         }
-        let sweep = Sweep { series: device::knees(), points: &points, share: SHARES[1], flags: shrunk };
+        let sweep = Sweep { series: device::knees(), points: &points, share: shares[1], flags: shrunk };
         session.sweep(sweep, At::coordinates, |_, at| bench.load(at)).map(drop)
     }
 
@@ -164,27 +167,34 @@ struct Bench {
     cursor: Rc<DeviceBuffer>,
     seed: u32,
     hertz: Option<f64>,
+    /// Bytes that a cache may hold.
+    cached: u64,
 }
 
 impl Bench {
     fn new(session: &Session<'_, Cuda>, bytes: u64) -> Result<Self, Fault> {
         let bench = Self::with(session.device, bytes, session.request.seed as u32)?;
-        Ok(Self { hertz: session.info().calibration.clock_hz, ..bench })
+        let (hertz, cached) = (session.info().calibration.clock_hz, 2 * session.info().last_level_cache());
+        Ok(Self { hertz, cached, ..bench })
     }
 
     fn with(device: &CudaDevice, bytes: u64, seed: u32) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Latency, &kernels::kernels())?;
         let (memory, cursor) = (kit.array(bytes)?, Rc::new(kit.array(8)?));
-        Ok(Self { kit, memory, cursor, seed, hertz: None })
+        Ok(Self { kit, memory, cursor, seed, hertz: None, cached: 0 })
     }
 
-    /// Builds a chain, and puts the cursor on its first element.
-    fn build(&self, chain: &Chain) -> Result<(), Fault> {
+    /// Builds a chain, follows it so many times around, and puts the cursor on its first element.
+    fn build(&self, chain: &Chain, tours: usize) -> Result<(), Fault> {
         let base = self.memory.part(0, chain.span())?;
         let arguments = Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch);
         let n = chain.elements();
-        let launch = self.kit.unit.launch(&kernels::build(), n, arguments.u32(chain.seed).u64(n))?;
-        self.kit.run(&[Action::Launch(launch)])?;
+        let launch = |kernel: &KernelDesc| {
+            Ok::<_, Fault>(Action::Launch(self.kit.unit.launch(kernel, n, arguments.u32(chain.seed).u64(n))?))
+        };
+        self.kit.run(&[launch(&kernels::build())?])?;
+        let tour = launch(&kernels::tour())?;
+        (0..tours).try_for_each(|_| self.kit.run(std::slice::from_ref(&tour)))?;
         self.cursor.upload(self.kit.stream(), &(base.pointer() + chain.at(0)).to_le_bytes())
     }
 
@@ -195,7 +205,7 @@ impl Bench {
 
     fn load(&self, at: &At) -> Result<Clocked, Fault> {
         let chain = at.chain(self.seed);
-        self.build(&chain)?;
+        self.build(&chain, if chain.elements() * LINE <= self.cached { TOURS } else { 0 })?;
         let (warm, kernel) = (Self::warm(&chain), kernels::chase(at.nearest()));
         let work = Work { operations: LENGTH as f64, ..Work::default() };
         let launch = |place: super::clocked::Place| {
@@ -211,13 +221,17 @@ impl Bench {
     fn verify(&self, at: &At, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let chain = at.chain(self.seed);
         let on = format!("{} lines, {}", chain.elements(), at.order);
-        self.build(&chain)?;
+        self.build(&chain, 0)?;
         let mut bytes = vec![0; usize::try_from(chain.span()).unwrap_or(0)];
         self.memory.download(self.kit.stream(), &mut bytes)?;
         let wrong = walk(&bytes, self.memory.pointer(), &chain);
         report(Case { kernel: "latency_build".to_owned(), on: on.clone(), wrong });
+        self.build(&chain, 1)?;
+        // A tour leaves nothing: that it ended is all there is to see.
+        wait::stream(self.kit.stream())?;
+        report(Case { kernel: kernels::tour().name, on: on.clone(), wrong: String::new() });
         for nearest in [Nearest::FirstLevel, Nearest::SecondLevel] {
-            self.build(&chain)?;
+            self.build(&chain, 0)?;
             let kernel = kernels::chase(nearest);
             let out = self.kit.array(32)?;
             let arguments = Arguments::new().buffer(&out).buffer(&self.cursor).u64(2 * HOPS).u64(HOPS);

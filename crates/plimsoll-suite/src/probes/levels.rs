@@ -56,6 +56,12 @@ pub fn levels(curve: &[(f64, f64)], tolerance: f64) -> Levels {
     Levels { plateaus, knees }
 }
 
+/// The knee of a rising curve between two figures that are known otherwise: where the level of the first ends.
+#[must_use]
+pub fn knee_between(curve: &[(f64, f64)], from: f64, to: f64) -> Option<Knee> {
+    knee::knee(&smooth(&by_footprint(curve)), 0, from, to)
+}
+
 type Range = std::ops::Range<usize>;
 
 /// Sorted by footprint, one point each (the median where there are several).

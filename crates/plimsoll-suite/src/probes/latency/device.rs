@@ -3,10 +3,15 @@
 //! one line a page needs nothing else.
 
 use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::Flags;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
+
+use super::TOLERANCE;
+use crate::probes::levels::{Plateau, knee_between, levels};
 
 /// All lines in one random order.
 pub const RANDOM: &str = "page-random";
@@ -56,7 +61,213 @@ fn rows<'s>(series: &'s [Series], order: &'s str, metric: &'s str) -> impl Itera
     series.iter().flat_map(of)
 }
 
+/// Shares of the last cache between which its far part is read off: well above what the near part holds, which is a half,
+/// and below where lines begin to be lost.
+const FAR: [f64; 2] = [0.65, 0.87];
+/// A far part this much slower than the near one is one.
+const FAR_STEP: f64 = 1.12;
+/// The last cache's levels end by this multiple of its size, and memory begins at the other.
+const BEYOND: [f64; 2] = [1.1, 1.5];
+/// One line a page costs something from where it is this much slower than over few pages.
+const TRANSLATION_SHOWS: f64 = 1.15;
+
+/// A level by its name and the footprints, bytes, that show it.
+struct Level {
+    name: &'static str,
+    from: f64,
+    to: f64,
+}
+
 /// What the series of a GPU show.
-pub(super) fn findings(_: &DeviceInfo, _: &[Series]) -> Vec<Finding> {
-    Vec::new()
+pub(super) fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let cache = device.last_level_cache() as f64;
+    let curve = curve(series, RANDOM);
+    let levels = named(&curve, cache);
+    let mut found: Vec<Finding> = levels.iter().flat_map(|level| figures(series, level)).collect();
+    found.extend(capacities(device, series, &curve, &levels));
+    found.extend(translation(series));
+    found
+}
+
+/// The levels that the curve shows: plateaus up to the last cache's size are L1 and L2, and what lies between the part of
+/// the last cache that is near and its end is its far part, where it is slower.
+fn named(curve: &[(f64, f64)], cache: f64) -> Vec<Level> {
+    let within = |range: [f64; 2]| Level { name: "", from: range[0], to: range[1] };
+    let plateaus = levels(curve, TOLERANCE).plateaus;
+    let own: Vec<&Plateau> = plateaus.iter().filter(|plateau| plateau.from < FAR[0] * cache).collect();
+    let mut named = Vec::new();
+    match own.as_slice() {
+        [] => {}
+        [second] => named.push(Level { name: "L2", from: second.from, to: second.to }),
+        [first, second, ..] => {
+            named.push(Level { name: "L1", from: first.from, to: first.to });
+            named.push(Level { name: "L2", from: second.from, to: second.to });
+        }
+    }
+    let near = named.last().and_then(|level| value(curve, level));
+    let far = within([FAR[0] * cache, FAR[1] * cache]);
+    let memory = Level { name: "memory", from: BEYOND[1] * cache, to: f64::INFINITY };
+    let slower = |level: &Level, than: Option<f64>| Some(value(curve, level)? > FAR_STEP * than?);
+    let parted = slower(&far, near) == Some(true) && slower(&memory, value(curve, &far)) != Some(false);
+    if let (Some(near), true) = (named.last_mut(), parted) {
+        (near.name, near.to) = ("L2 near", near.to.min(far.from));
+        named.push(Level { name: "L2 far", ..far });
+    }
+    if cache > 0.0 && value(curve, &memory).is_some() {
+        named.push(memory);
+    }
+    named
+}
+
+/// The median of the curve on a level.
+fn value(curve: &[(f64, f64)], level: &Level) -> Option<f64> {
+    let on = |point: &&(f64, f64)| (level.from..=level.to).contains(&point.0);
+    let mut values: Vec<f64> = curve.iter().filter(on).map(|point| point.1).collect();
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty()).then(|| median_sorted(&values))
+}
+
+/// A level's latency in seconds and in cycles: the median of its rows, between their middle half.
+fn figures(series: &[Series], level: &Level) -> Vec<Finding> {
+    let figure = |(metric, unit, suffix): (&'static str, Unit, &str)| {
+        let on: Vec<_> = rows(series, RANDOM, metric).filter(|row| (level.from..=level.to).contains(&row.0)).collect();
+        super::level(&format!("latency {}{suffix}", level.name), unit, &on)
+    };
+    [("latency", Unit::Second, ""), (CYCLES, Unit::Cycle, " in cycles")].into_iter().filter_map(figure).collect()
+}
+
+/// Where each level but memory ends: between its latency and the next one's.
+fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], levels: &[Level]) -> Vec<Finding> {
+    let end = |pair: &[Level]| {
+        let (own, next) = (&pair[0], &pair[1]);
+        let until = if next.name == "memory" { f64::INFINITY } else { next.to };
+        let part: Vec<(f64, f64)> = curve.iter().copied().filter(|p| (own.from..=until).contains(&p.0)).collect();
+        let knee = knee_between(&part, value(curve, own)?, value(curve, next)?)?;
+        let known = Estimate { value: knee.capacity, interval: knee.interval };
+        let flags = rows(series, RANDOM, CYCLES).filter(|row| knee.between.contains(&row.0));
+        let flags = flags.fold(Flags::NONE, |all, (_, row, _)| all.union(row.flags));
+        let whole = own.name != "L1" && next.name == "memory";
+        if whole {
+            let cache = device.caches.iter().max_by_key(|cache| cache.bytes)?;
+            return Some(super::capacity_finding(cache, known, flags));
+        }
+        Some(super::derived(&super::capacity_of(own.name), Unit::Byte, known, flags))
+    };
+    levels.windows(2).filter_map(end).collect()
+}
+
+/// What one line a page costs more than over few pages: from where on, and how much at most.
+fn translation(series: &[Series]) -> Vec<Finding> {
+    let mut sparse: Vec<_> = rows(series, SPARSE, CYCLES).collect();
+    sparse.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some(((_, _, few), last)) = sparse.iter().min_by(|a, b| a.2.value.total_cmp(&b.2.value)).zip(sparse.last())
+    else {
+        return Vec::new();
+    };
+    let free = sparse.iter().rposition(|row| row.2.value <= TRANSLATION_SHOWS * few.value);
+    let mut found = Vec::new();
+    if let Some((before, after)) = free.and_then(|free| sparse.get(free).zip(sparse.get(free + 1))) {
+        let known = Estimate { value: (before.0 * after.0).sqrt(), interval: Interval { lo: before.0, hi: after.0 } };
+        found.push(Finding {
+            says: "Beyond it one line a page is slower than over few pages.".to_owned(),
+            ..super::derived("TLB reach", Unit::Byte, known, before.1.flags.union(after.1.flags))
+        });
+    }
+    let more = |of: f64| of - few.value;
+    let interval = Interval { lo: more(last.2.interval.lo).min(0.0), hi: more(last.2.interval.hi) };
+    let known = Estimate { value: more(last.2.value), interval };
+    found.push(Finding {
+        says: format!("More per load with one line a page over {} than over few pages.", Unit::Byte.format(last.0)),
+        ..super::derived("translation in cycles", Unit::Cycle, known, last.1.flags)
+    });
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+
+    const MIB: f64 = 1048576.0;
+
+    fn device() -> DeviceInfo {
+        let cache = CacheInfo { level: "L2".into(), bytes: 60 << 20, line: 128, shared_by: 132 };
+        DeviceInfo { caches: vec![cache], ..DeviceInfo::default() }
+    }
+
+    /// Levels of an H200: what a cache of this capacity lets through, as LRU's kin do.
+    fn cycles(footprint: f64, far: f64) -> f64 {
+        let levels = [(0.215 * MIB, 32.0), (24.0 * MIB, 281.0), (58.0 * MIB, far), (f64::INFINITY, 660.0)];
+        let (mut above, mut sum) = (0.0, 0.0);
+        for (capacity, cycles) in levels {
+            let share = f64::min(capacity / footprint, 1.0).powi(12);
+            sum += (share - above) * cycles;
+            above = share;
+        }
+        sum
+    }
+
+    fn point(order: &str, footprint: f64, cycles: f64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at: vec![order.into(), footprint.into()],
+            k: 1,
+            tick: 1e-9,
+            work: Work { operations: 4096.0, in_kernel: true, ..Work::default() },
+            samples: vec![(cycles * 4096.0 / 1.98) as u64; 30],
+            evidence: Default::default(),
+            flags: Flags::NONE,
+            extra: [(CYCLES.to_owned(), cycles)].into(),
+        }
+    }
+
+    fn found(far: f64, sparse: impl Fn(f64) -> f64) -> Vec<Finding> {
+        let footprint = |i: u32| 2048.0 * (f64::from(i) / 8.0).exp2();
+        let random = (0..=160).map(|i| point(RANDOM, footprint(i), cycles(footprint(i), far)));
+        let pages = (11..=25).map(|i| point(SPARSE, footprint(8 * i), sparse(footprint(8 * i))));
+        findings(&device(), &[Series::new(chase(), random.chain(pages))])
+    }
+
+    fn is(found: &[Finding], name: &str, value: f64, within: f64) {
+        let finding = found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{name}: {found:?}"));
+        assert!((finding.value / value - 1.0).abs() < within, "{finding:?}");
+        assert!(finding.interval.lo <= finding.value && finding.value <= finding.interval.hi, "{finding:?}");
+    }
+
+    #[test]
+    fn near_and_far_parts_of_the_last_cache_are_told_apart() {
+        let found = found(512.0, |_| 281.0);
+        for (level, cycles) in [("L1", 32.0), ("L2 near", 281.0), ("L2 far", 512.0), ("memory", 660.0)] {
+            is(&found, &format!("latency {level} in cycles"), cycles, 0.03);
+            is(&found, &format!("latency {level}"), cycles / 1.98e9, 0.03);
+        }
+        for (level, bytes) in [("L1", 0.215 * MIB), ("L2 near", 24.0 * MIB), ("L2", 58.0 * MIB)] {
+            is(&found, &format!("capacity {level}"), bytes, 0.1);
+        }
+        assert!(!found.iter().any(|finding| finding.name == "TLB reach"));
+    }
+
+    #[test]
+    fn a_cache_of_one_part_has_no_far_one() {
+        let found = found(281.0, |_| 281.0);
+        is(&found, "latency L2 in cycles", 281.0, 0.03);
+        is(&found, "capacity L2", 58.0 * MIB, 0.1);
+        assert!(!found.iter().any(|finding| finding.name.contains("far") || finding.name.contains("near")));
+    }
+
+    #[test]
+    fn translation_shows_where_one_line_a_page_grows_slower() {
+        let found = found(512.0, |footprint| if footprint > 3000.0 * MIB { 400.0 } else { 281.0 });
+        is(&found, "TLB reach", 2.9 * 1024.0 * MIB, 0.1);
+        is(&found, "translation in cycles", 119.0, 0.01);
+    }
+
+    #[test]
+    fn nothing_measured_shows_nothing() {
+        assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
+        assert!(findings(&DeviceInfo::default(), &[Series::new(chase(), [point(RANDOM, 4096.0, 32.0)])]).is_empty());
+    }
 }
