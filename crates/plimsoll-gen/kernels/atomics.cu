@@ -85,6 +85,8 @@ __device__ __forceinline__ void rate(u32* out, u64* cycles, typename T::Word* at
                 const auto old = T::template add<SPACE>(p, x);
                 if constexpr (WANTED) bits ^= bits_of(old);
             }
+        // `red` answers nothing: its end is waited for.
+        if constexpr (SPACE == GLOBAL) __threadfence();
     });
     keep<T, SPACE>(at, n);
     if constexpr (WANTED) out[blockIdx.x * blockDim.x + threadIdx.x] = bits;

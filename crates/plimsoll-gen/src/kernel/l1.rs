@@ -4,10 +4,15 @@ use super::{Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
-/// Accesses of a thread in one turn.
-pub const UNROLL: u32 = 8;
 /// Bytes of an access.
 pub const WIDTHS: [u32; 3] = [4, 8, 16];
+
+/// Accesses of a thread in one turn: more of the narrow ones, so that what else a turn does leaves the load/store unit its
+/// one access per cycle.
+#[must_use]
+pub fn unroll(bytes: u32) -> u32 {
+    if bytes < 16 { 16 } else { 8 }
+}
 
 /// Loads through the first-level cache.
 #[must_use]
@@ -35,7 +40,7 @@ pub fn shared(bytes: u32) -> KernelDesc {
 pub fn shared_atomic() -> KernelDesc {
     let name = "l1_shared_atomic_4".to_owned();
     KernelDesc {
-        entry: format!("L1_SHARED_ATOMIC({name}, {UNROLL}, {THREADS})"),
+        entry: format!("L1_SHARED_ATOMIC({name}, {}, {THREADS})", unroll(4)),
         parameters: &["out", "cycles", "added", "slice", "step", "warm", "turns"],
         name,
         ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)
@@ -45,9 +50,9 @@ pub fn shared_atomic() -> KernelDesc {
 fn kernel(what: &str, entry: &str, bytes: u32) -> KernelDesc {
     let name = format!("l1_{what}_{bytes}");
     KernelDesc {
-        entry: format!("{entry}({name}, {bytes}, {UNROLL}, {THREADS})"),
+        entry: format!("{entry}({name}, {bytes}, {}, {THREADS})", unroll(bytes)),
         vector_bytes: bytes,
-        unroll: UNROLL,
+        unroll: unroll(bytes),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::L1, name, THREADS)

@@ -2,11 +2,15 @@
 //! of them. How a probe is run is each backend's business.
 
 pub mod affine;
+pub mod atomics;
 pub mod cluster;
 pub mod copy;
 pub mod dispatch;
 pub mod footprint;
+pub mod gather;
 pub mod incore;
+pub mod l1;
+pub mod l2;
 pub mod interference;
 pub mod latency;
 pub mod launch;
@@ -30,12 +34,16 @@ use plimsoll_core::unit::Unit;
 pub static ALL: &[&ProbeSpec] = &[
     &stream::SPEC,
     &mix::SPEC,
+    &gather::SPEC,
     &copy::SPEC,
     &footprint::SPEC,
     &latency::SPEC,
     &loaded_latency::SPEC,
+    &atomics::SPEC,
     &cluster::SPEC,
     &incore::SPEC,
+    &l1::SPEC,
+    &l2::SPEC,
     &strides::SPEC,
     &sync::SPEC,
     &launch::SPEC,

@@ -1,0 +1,169 @@
+//! l2: the bandwidth of a GPU's second-level cache past the first: of lines that are one multiprocessor's own and of lines
+//! that all of them come to in turn, over footprint.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use super::finding;
+use super::levels::{Levels, Plateau, levels};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "l2",
+    group: "caches",
+    sentence: "Bandwidth of the second-level cache, for lines of one multiprocessor and lines that all share, over footprint.",
+    page: "l2.md",
+    seconds: [5.0, 25.0, 75.0],
+    findings,
+};
+
+/// Reads of lines that are each one multiprocessor's own.
+pub const READ_UNIQUE: &str = "read, unique";
+/// Reads of lines that all multiprocessors come to in turn.
+pub const READ_SHARED: &str = "read, shared";
+/// Writes of lines that are each one multiprocessor's own.
+pub const WRITE: &str = "write, unique";
+/// Copies of such lines; the footprint counts both sides.
+pub const COPY: &str = "copy, unique";
+
+/// Bandwidth over footprint.
+#[must_use]
+pub fn curve() -> SeriesSpec {
+    SeriesSpec::new(
+        "curve",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("access", Unit::One), axis("footprint", Unit::Byte)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
+        ],
+        Draw::Lines {
+            x: "footprint".into(),
+            y: "bandwidth".into(),
+            by: Some("access".into()),
+            log_x: true,
+            log_y: false,
+        },
+    )
+}
+
+/// What counts as still on the plateau.
+const NEAR: f64 = 0.95;
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
+    let mut found = Vec::new();
+    for access in [READ_SHARED, READ_UNIQUE, WRITE, COPY] {
+        let rows = of_access(curve, access);
+        let levels = levels(&rows.iter().map(|(x, _, figure)| (*x, figure.value)).collect::<Vec<_>>(), 0.1);
+        let Some(first) = levels.plateaus.first() else { continue };
+        found.extend(plateau(info, access, first, &rows));
+        match access {
+            READ_SHARED => {
+                found.extend(end(access, first, &rows));
+                found.extend(capacity("L2 capacity, shared", &levels, &rows));
+            }
+            READ_UNIQUE => found.extend(capacity("L2 capacity", &levels, &rows)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Footprint, row and figure, by footprint.
+type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
+
+fn of_access<'s>(curve: &'s Series, access: &str) -> Rows<'s> {
+    let of = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(access));
+    let mut rows: Rows<'s> =
+        of.filter_map(|row| Some((curve.number(row, "footprint")?, row, curve.estimate(row, "bandwidth")?))).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rows
+}
+
+fn nearest<'s>(rows: &Rows<'s>, footprint: f64) -> Option<&'s Row> {
+    rows.iter().min_by(|a, b| (a.0 - footprint).abs().total_cmp(&(b.0 - footprint).abs())).map(|point| point.1)
+}
+
+fn plateau(info: &DeviceInfo, access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
+    let row = nearest(rows, (first.from * first.to).sqrt())?;
+    let per_cycle = row.clock_hz().map(|clock| first.value / clock / f64::from(info.multiprocessors.max(1)));
+    let says = per_cycle.map_or(String::new(), |bytes| format!("{bytes:.1} B/cycle per multiprocessor"));
+    let estimate = Estimate { value: first.value, interval: first.interval };
+    Some(Finding { says, ..finding(format!("{access} L2"), Unit::BytePerSecond, row, estimate) })
+}
+
+/// The largest footprint up to which the curve keeps 95 % of its plateau: what the partition of the cache that is near
+/// each multiprocessor holds, where lines are copied into it.
+fn end(access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
+    let after = rows.iter().position(|(x, _, figure)| *x >= first.to && figure.value < NEAR * first.value)?;
+    let before = after.checked_sub(1)?;
+    let interval = Interval { lo: rows[before].0, hi: rows[after].0 };
+    let estimate = Estimate { value: rows[before].0, interval };
+    let says = format!("to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.value));
+    Some(Finding { says, ..finding("near capacity", Unit::Byte, rows[before].1, estimate) })
+}
+
+fn capacity(name: &str, levels: &Levels, rows: &Rows<'_>) -> Option<Finding> {
+    let knee = levels.knees.last()?;
+    let row = nearest(rows, knee.capacity)?;
+    Some(finding(name, Unit::Byte, row, Estimate { value: knee.capacity, interval: knee.interval }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::Point;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn point(access: &str, footprint: f64, bandwidth: f64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at: vec![access.into(), footprint.into()],
+            k: 1,
+            tick: 1e-12,
+            work: Work { traffic: Traffic::new(1 << 31, 0), ..Work::default() },
+            samples: vec![((1_u64 << 31) as f64 / bandwidth * 1e12) as u64; 30],
+            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
+            flags: Default::default(),
+            extra: Default::default(),
+        }
+    }
+
+    /// Memory at 4.6 TB/s behind a cache of so many MiB, as hits fall over a fifth above it.
+    fn machine(fast: f64, holds: f64) -> impl Fn(f64) -> f64 {
+        move |mib| {
+            let misses = ((mib / holds - 0.9) / 0.3).clamp(0.0, 1.0);
+            1.0 / ((1.0 - misses) / fast + misses / 4.6e12)
+        }
+    }
+
+    #[test]
+    fn plateaus_of_both_patterns_and_their_capacities_are_found() {
+        let sizes: Vec<f64> = (0..=90).map(|i| 2.0_f64.powf(f64::from(i) / 10.0)).collect();
+        let points = |access, of: &dyn Fn(f64) -> f64| {
+            sizes.iter().map(|mib| point(access, mib * MIB, of(*mib))).collect::<Vec<_>>()
+        };
+        let mut all = points(READ_SHARED, &machine(9.6e12, 30.0));
+        all.extend(points(READ_UNIQUE, &machine(8.0e12, 60.0)));
+        let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
+        let found = findings(&device, &[Series::new(curve(), all)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
+        assert!((of("read, shared L2").value / 9.6e12 - 1.0).abs() < 0.01);
+        assert_eq!(of("read, shared L2").says, "48.0 B/cycle per multiprocessor");
+        assert!((of("read, unique L2").value / 8.0e12 - 1.0).abs() < 0.01);
+        assert!((of("near capacity").value / MIB - 27.0).abs() < 2.0, "{found:?}");
+        assert!((of("L2 capacity").value / MIB / 60.0 - 1.0).abs() < 0.1, "{found:?}");
+        assert!(findings(&device, &[]).is_empty());
+    }
+}
