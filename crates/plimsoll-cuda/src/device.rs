@@ -1,11 +1,14 @@
 //! A GPU as a device to be measured: opening it, with a typed reason for every way in which that fails.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench};
+use plimsoll_core::sample::Workload;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
 
@@ -13,6 +16,7 @@ use crate::cache::Cache;
 use crate::calibrate::calibrate;
 use crate::clock::CudaClock;
 use crate::compile::{Compiler, Kernels};
+use crate::counters::Counters;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
     Stream, mend,
@@ -36,6 +40,14 @@ impl Backend for Cuda {
     type Device = CudaDevice;
     type Clock = CudaClock;
     const NAME: &'static str = "cuda";
+
+    fn counters(device: &CudaDevice) -> Result<(), Fault> {
+        Ok(device.counters().map(drop)?)
+    }
+
+    fn count(device: &mut CudaDevice, workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
+        device.counters()?.of(workload)
+    }
 }
 
 /// An opened GPU.
@@ -52,6 +64,8 @@ pub struct CudaDevice {
     pub multiprocessors: u32,
     /// Compute capability times ten.
     pub capability: u32,
+    /// Opened when first asked for: from then on CUPTI has hooks in the driver.
+    counters: OnceCell<Result<Counters, Unavailable>>,
 }
 
 impl CudaDevice {
@@ -74,6 +88,14 @@ impl CudaDevice {
         }
         let driver = self.context.driver();
         driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
+    }
+
+    /// Whether hardware counters can be read. The first call takes some tenths of a second.
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn counters(&self) -> Result<&Counters, Unavailable> {
+        self.counters.get_or_init(|| Counters::new(&self.context)).as_ref().map_err(Clone::clone)
     }
 
     /// Whether chains of kernels can be launched as one graph.
@@ -192,7 +214,8 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         let kernels = spinner.as_deref().ok().zip(empty.as_ref());
         calibrate(&stream, kernels)?
     };
-    let device = CudaDevice { context, stream, kernels, spinner, multiprocessors, capability };
+    let device =
+        CudaDevice { context, stream, kernels, spinner, multiprocessors, capability, counters: OnceCell::new() };
     let found = Found { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
     let info = info(&found, calibration)?;
     let spinner = device.spinner.as_ref().ok().cloned();

@@ -8,6 +8,7 @@ use plimsoll_core::unit::Unit;
 use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver};
 
 use crate::calibrate::Replay;
+use crate::counters;
 use crate::device::CudaDevice;
 use crate::driver::{Attribute, DeviceHandle};
 use crate::memory;
@@ -89,8 +90,7 @@ fn capabilities(found: &Found<'_>) -> Vec<Capability> {
         Ok(_) => Err(Unavailable::new("cooperative launch", "the device has none", "Use another device")),
         Err(error) => Err(Unavailable::new("cooperative launch", error.to_string(), "Update the NVIDIA driver")),
     };
-    let counters: Result<(), _> =
-        Err(Unavailable::new("CUPTI", "this version reads no hardware counters on a GPU", "Use a later version"));
+    let counters = counters::likely(found.handle.driver());
     vec![
         capability("NVRTC", &device.kernels.compiler()),
         capability("kernel cache", &device.kernels.cache()),

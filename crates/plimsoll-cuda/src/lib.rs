@@ -10,6 +10,9 @@ pub mod cache;
 mod calibrate;
 mod clock;
 pub mod compile;
+pub mod counters;
+#[allow(unsafe_code)]
+pub mod cupti;
 mod device;
 pub mod disassembler;
 #[allow(unsafe_code)]
@@ -30,6 +33,7 @@ pub mod wait;
 
 pub use calibrate::Replay;
 pub use clock::CudaClock;
+pub use counters::{Counter, Counters, Counts};
 pub use device::{Cuda, CudaDevice, Options, devices, open, open_with};
 pub use load::{Action, Load, Shape};
 pub use spin::Spinner;

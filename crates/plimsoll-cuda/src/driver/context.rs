@@ -32,6 +32,11 @@ impl Context {
         Ok(context)
     }
 
+    /// The context itself, for libraries that take one.
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle
+    }
+
     /// How long a wait may last.
     #[must_use]
     pub fn deadline(&self) -> Duration {

@@ -85,7 +85,8 @@ impl DeviceHandle {
         &self.driver
     }
 
-    pub(super) fn number(&self) -> DeviceNumber {
+    /// Its number, as the driver counts.
+    pub(crate) fn number(&self) -> DeviceNumber {
         self.number
     }
 

@@ -1,0 +1,140 @@
+//! The half of CUPTI that runs on the device: one range, counted.
+
+use std::ptr;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+
+use super::host::Host;
+use super::types::{
+    DataInitialize, DataSize, Decode, Enable, Object, Profiler, PushRange, SetConfig, Stop, USER_RANGE, USER_REPLAY,
+};
+use super::{Cupti, WHAT};
+use crate::driver::Context;
+use crate::unavailable::Unavailable;
+
+/// Nodes of the tree of ranges, and ranges: one.
+const RANGES: usize = 1;
+/// More data for one range than any set of metrics makes: an answer beyond is a broken library's.
+const MOST_BYTES: usize = 1 << 28;
+
+/// The profiler switched on for a context, and off again when dropped.
+pub(super) struct Range<'c> {
+    cupti: &'c Cupti,
+    context: &'c Context,
+    profiler: Object,
+    data: Vec<u8>,
+}
+
+impl<'c> Range<'c> {
+    /// Switches the profiler on and sets it up for the host's metrics.
+    ///
+    /// # Errors
+    /// CUPTI's: another profiler is at work.
+    pub(super) fn new(cupti: &'c Arc<Cupti>, context: &'c Context, host: &Host) -> Result<Self, Unavailable> {
+        let mut params = Enable::new();
+        params.context = context.handle().0;
+        // SAFETY: the context is live.
+        unsafe { cupti.table.enable(&mut params) }?;
+        let mut range = Self { cupti, context, profiler: params.profiler, data: Vec::new() };
+        range.data = range.room(host)?;
+        range.configure(host)?;
+        Ok(range)
+    }
+
+    /// A buffer for what is counted.
+    fn room(&self, host: &Host) -> Result<Vec<u8>, Unavailable> {
+        let names = host.pointers();
+        let mut params = DataSize::new();
+        (params.profiler, params.names, params.count) = (self.profiler, names.as_ptr(), names.len());
+        (params.ranges, params.nodes) = (RANGES, RANGES as u32);
+        // SAFETY: the profiler is live; the list is as long as said, and its names end with a zero byte.
+        unsafe { self.cupti.table.data_size(&mut params) }?;
+        if params.bytes > MOST_BYTES {
+            return Err(broken(format!("it asks for {} bytes to count in", params.bytes)));
+        }
+        let mut data = vec![0; params.bytes];
+        let mut params = DataInitialize::new();
+        (params.profiler, params.bytes, params.image) = (self.profiler, data.len(), data.as_mut_ptr());
+        // SAFETY: the profiler is live, and the buffer as long as CUPTI asked and as said.
+        unsafe { self.cupti.table.data_initialize(&mut params) }?;
+        Ok(data)
+    }
+
+    fn configure(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let mut params = SetConfig::new();
+        params.profiler = self.profiler;
+        (params.config_bytes, params.config) = (host.config.len(), host.config.as_ptr());
+        (params.data_bytes, params.data) = (self.data.len(), self.data.as_mut_ptr());
+        (params.range, params.replay) = (USER_RANGE, USER_REPLAY);
+        (params.ranges, params.levels, params.least_level, params.level) = (RANGES, 1, 1, 1);
+        // SAFETY: the profiler is live; both buffers are as long as said, and outlive the profiler: the host's image is
+        // borrowed by the caller until the range is dropped, the data are the range's own and never moved.
+        unsafe { self.cupti.table.set_config(&mut params) }
+    }
+
+    /// Counts one pass over what `launch` launches and waits for. True where more passes are needed.
+    ///
+    /// # Errors
+    /// CUPTI's and those of `launch`.
+    pub(super) fn pass(&mut self, launch: impl FnOnce() -> Result<(), Fault>) -> Result<bool, Fault> {
+        let mut params = self.params();
+        // SAFETY: the profiler is live.
+        unsafe { self.cupti.table.start(&mut params) }?;
+        let mut name = PushRange::new();
+        (name.profiler, name.name) = (self.profiler, c"plimsoll".as_ptr());
+        // SAFETY: the profiler is live, and the name ends with a zero byte and is never freed.
+        let pushed = unsafe { self.cupti.table.push(&mut name) };
+        let launched = if pushed.is_ok() { launch() } else { Ok(()) };
+        if self.context.is_given_up() {
+            // Popping and stopping would wait for a device that answers no more.
+            return launched.map(|()| false);
+        }
+        // SAFETY: the profiler is live.
+        let popped = if pushed.is_ok() { unsafe { self.cupti.table.pop(&mut params) } } else { Ok(()) };
+        let mut stop = Stop::new();
+        stop.profiler = self.profiler;
+        // SAFETY: the profiler is live.
+        let stopped = unsafe { self.cupti.table.stop(&mut stop) };
+        pushed?;
+        launched?;
+        popped?;
+        stopped?;
+        Ok(stop.all_submitted == 0)
+    }
+
+    /// What was counted.
+    ///
+    /// # Errors
+    /// CUPTI's; some of it was lost.
+    pub(super) fn data(&mut self) -> Result<&[u8], Unavailable> {
+        let mut params = Decode::new();
+        params.profiler = self.profiler;
+        // SAFETY: the profiler is live, and so are the buffers that it was configured with.
+        unsafe { self.cupti.table.decode(&mut params) }?;
+        if params.dropped > 0 {
+            return Err(broken("it lost what was counted".to_owned()));
+        }
+        Ok(&self.data)
+    }
+
+    fn params(&self) -> Profiler {
+        let mut params = Profiler::new();
+        params.profiler = self.profiler;
+        params
+    }
+}
+
+impl Drop for Range<'_> {
+    fn drop(&mut self) {
+        if !self.context.is_given_up() && !ptr::eq(self.profiler, ptr::null()) {
+            let mut params = self.params();
+            // SAFETY: the profiler is live and is used no more. A refusal leaves nothing to do.
+            let _ = unsafe { self.cupti.table.disable(&mut params) };
+        }
+    }
+}
+
+fn broken(why: String) -> Unavailable {
+    Unavailable::new(WHAT, why, "Install a CUPTI of the driver's CUDA version")
+}
