@@ -1,5 +1,6 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
+mod profiles;
 mod sass;
 mod stages;
 mod test;
@@ -14,13 +15,16 @@ commands:
   sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
                    --bless writes the facts that it finds as those to hold
   stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
-                   carry/stages.sh by default";
+                   carry/stages.sh by default
+  profiles [--check]
+                   the shipped profiles of machines, from records/; --check only says whether they are up to date";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
         Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
+        Some("profiles") => profiles::command(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll", &["plimsoll-core", "plimsoll-suite", "plimsoll-cpu", "plimsoll-sim", "plimsoll-gen", "plimsoll-cuda"]),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
     ("fakecuda", &[]),
-    ("xtask", &["plimsoll-gen", "plimsoll-cuda"]),
+    ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-cuda"]),
 ];
 
 /// Crates of the workspace with the workspace crates that they use outside tests.

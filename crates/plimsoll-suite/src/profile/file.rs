@@ -1,0 +1,202 @@
+//! Profiles on disk: read with distrust, written whole or not at all, and merged under a lock, so that runs that end at the
+//! same time lose nothing of each other. What is merged is the profile's own business.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::unit::Unit;
+use serde::Deserialize;
+
+use super::{Profile, ProfileError, SCHEMA, StoredFinding, is_finite};
+
+/// Larger files are refused: a profile holds some hundred findings of some hundred bytes.
+pub(super) const LARGEST_FILE: u64 = 4 << 20;
+const LONGEST_ID: usize = 128;
+/// How long a run waits for another that merges. A merge takes milliseconds; what lasts longer hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Damaged files that are kept beside one profile.
+const MOST_SET_ASIDE: u32 = 99;
+
+/// What [`Profile::keep`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Findings that it took over: new ones, and newer ones of what was known.
+    pub taken: usize,
+    /// Findings that the file holds now.
+    pub known: usize,
+    /// A damaged file that was in the way.
+    pub set_aside: Option<SetAside>,
+}
+
+/// A damaged profile and where it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    /// Its new name, in the same folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Profile {
+    /// The file of a device's profile in `folder`.
+    ///
+    /// # Errors
+    /// [`ProfileError::BadId`] where the identity could lead out of the folder or isn't a plain name.
+    pub fn path(folder: &Path, device_id: &str) -> Result<PathBuf, ProfileError> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let good =
+            (1..=LONGEST_ID).contains(&device_id.len()) && device_id.bytes().all(plain) && !device_id.starts_with('.');
+        if good { Ok(folder.join(format!("{device_id}.json"))) } else { Err(ProfileError::BadId(shortened(device_id))) }
+    }
+
+    /// The stored profile of a device, or `None` where there is none yet or the file is empty. Unknown fields are ignored.
+    ///
+    /// # Errors
+    /// `Io`, `Damaged`, `TooNew` and `NotOurs` of [`ProfileError`]; each names the file and the way out.
+    pub fn load(path: &Path, device_id: &str) -> Result<Option<Self>, ProfileError> {
+        match std::fs::metadata(path) {
+            // Opening a pipe would wait for its other end.
+            Ok(about) if !about.is_file() => {
+                return Err(refused("read", path, io::Error::other("it is no regular file")));
+            }
+            Ok(_) => {}
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(why) => return Err(refused("look at", path, why)),
+        }
+        let file = File::open(path).map_err(|why| refused("open", path, why))?;
+        let mut bytes = Vec::new();
+        // The limit holds for what is read, not for what the file system says, so a growing file is harmless.
+        file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|why| refused("read", path, why))?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if bytes.len() as u64 > LARGEST_FILE {
+            let why = format!("it is larger than {}", Unit::Byte.format(LARGEST_FILE as f64));
+            return Err(ProfileError::Damaged { path: path.to_owned(), why });
+        }
+        let profile = Self::read(&bytes, path)?;
+        if profile.device_id != device_id {
+            return Err(ProfileError::NotOurs { path: path.to_owned(), theirs: shortened(&profile.device_id) });
+        }
+        Ok(Some(profile))
+    }
+
+    fn read(bytes: &[u8], path: &Path) -> Result<Self, ProfileError> {
+        /// The layout is looked at first, because later layouts may not fit the type at all.
+        #[derive(Deserialize)]
+        struct Layout {
+            schema: u32,
+        }
+        let damaged =
+            |error: serde_json::Error| ProfileError::Damaged { path: path.to_owned(), why: error.to_string() };
+        let layout: Layout = serde_json::from_slice(bytes).map_err(damaged)?;
+        if layout.schema > SCHEMA {
+            return Err(ProfileError::TooNew { path: path.to_owned(), found: layout.schema });
+        }
+        serde_json::from_slice(bytes).map_err(damaged)
+    }
+
+    /// The profile as its file's text.
+    ///
+    /// # Errors
+    /// [`ProfileError::NotFinite`] for what JSON can't hold.
+    pub fn text(&self) -> Result<String, ProfileError> {
+        let bad = self.findings.iter().find(|stored| !is_finite(&stored.finding));
+        if let Some(StoredFinding { finding, .. }) = bad {
+            return Err(ProfileError::NotFinite { probe: finding.probe.clone(), name: finding.name.clone() });
+        }
+        let text = serde_json::to_string_pretty(self);
+        let text = text.map_err(|why| refused("write", Path::new(&self.device_id), io::Error::from(why)))?;
+        Ok(text + "\n")
+    }
+
+    /// Writes the profile to `path`, whose folder is made if need be: first to a temporary file in the same folder, then by
+    /// renaming, so that a reader sees the old or the new profile and never half of one. A link stays one.
+    ///
+    /// # Errors
+    /// `NotFinite` and `Io` of [`ProfileError`]; the file is then as it was.
+    pub fn store(&self, path: &Path) -> Result<(), ProfileError> {
+        let text = self.text()?;
+        let real = path.canonicalize();
+        let path = real.as_deref().unwrap_or(path);
+        let folder = made_folder(path)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|why| refused("write in", folder, why))?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
+        written.map_err(|why| refused("write", path, why))?;
+        file.persist(path).map_err(|error| refused("replace", path, error.error))?;
+        Ok(())
+    }
+
+    /// Merges this profile into the one stored at `path`, as [`merge`](Self::merge) does. A damaged file is kept under
+    /// another name. Others who keep theirs meanwhile wait: a lock is held on `.NAME.lock` in the same folder, which stays.
+    ///
+    /// # Errors
+    /// `Io`, `TooNew`, `NotOurs` and `NotFinite` of [`ProfileError`]; the file is then as it was.
+    pub fn keep(self, path: &Path) -> Result<Kept, ProfileError> {
+        made_folder(path)?;
+        let _lock = locked(path)?;
+        let (known, set_aside) = match Self::load(path, &self.device_id) {
+            Ok(known) => (known, None),
+            Err(ProfileError::Damaged { why, .. }) => (None, Some(set_aside(path, why)?)),
+            Err(other) => return Err(other),
+        };
+        let empty = || Self { findings: vec![], ..self.clone() };
+        let mut all = known.unwrap_or_else(empty);
+        let taken = all.merge(self)?;
+        all.store(path)?;
+        Ok(Kept { taken, known: all.findings.len(), set_aside })
+    }
+}
+
+fn shortened(id: &str) -> String {
+    id.chars().take(LONGEST_ID).collect()
+}
+
+fn made_folder(path: &Path) -> Result<&Path, ProfileError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(|why| refused("make the folder", folder, why))?;
+    Ok(folder)
+}
+
+/// The profile for this process alone, until what is returned is dropped or the process ends, however it ends.
+fn locked(path: &Path) -> Result<Option<File>, ProfileError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.lock"));
+    let file = File::options().create(true).truncate(false).write(true).open(&beside);
+    let file = file.map_err(|why| refused("write", &beside, why))?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::WouldBlock) => {
+                let why = format!("another process has held it for {} s", PATIENCE.as_secs());
+                return Err(refused("lock", &beside, io::Error::new(io::ErrorKind::WouldBlock, why)));
+            }
+            // Some network file systems know no locks. Two runs that end in the same instant may lose one's findings there.
+            Err(TryLockError::Error(why)) if why.kind() == io::ErrorKind::Unsupported => return Ok(None),
+            Err(TryLockError::Error(why)) => return Err(refused("lock", &beside, why)),
+        }
+    }
+}
+
+/// `NAME.damaged`, `NAME.damaged-2` …: whatever it was, nothing is thrown away.
+fn set_aside(path: &Path, why: String) -> Result<SetAside, ProfileError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for n in 1..=MOST_SET_ASIDE {
+        let number = if n == 1 { String::new() } else { format!("-{n}") };
+        let aside = path.with_file_name(format!("{name}.damaged{number}"));
+        // The lock is held, so nobody else takes this name meanwhile.
+        if aside.symlink_metadata().is_err() {
+            std::fs::rename(path, &aside).map_err(|why| refused("rename", path, why))?;
+            return Ok(SetAside { path: aside, why });
+        }
+    }
+    Err(refused("set aside", path, io::Error::other(format!("{MOST_SET_ASIDE} damaged ones lie beside it"))))
+}
+
+fn refused(doing: &'static str, path: &Path, why: io::Error) -> ProfileError {
+    ProfileError::Io { doing, path: path.to_owned(), why }
+}

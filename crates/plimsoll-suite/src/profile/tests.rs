@@ -1,0 +1,347 @@
+//! Tests of profiles and their files.
+
+use std::fs::File;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::record::{FaultRecord, Published, Record};
+use plimsoll_core::sample::Effort;
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+use plimsoll_core::{Fault, FaultClass};
+
+use super::file::LARGEST_FILE;
+use super::*;
+
+fn finding(probe: &str, name: &str, value: f64, when: &str) -> StoredFinding {
+    let finding = Finding {
+        device: 0,
+        probe: probe.to_owned(),
+        name: name.to_owned(),
+        value,
+        interval: Interval { lo: value * 0.99, hi: value * 1.01 },
+        unit: Unit::BytePerSecond,
+        flags: Flags::NONE,
+        metric: "bandwidth".to_owned(),
+        says: String::new(),
+        published: None,
+    };
+    StoredFinding {
+        finding,
+        run: "run".to_owned(),
+        when: when.to_owned(),
+        tool: "0.1.0".to_owned(),
+        source: String::new(),
+    }
+}
+
+fn flagged(flag: Flag, value: f64, when: &str) -> StoredFinding {
+    let mut stored = finding("stream", "copy", value, when);
+    stored.finding.flags.insert(flag);
+    stored
+}
+
+fn profile(when: &str, findings: Vec<StoredFinding>) -> Profile {
+    Profile { findings, ..Profile::new("GPU-1234", "NVIDIA H200", "0.1.0", when) }
+}
+
+#[test]
+fn a_stored_profile_comes_back_bit_for_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("made/on/demand");
+    let kept = profile(
+        "2026-01-02T03:04:05Z",
+        vec![
+            finding("stream", "copy", 4.3e12 / 3.0, "2026-01-02T03:04:05Z"),
+            finding("latency", "L2", f64::MIN_POSITIVE, ""),
+        ],
+    );
+    let path = Profile::path(&folder, "GPU-1234").unwrap();
+    assert_eq!(path, folder.join("GPU-1234.json"));
+    assert_eq!(Profile::load(&path, "GPU-1234").unwrap(), None);
+    kept.store(&path).unwrap();
+    assert_eq!(Profile::load(&path, "GPU-1234").unwrap(), Some(kept));
+    let files = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(files, 1, "no temporary file stays");
+}
+
+#[test]
+fn the_newer_finding_wins_and_others_stay() {
+    let old = profile(
+        "2026-01-01T00:00:00Z",
+        vec![
+            finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z"),
+            finding("latency", "L1", 2.0, "2026-01-01T00:00:00Z"),
+        ],
+    );
+    let new = profile("2026-02-01T00:00:00Z", vec![finding("stream", "copy", 3.0, "2026-02-01T00:00:00Z")]);
+    for (mut into, from) in [(old.clone(), new.clone()), (new, old)] {
+        into.merge(from).unwrap();
+        assert_eq!(into.when, "2026-02-01T00:00:00Z");
+        assert_eq!(into.findings.len(), 2);
+        assert_eq!(into.finding("stream", "copy").unwrap().finding.value, 3.0);
+        assert_eq!(into.finding("latency", "L1").unwrap().finding.value, 2.0);
+        assert!(into.findings.is_sorted_by_key(|f| (f.finding.probe.clone(), f.finding.name.clone())));
+    }
+}
+
+#[test]
+fn a_doubtful_finding_never_replaces_a_clean_one_whatever_comes_first() {
+    let clean = finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z");
+    let doubtful = flagged(Flag::ThrottlePower, 2.0, "2026-02-01T00:00:00Z");
+    for order in [[clean.clone(), doubtful.clone()], [doubtful.clone(), clean.clone()]] {
+        let mut profile = profile("", vec![]);
+        order.into_iter().for_each(|stored| _ = profile.put(stored));
+        assert_eq!(profile.findings, std::slice::from_ref(&clean));
+    }
+    // Flags that only qualify are no doubt, and of two doubtful ones the newer stays.
+    let qualified = flagged(Flag::Outliers, 3.0, "2026-03-01T00:00:00Z");
+    let mut of_clean = profile("", vec![clean]);
+    assert!(of_clean.put(qualified.clone()) && of_clean.findings == [qualified]);
+    let newer = flagged(Flag::Steal, 4.0, "2026-03-01T00:00:00Z");
+    let mut of_doubtful = profile("", vec![doubtful]);
+    assert!(of_doubtful.put(newer.clone()) && of_doubtful.findings == [newer]);
+}
+
+#[test]
+fn a_finding_of_a_wrong_result_is_never_kept() {
+    let mut profile = profile("", vec![]);
+    assert!(!profile.put(flagged(Flag::VerifyFail, 1.0, "")));
+    assert!(profile.findings.is_empty());
+}
+
+#[test]
+fn flags_metric_and_what_is_published_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stored = flagged(Flag::Outliers, 1.0, "");
+    let range = Interval { lo: 1.0, hi: 2.0 };
+    stored.finding.published = Some(Published { range, source: "a page".to_owned() });
+    let kept = profile("", vec![stored]);
+    let path = dir.path().join("p.json");
+    kept.store(&path).unwrap();
+    assert_eq!(Profile::load(&path, "GPU-1234").unwrap(), Some(kept));
+}
+
+#[test]
+fn another_devices_profile_is_not_merged() {
+    let mut ours = profile("", vec![]);
+    let theirs = Profile::new("GPU-other", "", "", "");
+    assert!(matches!(ours.merge(theirs), Err(ProfileError::OtherDevice { .. })));
+}
+
+#[test]
+fn a_damaged_file_is_named_with_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("GPU-1234.json");
+    let kept = serde_json::to_vec(&profile("", vec![finding("a", "b", 1.0, "")])).unwrap();
+    for length in 1..kept.len() {
+        std::fs::write(&path, &kept[..length]).unwrap();
+        let error = Profile::load(&path, "GPU-1234").unwrap_err();
+        assert!(matches!(error, ProfileError::Damaged { .. }), "{length}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("GPU-1234.json") && text.contains("Remove it"), "{text}");
+    }
+    std::fs::write(&path, [0xff; 64]).unwrap();
+    assert!(Profile::load(&path, "GPU-1234").is_err());
+}
+
+#[test]
+fn a_huge_file_is_refused_and_not_kept_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("GPU-1234.json");
+    let file = File::create(&path).unwrap();
+    file.set_len(LARGEST_FILE * 1000).unwrap();
+    let error = Profile::load(&path, "GPU-1234").unwrap_err();
+    assert!(error.to_string().contains("larger than 4 MiB"), "{error}");
+}
+
+#[test]
+fn later_fields_are_ignored_and_later_layouts_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("GPU-1234.json");
+    let mut value = serde_json::to_value(profile("", vec![finding("a", "b", 1.0, "")])).unwrap();
+    value["colour"] = "blue".into();
+    value["findings"][0]["mood"] = 7.into();
+    std::fs::write(&path, value.to_string()).unwrap();
+    assert!(Profile::load(&path, "GPU-1234").unwrap().is_some());
+    std::fs::write(&path, r#"{"schema":99,"device":{}}"#).unwrap();
+    assert!(matches!(Profile::load(&path, "GPU-1234"), Err(ProfileError::TooNew { found: 99, .. })));
+}
+
+#[test]
+fn a_file_of_another_device_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    profile("", vec![]).store(&path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = Profile::new("GPU-5678", "", "", "").keep(&path).unwrap_err();
+    assert!(matches!(error, ProfileError::NotOurs { .. }) && error.to_string().contains("GPU-1234"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn ids_can_not_lead_out_of_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = "a".repeat(129);
+    for id in ["", ".", "..", ".hidden", "../x", "a/b", "a\\b", "a\0b", "a b", "é", &long] {
+        assert!(matches!(Profile::path(dir.path(), id), Err(ProfileError::BadId(_))));
+    }
+    assert!(Profile::path(dir.path(), "cpu-0123456789abcdef").is_ok());
+}
+
+#[test]
+fn what_json_can_not_hold_is_refused_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let bad = profile("", vec![finding("stream", "copy", f64::NAN, "")]);
+    assert!(matches!(bad.store(&dir.path().join("p.json")), Err(ProfileError::NotFinite { .. })));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_unwritable_folder_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocked = dir.path().join("a file");
+    std::fs::write(&blocked, "").unwrap();
+    let error = profile("", vec![]).store(&blocked.join("p.json")).unwrap_err();
+    assert!(error.to_string().contains("a file"), "{error}");
+}
+
+#[test]
+fn what_is_kept_is_merged_with_what_was_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("below/p.json");
+    let old = profile(
+        "2026-01-01T00:00:00Z",
+        vec![
+            finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z"),
+            finding("latency", "L1", 2.0, "2026-01-01T00:00:00Z"),
+        ],
+    );
+    let kept = old.keep(&path).unwrap();
+    assert_eq!(kept, Kept { taken: 2, known: 2, set_aside: None });
+    let mut doubtful = finding("latency", "L1", 9.0, "2026-02-01T00:00:00Z");
+    doubtful.finding.flags.insert(Flag::Cotenant);
+    let new = profile("2026-02-01T00:00:00Z", vec![finding("stream", "copy", 3.0, "2026-02-01T00:00:00Z"), doubtful]);
+    assert_eq!(new.keep(&path).unwrap(), Kept { taken: 1, known: 2, set_aside: None });
+    let known = Profile::load(&path, "GPU-1234").unwrap().unwrap();
+    assert_eq!(known.finding("stream", "copy").unwrap().finding.value, 3.0);
+    assert_eq!(known.finding("latency", "L1").unwrap().finding.value, 2.0);
+}
+
+#[test]
+fn a_damaged_file_is_kept_aside_and_an_empty_one_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(profile("", vec![]).keep(&path).unwrap().set_aside, None);
+    for (damage, name) in [("{half of", "p.json.damaged"), ("[]", "p.json.damaged-2")] {
+        std::fs::write(&path, damage).unwrap();
+        let kept = profile("", vec![finding("a", "b", 1.0, "")]).keep(&path).unwrap();
+        let aside = kept.set_aside.unwrap();
+        assert_eq!(aside.path, dir.path().join(name));
+        assert_eq!(std::fs::read_to_string(&aside.path).unwrap(), damage);
+        assert!(Profile::load(&path, "GPU-1234").unwrap().is_some());
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_or_of_a_later_layout_is_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(profile("", vec![]).keep(dir.path()).is_err());
+    let path = dir.path().join("p.json");
+    std::fs::write(&path, r#"{"schema":99}"#).unwrap();
+    assert!(matches!(profile("", vec![]).keep(&path), Err(ProfileError::TooNew { .. })));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), r#"{"schema":99}"#);
+}
+
+#[test]
+fn runs_that_end_together_lose_nothing_of_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    std::thread::scope(|scope| {
+        for run in 0..8 {
+            let path = &path;
+            scope.spawn(move || {
+                for n in 0..4 {
+                    profile("", vec![finding("probe", &format!("{run} {n}"), 1.0, "")]).keep(path).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(Profile::load(&path, "GPU-1234").unwrap().unwrap().findings.len(), 32);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (real, link) = (dir.path().join("real.json"), dir.path().join("link.json"));
+    profile("", vec![]).store(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    profile("", vec![finding("a", "b", 1.0, "")]).keep(&link).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(Profile::load(&real, "GPU-1234").unwrap().unwrap().findings.len(), 1);
+}
+
+fn run(argv: &[&str], findings: &[(u32, &str, &str, f64)], faults: &[FaultRecord]) -> Run {
+    let device = |n: u32| DeviceInfo { id: format!("GPU-{n}"), name: format!("Box {n}"), ..DeviceInfo::default() };
+    let header = RunHeader {
+        schema: 1,
+        tool: "0.2.0".into(),
+        started: "2026-03-01T00:00:00Z".into(),
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        effort: Effort::Quick,
+        seed: 0,
+        host: Default::default(),
+        devices: vec![device(0), device(1)],
+    };
+    let found = findings.iter().map(|&(device, probe, name, value)| {
+        Record::Finding(Finding { device, ..finding(probe, name, value, "").finding })
+    });
+    let faults = faults.iter().cloned().map(Record::Fault);
+    Run::from_records(std::iter::once(Record::Run(header)).chain(found).chain(faults)).unwrap()
+}
+
+#[test]
+fn a_run_gives_each_device_its_findings_with_where_they_come_from() {
+    let run = run(&["measure"], &[(0, "stream", "copy", 1.0), (1, "stream", "copy", 2.0), (1, "a", "b", 3.0)], &[]);
+    let profile = Profile::of_run(&run, 1, "20260301T000000Z-all").unwrap().unwrap();
+    assert_eq!((profile.device_id.as_str(), profile.device_name.as_str()), ("GPU-1", "Box 1"));
+    let kept = profile.finding("stream", "copy").unwrap();
+    assert_eq!((kept.finding.value, kept.finding.device), (2.0, 0));
+    assert_eq!([kept.run.as_str(), &kept.when, &kept.tool], ["20260301T000000Z-all", "2026-03-01T00:00:00Z", "0.2.0"]);
+    assert_eq!(profile.findings.len(), 2);
+    assert!(Profile::of_run(&run, 2, "run").unwrap().is_none());
+}
+
+#[test]
+fn of_a_probe_that_did_not_end_well_nothing_is_kept_and_of_one_that_lost_a_point_everything() {
+    let stopped = FaultRecord::of(0, "stream", &Fault::Stopped);
+    let point = FaultRecord::new(0, "latency", FaultClass::OutOfMemory, String::new()).at(0, vec![]);
+    let run = run(&[], &[(0, "stream", "copy", 1.0), (0, "latency", "L1", 2.0)], &[stopped, point]);
+    let profile = Profile::of_run(&run, 0, "run").unwrap().unwrap();
+    assert!(profile.finding("stream", "copy").is_none());
+    assert!(profile.finding("latency", "L1").is_some());
+}
+
+#[test]
+fn runs_under_conditions_of_their_own_are_no_profile() {
+    for argv in [&["measure", "--trace"][..], &["--bytes", "1MiB"], &["--bytes=1MiB"], &["--concurrent"]] {
+        let why = Profile::of_run(&run(argv, &[(0, "a", "b", 1.0)], &[]), 0, "run").unwrap_err();
+        assert!(why.to_string().contains(' '), "{why}");
+    }
+}
+
+#[test]
+fn the_best_bandwidth_is_a_clean_one_of_stream() {
+    let mut above = finding("stream", "read", 9.0, "");
+    above.finding.flags.insert(Flag::AbovePeak);
+    let all = vec![
+        finding("stream", "copy", 1.0, ""),
+        finding("stream", "triad", 2.0, ""),
+        above,
+        finding("mix", "4:0", 5.0, ""),
+    ];
+    assert_eq!(profile("", all).best_bandwidth().unwrap().finding.name, "triad");
+    assert_eq!(profile("", vec![]).best_bandwidth(), None);
+}

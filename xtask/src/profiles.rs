@@ -1,0 +1,91 @@
+//! The profiles of machines that are shipped with the tool, made from this repository's records. Which figures are taken is
+//! the profile's own business; here it is which runs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use plimsoll_core::record::{Run, read_file};
+use plimsoll_core::sample::Effort;
+use plimsoll_suite::profile::{Profile, shipped};
+
+use crate::test::root;
+
+/// The folder of `records/` with a model's runs (`DATE/NAME/run.jsonl`), and its name in the catalogue.
+const MODELS: [(&str, &str); 1] = [("h200", "H200")];
+
+/// `cargo xtask profiles`: writes them; with `--check` only says whether they are as the records have them.
+///
+/// # Errors
+/// A record that can't be read, a file that can't be written, or one that is out of date.
+pub fn command(arguments: &[String]) -> Result<()> {
+    let check = match arguments {
+        [] => false,
+        [only] if only == "--check" => true,
+        _ => bail!("usage: cargo xtask profiles [--check]"),
+    };
+    for (folder, name) in MODELS {
+        let text = made(folder, name)?;
+        let path = root().join(format!("crates/plimsoll-suite/profiles/{folder}.json"));
+        if !check {
+            std::fs::write(&path, &text).with_context(|| format!("can't write {}", path.display()))?;
+        } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            bail!("{} isn't what records/{folder} gives: run `cargo xtask profiles`", path.display());
+        }
+        println!("{name}: {}", path.display());
+    }
+    Ok(())
+}
+
+/// The profile of a model as text: of its runs that tried as hard as figures to compare need, the newest of each figure.
+fn made(folder: &str, name: &str) -> Result<String> {
+    let records = root().join("records").join(folder);
+    let mut runs = Vec::new();
+    for path in records_in(&records)? {
+        let run = read_file(&path).with_context(|| format!("can't read {}", path.display()))?;
+        // Reading counters takes launches of its own.
+        let counters = run.header.argv.iter().any(|word| word == "--counters");
+        if run.header.effort != Effort::Quick && !counters {
+            let of = path.parent().and_then(|parent| parent.strip_prefix(root().join("records")).ok());
+            runs.push((of.context("a record outside of records/")?.display().to_string(), run));
+        }
+    }
+    runs.sort_by(|(_, a), (_, b)| a.header.started.cmp(&b.header.started));
+    let mut profile = Profile::new(&shipped::model_id(name), name, "", "");
+    for (of, run) in &runs {
+        take(&mut profile, of, run)?;
+    }
+    Ok(profile.text()?)
+}
+
+fn take(profile: &mut Profile, of: &str, run: &Run) -> Result<()> {
+    for device in 0..run.header.devices.len() as u32 {
+        // A run under conditions of its own has nothing to give.
+        let Ok(Some(found)) = Profile::of_run(run, device, of) else { continue };
+        let (device_id, device_name) = (profile.device_id.clone(), profile.device_name.clone());
+        profile.merge(Profile { device_id, device_name, ..found })?;
+    }
+    Ok(())
+}
+
+/// `DATE/NAME/run.jsonl` below a folder.
+fn records_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let children = |folder: &Path| -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))?;
+        Ok(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
+    };
+    let mut found = Vec::new();
+    for date in children(folder)? {
+        found.extend(children(&date)?.into_iter().map(|run| run.join("run.jsonl")).filter(|path| path.is_file()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_profiles_are_what_the_records_give() {
+        command(&["--check".to_owned()]).unwrap();
+    }
+}
