@@ -6,12 +6,19 @@
 mod checker;
 mod clocked;
 mod copy;
+mod counted;
 mod dispatch;
+mod footprint;
+mod incore;
+mod incore_oracle;
 mod kit;
 mod latency;
 mod launch;
+mod loaded_latency;
 mod mix;
 mod stream;
+mod sync;
+mod told;
 mod transfer;
 mod unit;
 mod verify;
@@ -22,5 +29,16 @@ use plimsoll_core::probe::Probe;
 use crate::Cuda;
 
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cuda>] =
-    &[&stream::Stream, &mix::Mix, &copy::Copy, &latency::Latency, &launch::Launch, &dispatch::Dispatch, &transfer::Transfer];
+pub static PROBES: &[&dyn Probe<Cuda>] = &[
+    &stream::Stream,
+    &mix::Mix,
+    &copy::Copy,
+    &footprint::Footprint,
+    &latency::Latency,
+    &loaded_latency::LoadedLatency,
+    &incore::Incore,
+    &sync::Sync,
+    &launch::Launch,
+    &dispatch::Dispatch,
+    &transfer::Transfer,
+];

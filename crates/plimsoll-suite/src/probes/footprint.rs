@@ -8,6 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
+use super::levels;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "footprint",
@@ -45,6 +47,7 @@ pub fn curve() -> SeriesSpec {
 pub const KERNELS: [&str; 3] = ["read", "copy", "triad"];
 
 /// What one level can hold: its name and the total footprints, bytes, at which the data are in it and nowhere nearer.
+#[derive(Clone, Debug, PartialEq)]
 struct Level<'a> {
     name: &'a str,
     from: f64,
@@ -53,7 +56,7 @@ struct Level<'a> {
 
 /// A level's plateau lies between twice what the level before holds and three quarters of what it holds itself: nearer
 /// to either end the curve is on its way from one plateau to the next. Memory begins at three times the last level.
-fn levels(info: &DeviceInfo) -> Vec<Level<'_>> {
+fn reported(info: &DeviceInfo) -> Vec<Level<'_>> {
     let cores = f64::from(info.multiprocessors.max(1));
     let mut levels = Vec::new();
     let mut nearer = 0.0;
@@ -71,13 +74,41 @@ fn levels(info: &DeviceInfo) -> Vec<Level<'_>> {
     levels
 }
 
+/// The levels of a GPU, which tells of its last cache alone: stores go there, and what is only read has a plateau before
+/// it where the multiprocessors' own caches hold it.
+fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: &str) -> Vec<Level<'a>> {
+    let Some(cache) = info.caches.last() else { return Vec::new() };
+    let bytes = cache.bytes as f64;
+    let mut found = Vec::new();
+    let mut nearer = 0.0;
+    if kernel == KERNELS[0] {
+        let point = |row| Some((curve.number(row, "footprint")?, curve.estimate(row, "bandwidth")?.value));
+        let rows = curve.rows.iter().filter(|row| curve.text(row, "kernel") == Some(kernel));
+        let points: Vec<(f64, f64)> = rows.filter_map(point).collect();
+        let first = levels::levels(&points, TOLERANCE).plateaus.first().copied();
+        if let Some(first) = first.filter(|first| first.to < 0.75 * bytes) {
+            found.push(Level { name: "L1", from: first.from, to: first.to });
+            nearer = first.to;
+        }
+    }
+    found.push(Level { name: &cache.level, from: 1.5 * nearer, to: 0.85 * bytes });
+    found.push(Level { name: MEMORY, from: 3.0 * bytes, to: f64::INFINITY });
+    found
+}
+
+/// How much the figures of a GPU's first plateau may differ from their median.
+const TOLERANCE: f64 = 0.1;
+
 /// What the level behind all caches is called.
 const MEMORY: &str = "memory";
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
-    let levels = levels(info);
-    KERNELS.iter().flat_map(|kernel| levels.iter().filter_map(|level| plateau(info, curve, kernel, level))).collect()
+    let of = |kernel: &'static str| {
+        let levels = if info.backend == "cuda" { device_levels(info, curve, kernel) } else { reported(info) };
+        levels.into_iter().filter_map(move |level| plateau(info, curve, kernel, &level))
+    };
+    KERNELS.into_iter().flat_map(of).collect()
 }
 
 /// The median of a level's rows; the interval spans their middle half.
@@ -95,8 +126,9 @@ fn plateau(info: &DeviceInfo, curve: &Series, kernel: &str, level: &Level<'_>) -
     estimate.interval.hi = estimate.interval.hi.max(quartile(3));
     let per_core =
         curve.estimate(row, "bytes per cycle").map(|cycle| cycle.value / f64::from(info.multiprocessors.max(1)));
+    let core = if info.backend == "cuda" { "multiprocessor" } else { "core" };
     let says = match per_core {
-        Some(bytes) => format!("{bytes:.1} B/cycle per core, median of {} footprints", rows.len()),
+        Some(bytes) => format!("{bytes:.1} B/cycle per {core}, median of {} footprints", rows.len()),
         None => format!("median of {} footprints", rows.len()),
     };
     let metric = if level.name == MEMORY { "bandwidth".into() } else { String::new() };
@@ -121,6 +153,22 @@ mod tests {
         DeviceInfo { multiprocessors: 2, caches, ..DeviceInfo::default() }
     }
 
+    /// 1 MiB at a rate, at a clock of 2 GHz.
+    fn point(kernel: &str, footprint: f64, bytes_per_second: f64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at: vec![kernel.into(), footprint.into()],
+            k: 1,
+            tick: 1e-12,
+            work: Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
+            samples: vec![((1 << 20) as f64 / bytes_per_second * 1e12) as u64; 30],
+            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
+            flags: Default::default(),
+            extra: Default::default(),
+        }
+    }
+
     /// A curve with a step at each capacity of [`two_cores`], at a clock of 2 GHz.
     fn curve(largest: f64) -> Series {
         let mut points = Vec::new();
@@ -132,18 +180,7 @@ mod tests {
                 f if f <= 33_554_432.0 => 80e9,
                 _ => 40e9,
             };
-            points.push(Point {
-                series: 0,
-                round: 0,
-                at: vec!["read".into(), footprint.into()],
-                k: 1,
-                tick: 1e-12,
-                work: Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
-                samples: vec![((1 << 20) as f64 / bytes_per_second * 1e12) as u64; 30],
-                evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-                flags: Default::default(),
-                extra: Default::default(),
-            });
+            points.push(point("read", footprint, bytes_per_second));
             footprint *= 2.0_f64.powf(1.0 / 3.0);
         }
         Series::new(super::curve(), points)
@@ -157,6 +194,36 @@ mod tests {
         assert!(found[0].says.starts_with("100.0 B/cycle per core"), "{}", found[0].says);
         let competing: Vec<bool> = found.iter().map(|f| f.metric == "bandwidth").collect();
         assert_eq!(competing, [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_gpu_has_a_first_level_where_it_only_reads_and_the_last_one_of_stores() {
+        let info = DeviceInfo {
+            backend: "cuda".into(),
+            multiprocessors: 132,
+            caches: vec![cache("L2", 60 << 20, 132)],
+            ..DeviceInfo::default()
+        };
+        let mut points = Vec::new();
+        for (kernel, first) in [("read", 33e12), ("copy", 4e12)] {
+            for i in 0..=36 {
+                let footprint = 2e6 * (f64::from(i) / 3.0).exp2();
+                let bytes_per_second = match footprint {
+                    f if f <= 27e6 => first,
+                    f if f <= 58e6 => 5.5e12,
+                    _ => 4.5e12,
+                };
+                let mut point = point(kernel, footprint, bytes_per_second);
+                point.work.traffic = Traffic::new(1 << 40, 0);
+                point.samples = vec![((1_u64 << 40) as f64 / bytes_per_second * 1e12) as u64; 30];
+                points.push(point);
+            }
+        }
+        let found = findings(&info, &[Series::new(super::curve(), points)]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), (f.value / 1e11).round())).collect();
+        let expected =
+            [("read L1", 330.0), ("read L2", 55.0), ("read memory", 45.0), ("copy L2", 40.0), ("copy memory", 45.0)];
+        assert_eq!(figures, expected);
     }
 
     #[test]
