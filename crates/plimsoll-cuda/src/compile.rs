@@ -114,13 +114,20 @@ impl Kernels {
         headers: &[(&str, &str)],
         options: &[String],
     ) -> Result<Arc<Module>, Fault> {
-        let program = Program { name, source, headers, options, target: &self.target };
-        let (cubin, compiled) = self.cubin(&program, false)?;
+        self.load_as(&Program { name, source, headers, options, target: &self.target })
+    }
+
+    /// The same for the program's own target: the architecture-specific form of this device's, say.
+    ///
+    /// # Errors
+    /// Those of [`Kernels::load`].
+    pub fn load_as(&self, program: &Program<'_>) -> Result<Arc<Module>, Fault> {
+        let (cubin, compiled) = self.cubin(program, false)?;
         match Module::load(&self.context, &cubin) {
             Ok(module) => Ok(module),
             // What the cache held may be whole and still not for this driver.
             Err(error) if !compiled && !error.loses_the_device() => {
-                let (cubin, _) = self.cubin(&program, true)?;
+                let (cubin, _) = self.cubin(program, true)?;
                 Ok(Module::load(&self.context, &cubin)?)
             }
             Err(error) => Err(error.into()),

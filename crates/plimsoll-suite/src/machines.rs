@@ -4,6 +4,7 @@
 pub mod catalogue;
 pub mod cpus;
 pub mod memory;
+pub mod rates;
 
 use crate::slip;
 

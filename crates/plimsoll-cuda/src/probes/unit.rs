@@ -8,6 +8,7 @@ use plimsoll_core::Fault;
 use plimsoll_gen::kernel::{HEADERS, KernelDesc, Machine, OPTIONS, Source, unit};
 
 use crate::CudaDevice;
+use crate::compile::Program;
 use crate::driver::{Attribute, Context, Function, Module};
 use crate::launch::{Arguments, Form, Geometry, Launch};
 
@@ -35,12 +36,27 @@ impl Unit {
     /// # Errors
     /// [`Fault::Unavailable`] where there is no compiler; the driver's.
     pub(super) fn new(device: &CudaDevice, source: Source, kernels: &[KernelDesc]) -> Result<Self, Fault> {
+        Self::compiled_for(device, device.kernels.target(), source, kernels)
+    }
+
+    /// The same for another target that the device runs.
+    ///
+    /// # Errors
+    /// Those of [`Unit::new`].
+    pub(super) fn compiled_for(
+        device: &CudaDevice,
+        target: &str,
+        source: Source,
+        kernels: &[KernelDesc],
+    ) -> Result<Self, Fault> {
         let mut seen = BTreeSet::new();
         let wanted: Vec<KernelDesc> =
             kernels.iter().filter(|kernel| kernel.source == source && seen.insert(&kernel.name)).cloned().collect();
         let options = OPTIONS.map(str::to_owned);
         let name = format!("{}.cu", source.name());
-        let module: Arc<Module> = device.kernels.load(&name, &unit(source, &wanted), &HEADERS, &options)?;
+        let text = unit(source, &wanted);
+        let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target };
+        let module: Arc<Module> = device.kernels.load_as(&program)?;
         let load = |kernel: &KernelDesc| Ok((kernel.name.clone(), module.function(&kernel.name)?));
         let functions = wanted.iter().map(load).collect::<Result<_, Fault>>()?;
         Ok(Self { functions, machine: machine(&device.context)? })

@@ -1,5 +1,7 @@
 //! incore: latency and throughput of single instructions, by the number of independent dependency chains (ILP) on one
 //! core. At ILP 1 the cycles per operation are the latency; where more chains no longer help, the reciprocal throughput.
+//! On a GPU, whose multiprocessor has many warps to choose from, by the number of warps as well: an operation is then one
+//! instruction of one warp.
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
@@ -16,7 +18,7 @@ use crate::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number,
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "incore",
     group: "arithmetic",
-    sentence: "Latency and throughput of add, multiply, FMA, divide and square root, scalar and vector, in core cycles.",
+    sentence: "Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.",
     page: "incore.md",
     seconds: [7.0, 60.0, 180.0],
     findings,
@@ -34,6 +36,30 @@ pub fn operations() -> SeriesSpec {
 #[must_use]
 pub fn best() -> SeriesSpec {
     spec("best", Draw::Table)
+}
+
+/// On a multiprocessor: each instruction in one chain of one warp, and in some chains of all warps.
+#[must_use]
+pub fn instructions() -> SeriesSpec {
+    of_warps("instructions", Draw::Table)
+}
+
+/// On a multiprocessor: each instruction at the number of chains that was fastest, measured afresh.
+#[must_use]
+pub fn saturated() -> SeriesSpec {
+    of_warps("saturated", Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None })
+}
+
+/// On a multiprocessor: an instruction of each pipe over chains and warps.
+#[must_use]
+pub fn grid() -> SeriesSpec {
+    of_warps("chains and warps", Draw::Heat { x: "warps".into(), y: "ilp".into(), value: "rate".into() })
+}
+
+fn of_warps(case: &str, draw: Draw) -> SeriesSpec {
+    let mut spec = spec(case, draw);
+    spec.axes.push(axis("warps", Unit::One));
+    spec
 }
 
 fn spec(case: &str, draw: Draw) -> SeriesSpec {
@@ -68,7 +94,60 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             ..finding(format!("reciprocal throughput {name}"), Unit::CyclePerOp, row, cycles)
         });
     }
+    findings.extend(case("instructions").into_iter().flat_map(latencies));
+    findings.extend(case("saturated").into_iter().flat_map(|series| rates(device, series)));
     findings
+}
+
+/// Lanes of a warp.
+const WARP: f64 = 32.0;
+
+/// One chain of one warp: its cycles per instruction are the latency.
+fn latencies(series: &Series) -> impl Iterator<Item = Finding> {
+    let alone = |row: &&Row| series.number(row, "ilp") == Some(1.0) && series.number(row, "warps") == Some(1.0);
+    series.rows.iter().filter(alone).filter_map(|row| {
+        let name = series.text(row, "instruction")?;
+        Some(finding(format!("latency {name}"), Unit::Cycle, row, series.estimate(row, "cycles")?))
+    })
+}
+
+/// Instructions of a warp per cycle and multiprocessor, beside what the vendor publishes.
+fn rates(device: &DeviceInfo, series: &Series) -> Vec<Finding> {
+    let rate = |row: &Row| {
+        let name = series.text(row, "instruction")?;
+        let rate = series.estimate(row, "rate")?;
+        let published = published_results(device, name).map(|results| Published {
+            range: Interval { lo: results / WARP, hi: results / WARP },
+            source: RESULTS_SOURCE.to_owned(),
+        });
+        let (chains, warps) = (series.number(row, "ilp")?, series.number(row, "warps")?);
+        let says = format!("{:.1} lanes per cycle, with {chains} chains in {warps} warps", WARP * rate.value);
+        Some(Finding { published, says, ..finding(format!("throughput {name}"), Unit::OpPerCycle, row, rate) })
+    };
+    series.rows.iter().filter_map(rate).collect()
+}
+
+const RESULTS_SOURCE: &str = "CUDA C++ Programming Guide, 'Throughput of Native Arithmetic Instructions'";
+
+/// Lanes per cycle and multiprocessor as published, for what is one instruction; of pairs half of the published results.
+fn published_results(device: &DeviceInfo, name: &str) -> Option<f64> {
+    let column = match device.architecture.as_deref()? {
+        "sm_80" => 0,
+        "sm_86" => 1,
+        "sm_89" => 2,
+        "sm_90" => 3,
+        _ => return None,
+    };
+    let row = match name {
+        "FMA f32" | "ADD f32" | "MUL f32" => [64.0, 128.0, 128.0, 128.0],
+        "FMA f64" | "ADD f64" | "MUL f64" => [32.0, 2.0, 2.0, 64.0],
+        "FMA f16x2" | "ADD f16x2" | "MUL f16x2" => [128.0, 64.0, 64.0, 128.0],
+        "RCP f32" | "RSQRT f32" | "EX2 f32" | "LG2 f32" | "SIN f32" | "POPC i32" => [16.0; 4],
+        "MAD i32" | "ADD3 i32" | "SHF i32" | "LOP3 i32" => [64.0; 4],
+        "SHFL b32" => [32.0; 4],
+        _ => return None,
+    };
+    Some(row[column])
 }
 
 fn rows(series: &Series, keep: impl Fn(f64) -> bool) -> impl Iterator<Item = (&Row, Estimate)> {
@@ -149,6 +228,24 @@ mod tests {
         assert_eq!(published(one("latency ADD f64 256")), Some((2.0, 3.0)));
         assert_eq!(published(one("latency ROR i64 scalar")), None);
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn a_multiprocessors_latency_is_one_warps_and_its_rate_the_fresh_best() {
+        let at = |name: &str, ilp: u64, warps: u64, cycles: f64| {
+            let point = point(name, ilp, cycles);
+            Point { at: vec![name.into(), ilp.into(), warps.into()], ..point }
+        };
+        let all = [at("FMA f32", 1, 1, 4.1), at("FMA f32", 4, 32, 0.26), at("DIV f64", 1, 1, 136.0)];
+        let series = [Series::new(instructions(), all), Series::new(saturated(), [at("FMA f32", 4, 32, 0.255)])];
+        let hopper = DeviceInfo { architecture: Some("sm_90".to_owned()), ..DeviceInfo::default() };
+        let found = findings(&hopper, &series);
+        let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
+        assert_eq!(names, ["latency FMA f32", "latency DIV f64", "throughput FMA f32"]);
+        assert!((found[0].value - 4.1).abs() < 1e-6 && (found[2].value - 1.0 / 0.255).abs() < 1e-4, "{found:?}");
+        assert_eq!(found[2].published.as_ref().map(|known| known.range.hi), Some(4.0));
+        assert!(found[2].says.starts_with("125.5 lanes"), "{}", found[2].says);
+        assert_eq!(findings(&DeviceInfo::default(), &series)[2].published, None);
     }
 
     #[test]

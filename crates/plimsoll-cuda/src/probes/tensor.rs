@@ -1,0 +1,274 @@
+//! tensor on a GPU: every matrix instruction in one block per multiprocessor, by its own clock, and the fastest of each on
+//! the whole device by the device's time. What the figures mean is `plimsoll_suite::probes::tensor`'s; the kernels are
+//! `tensor.cu`'s, what their results must be `tensor_oracle`'s.
+
+use std::rc::Rc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::{Series, Value};
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::tensor::{CHAINS, Instruction, Number};
+use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_suite::probes::tensor;
+
+use super::counted::Counted;
+use super::kit::{GRAPH, Kit, late};
+use super::tensor_oracle as oracle;
+use super::turns::long_enough;
+use super::unit::Unit;
+use crate::launch::{Arguments, Launch};
+use crate::load::{Action, Load};
+use crate::memory::DeviceBuffer;
+use crate::{Cuda, CudaDevice};
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// Most warps of a block.
+const MOST_WARPS: u32 = 16;
+/// Most turns of a loop: sums of small whole numbers stay exact in single precision.
+const MOST_TURNS: u32 = 2048;
+/// How much longer a launch of the whole device is than one that counts cycles: 0.3 ms, which starting it is little of.
+const LONGER: u32 = 16;
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct Tensor;
+
+/// An instruction in so many chains and so many warps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spot {
+    of: &'static Instruction,
+    chains: u32,
+    warps: u32,
+}
+
+impl Spot {
+    fn at(&self) -> Vec<Value> {
+        vec![self.of.name.into(), u64::from(self.chains).into(), u64::from(self.warps).into()]
+    }
+
+    fn name(&self) -> Vec<Value> {
+        vec![self.of.name.into()]
+    }
+
+    /// Instructions of one multiprocessor in one turn.
+    fn instructions(&self) -> f64 {
+        f64::from(self.of.steps(self.chains) * self.chains * self.warps * WARP / self.of.threads())
+    }
+}
+
+/// The forms of a target that a device may run: its own, and on 9.0 the one with instructions of no later device.
+fn targets(device: &CudaDevice) -> Vec<Target> {
+    let own: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
+    let specific = Target { specific: true, ..own };
+    if device.capability == 90 && own == Target::plain(90) { vec![own, specific] } else { vec![own] }
+}
+
+/// The instructions of a device with the target that has each.
+fn instructions(device: &CudaDevice) -> Vec<&'static Instruction> {
+    Instruction::of(targets(device)[targets(device).len() - 1]).collect()
+}
+
+/// One chain of as few warps as work together.
+fn alone(device: &CudaDevice) -> Vec<Spot> {
+    instructions(device).into_iter().map(|of| Spot { of, chains: 1, warps: of.threads() / WARP }).collect()
+}
+
+fn searched(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
+    let quick = effort == Effort::Quick;
+    let spots = |of: &'static Instruction| {
+        let warps: &[u32] = match (of.group, quick) {
+            (true, _) => &[4, 8],
+            (false, true) => &[4, 16],
+            (false, false) => &[1, 2, 4, 8, 16],
+        };
+        let chains = CHAINS.into_iter().filter(|&chains| of.has(chains));
+        chains.flat_map(move |chains| warps.iter().map(move |&warps| Spot { of, chains, warps }))
+    };
+    instructions(device).into_iter().flat_map(spots).collect()
+}
+
+/// Where each instruction went fastest. Its figure is left behind: it is measured afresh.
+fn fastest(series: &Series, spots: &[Spot], of: &[Spot]) -> Vec<Spot> {
+    let best = |one: &Spot| {
+        let (row, _) = series.best("rate", |row| series.text(row, "instruction") == Some(one.of.name))?;
+        spots.iter().copied().find(|spot| spot.at() == row.at)
+    };
+    of.iter().filter_map(best).collect()
+}
+
+impl Probe<Cuda> for Tensor {
+    fn spec(&self) -> &'static ProbeSpec {
+        &tensor::SPEC
+    }
+
+    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.kernels.compiler()?;
+        Ok(device.graphs()?)
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        searched(device, request.effort).len() + 3 * instructions(device).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let (alone, all) = (alone(session.device), searched(session.device, effort));
+        let bench = Bench::new(session.device, session.info().calibration.clock_hz.unwrap_or(1e9))?;
+        let late = late(session, begin, tensor::SPEC.budget(effort));
+        let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
+        session.sweep(sweep, Spot::name, |_, spot| bench.load(*spot, spot.instructions()))?;
+        let flop = |spot: &Spot| spot.instructions() * spot.of.operations() as f64;
+        let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
+        let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, flop(spot)))?;
+        let fastest = fastest(series, &all, &alone);
+        let sweep = Sweep { series: tensor::saturated(), points: &fastest, share: 0.1, flags: Flags::NONE };
+        session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, flop(spot)))?;
+        let sweep = Sweep { series: tensor::device(), points: &fastest, share: 0.5, flags: Flags::NONE };
+        session.sweep(sweep, Spot::name, |_, spot| bench.whole(*spot, flop(spot)))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 1e9)?;
+        let turns: &[u32] = match depth {
+            Depth::Small => &[0, 1, 3],
+            Depth::Usual => &[0, 1, 2, 3, 17],
+            Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33],
+        };
+        for of in instructions(device) {
+            let group = of.threads() / WARP;
+            let most = if of.group { 8 } else { MOST_WARPS };
+            for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
+                for (warps, &turns) in [group, most].into_iter().flat_map(|w| turns.iter().map(move |t| (w, t))) {
+                    let spot = Spot { of, chains, warps };
+                    let wrong = match bench.again(spot, turns)? {
+                        Check::Passed => String::new(),
+                        Check::Failed(wrong) => wrong,
+                    };
+                    report(Case { kernel: of.kernel(chains).name, on: format!("{warps} warps, {turns} turns"), wrong });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all points share.
+#[derive(Clone)]
+struct Bench {
+    /// Its unit has what every form of the target has.
+    kit: Rc<Kit>,
+    /// What only the architecture-specific form has.
+    specific: Option<Rc<Unit>>,
+    hertz: f64,
+    input: Rc<DeviceBuffer>,
+    out: Rc<DeviceBuffer>,
+    expected: Rc<DeviceBuffer>,
+    cycles: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, hertz: f64) -> Result<Self, Fault> {
+        let mut units = Vec::new();
+        for target in targets(device) {
+            let of_target = |of: &&Instruction| of.group == target.specific;
+            let kernels: Vec<KernelDesc> = Instruction::of(target)
+                .filter(of_target)
+                .flat_map(|of| CHAINS.into_iter().filter(|&n| of.has(n)).map(|n| of.kernel(n)))
+                .collect();
+            units.push((target, kernels));
+        }
+        let kit = Kit::new(device, Source::Tensor, &units[0].1)?;
+        let specific = match units.get(1) {
+            Some((target, kernels)) => {
+                Some(Rc::new(Unit::compiled_for(device, &target.to_string(), Source::Tensor, kernels)?))
+            }
+            None => None,
+        };
+        let blocks = u64::from(kit.unit.machine().multiprocessors);
+        let largest = instructions(device).iter().map(|of| oracle::block_bytes(of, 4, MOST_WARPS)).max().unwrap_or(0);
+        let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
+        let (out, expected) = (array(blocks * largest)?, array(blocks * largest)?);
+        let (input, cycles) = (array(oracle::INPUT_BYTES)?, array(8 * blocks)?);
+        Ok(Self { kit: Rc::new(kit), specific, hertz, input, out, expected, cycles })
+    }
+
+    /// Bytes of all accumulators.
+    fn bytes(&self, spot: Spot) -> u64 {
+        u64::from(self.kit.unit.machine().multiprocessors) * oracle::block_bytes(spot.of, spot.chains, spot.warps)
+    }
+
+    fn launch(&self, spot: Spot, arguments: Arguments) -> Result<Launch, Fault> {
+        let kernel = spot.of.kernel(spot.chains).with_threads(spot.warps * WARP)?;
+        let unit = self.specific.as_deref().filter(|_| spot.of.group).unwrap_or(&self.kit.unit);
+        unit.launch(&kernel, 0, arguments)
+    }
+
+    fn arguments(&self) -> Arguments {
+        Arguments::new().buffer(&self.out).buffer(&self.input)
+    }
+
+    /// Fills the input with the instruction's numbers, and the outputs with poison.
+    fn begin(&self, spot: Spot) -> Result<(), Fault> {
+        self.input.upload(self.kit.stream(), &oracle::input(spot.of.number))?;
+        self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)
+    }
+
+    /// Samples of one block per multiprocessor by its own clock; `operations` are those of one turn.
+    fn load(&self, spot: Spot, operations: f64) -> Result<Counted, Fault> {
+        self.begin(spot)?;
+        let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+        let (load, turns) = long_enough(&self.kit, self.hertz, (operations, MOST_TURNS), launch)?;
+        let bench = self.clone();
+        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// Samples of longer launches of the same by the device's time.
+    fn whole(&self, spot: Spot, operations: f64) -> Result<Load, Fault> {
+        self.begin(spot)?;
+        let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+        let (_, turns) = long_enough(&self.kit, self.hertz, (operations, MOST_TURNS), launch)?;
+        let turns = turns * LONGER;
+        let long = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
+        let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);
+        let work = Work { operations: operations * f64::from(turns) * multiprocessors, ..Work::default() };
+        let bench = self.clone();
+        Ok(self.kit.load(GRAPH, vec![long], work)?.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// Are the accumulators what so many turns make of them? Where sums are kept in fewer bits than single precision has
+    /// (8-bit floats on 9.0), one turn is made again, whose sums are small.
+    fn compare(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+        if spot.of.number == Number::F8 && turns > 1 {
+            return self.again(spot, 1);
+        }
+        let one = oracle::block(spot.of, spot.chains, spot.warps, turns);
+        let bytes = self.bytes(spot);
+        self.expected.part(0, bytes)?;
+        self.expected.upload(self.kit.stream(), &one.repeat((bytes / one.len() as u64) as usize))?;
+        let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
+        self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
+    }
+
+    /// One launch of so many turns, and what it leaves.
+    fn again(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+        self.begin(spot)?;
+        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
+        self.kit.run(&[Action::Launch(launch)])?;
+        // Few turns of few products are exact in any format.
+        if spot.of.number == Number::F8 && turns > 1 {
+            return Ok(Check::Passed);
+        }
+        self.compare(spot, turns)
+    }
+}
