@@ -42,6 +42,15 @@ pub(super) struct Timed {
     pub(super) multiprocessor: u64,
 }
 
+impl Timed {
+    /// From what a launch left, of which missing bytes are zeros.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+        let word = |place: usize| u64::from_le_bytes(std::array::from_fn(|at| byte(8 * place + at)));
+        Self { cycles: word(0), nanoseconds: word(1), end: word(2), multiprocessor: word(3) }
+    }
+}
+
 /// Where a launch leaves what it counted, and what tells it from the launch before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
@@ -145,8 +154,7 @@ impl Clocked {
         self.last.clear();
         for at in 0..out.len() {
             let begin = (first + at) % SLOTS * SLOT as usize;
-            let word = |place: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[begin + 8 * place + byte]));
-            let timed = Timed { cycles: word(0), nanoseconds: word(1), end: word(2), multiprocessor: word(3) };
+            let timed = Timed::read(&bytes[begin..begin + SLOT as usize]);
             self.seen.0 = self.seen.0.saturating_add(timed.cycles);
             self.seen.1 = self.seen.1.saturating_add(timed.nanoseconds);
             self.last.push(timed);
@@ -206,4 +214,3 @@ pub(super) fn ran_on(wanted: u32) -> impl FnMut(&[Timed]) -> Result<Check, Fault
         }))
     }
 }
-

@@ -12,6 +12,7 @@ use plimsoll_core::series::{Draw, Estimate, Point, Quantity, Row, Series, Series
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
+use super::derived;
 use super::levels::{Levels, Plateau, levels};
 
 /// What the probe is.
@@ -202,22 +203,6 @@ fn level(name: &str, unit: Unit, on: &[(f64, &Row, Estimate)]) -> Option<Finding
     let metric = if unit == Unit::Second { "latency" } else { "" };
     let known = Estimate { value: median_sorted(&values), interval };
     Some(Finding { metric: metric.to_owned(), ..derived(name, unit, known, flags) })
-}
-
-/// A finding from several rows, with the flags of all that it was read from. The session fills in device and probe.
-fn derived(name: &str, unit: Unit, known: Estimate, flags: Flags) -> Finding {
-    Finding {
-        device: 0,
-        probe: String::new(),
-        name: name.to_owned(),
-        value: known.value,
-        interval: known.interval,
-        unit,
-        flags,
-        metric: String::new(),
-        says: String::new(),
-        published: None,
-    }
 }
 
 /// Where each cache ends: at the knee after its last plateau.

@@ -23,8 +23,12 @@ pub mod roofline;
 pub mod stream;
 pub mod strides;
 pub mod sync;
+pub mod tensor;
+pub mod topology;
 pub mod transfer;
+pub mod uniformity;
 
+use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Estimate, Row};
@@ -37,8 +41,10 @@ pub static ALL: &[&ProbeSpec] = &[
     &gather::SPEC,
     &copy::SPEC,
     &footprint::SPEC,
+    &uniformity::SPEC,
     &latency::SPEC,
     &loaded_latency::SPEC,
+    &topology::SPEC,
     &atomics::SPEC,
     &cluster::SPEC,
     &incore::SPEC,
@@ -53,6 +59,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &managed::SPEC,
     &peer::SPEC,
     &roofline::SPEC,
+    &tensor::SPEC,
 ];
 
 /// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
@@ -75,6 +82,22 @@ fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -
         interval: estimate.interval,
         unit,
         flags: row.flags,
+        metric: String::new(),
+        says: String::new(),
+        published: None,
+    }
+}
+
+/// A finding from several rows, with the flags of all that it was read from. The session fills in device and probe.
+fn derived(name: impl Into<String>, unit: Unit, known: Estimate, flags: Flags) -> Finding {
+    Finding {
+        device: 0,
+        probe: String::new(),
+        name: name.into(),
+        value: known.value,
+        interval: known.interval,
+        unit,
+        flags,
         metric: String::new(),
         says: String::new(),
         published: None,
