@@ -1,12 +1,16 @@
 //! Memory of the device and pinned memory of the host, and copies between them. Sizes are checked before a copy is asked
 //! for, and free memory before an allocation.
 
+mod managed;
+
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
 use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
 use crate::wait;
+
+pub use managed::{Advice, ManagedBuffer, Side};
 
 /// Free and total memory of the context's device, bytes.
 ///
@@ -173,6 +177,22 @@ impl Span {
         context.watch(unsafe { context.call().fill_bytes(self.pointer, value, self.size(), stream.handle()) })
     }
 
+    /// Copies a part of the same size of another device's memory, in the order of a stream of either device.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where the sizes differ; the driver's.
+    pub fn copy_from_peer(self, stream: &Stream, own: &Context, from: Self, peer: &Context) -> Result<(), Fault> {
+        same_size(self.bytes, from.bytes)?;
+        let context = stream.context();
+        let (to, bytes) = (self.pointer, self.size());
+        // SAFETY: only memory of the two devices is touched, whose contexts live; an address that isn't there any more is
+        // the driver's error.
+        let answer = unsafe {
+            context.call().copy_peer(to, own.handle(), from.pointer, peer.handle(), bytes, stream.handle())
+        };
+        Ok(context.watch(answer)?)
+    }
+
     /// Copies another part of the same size, in the stream's order.
     ///
     /// # Errors
@@ -199,6 +219,8 @@ fn same_size(to: u64, from: u64) -> Result<(), Fault> {
 pub enum HostKind {
     /// Locked in place, so that the device reads and writes it directly.
     Pinned,
+    /// The same, but written past the host's caches, and slow to read for the host.
+    WriteCombined,
     /// Ordinary memory, which the driver stages.
     Pageable,
 }
@@ -253,11 +275,14 @@ impl HostBuffer {
                 bytes.resize(size, 0);
                 Place::Pageable(bytes.into_boxed_slice())
             }
-            HostKind::Pinned => {
+            HostKind::Pinned | HostKind::WriteCombined => {
+                /// `CU_MEMHOSTALLOC_WRITECOMBINED`.
+                const WRITE_COMBINED: u32 = 4;
+                let flags = if kind == HostKind::WriteCombined { WRITE_COMBINED } else { 0 };
                 context.bind()?;
                 let mut pointer = std::ptr::null_mut();
                 // SAFETY: the pointer is written to a live variable; the context is current.
-                match context.watch(unsafe { context.call().host_alloc(&raw mut pointer, size, 0) }) {
+                match context.watch(unsafe { context.call().host_alloc(&raw mut pointer, size, flags) }) {
                     Ok(()) => {}
                     Err(error) if error.code() == Some(OUT_OF_MEMORY) => return Err(refused()),
                     Err(error) => return Err(error.into()),
@@ -280,6 +305,18 @@ impl HostBuffer {
         match &mut self.place {
             Place::Pinned(pinned) => pinned.pointer,
             Place::Pageable(bytes) => bytes.as_mut_ptr(),
+        }
+    }
+
+    /// Its address for kernels, which under unified addressing is the host's; those that use it must be queued through
+    /// [`HostBuffer::enter`].
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for pageable memory, which kernels can't reach.
+    pub(crate) fn mapped(&mut self) -> Result<DevicePointer, Fault> {
+        match &self.place {
+            Place::Pinned(_) => Ok(self.pointer().expose_provenance() as DevicePointer),
+            Place::Pageable(_) => Err(Fault::Invalid("kernels reach pinned memory alone".to_owned())),
         }
     }
 
@@ -331,8 +368,11 @@ impl HostBuffer {
         Ok(())
     }
 
-    /// Notes the stream of the next copy; copies of another stream are waited for.
-    fn enter(&mut self, stream: &Arc<Stream>) -> Result<(), Fault> {
+    /// Notes the stream of the next copy or kernel; copies of another stream are waited for.
+    ///
+    /// # Errors
+    /// [`Fault::Hung`]; the driver's.
+    pub(crate) fn enter(&mut self, stream: &Arc<Stream>) -> Result<(), Fault> {
         if self.busy.as_ref().is_some_and(|busy| !Arc::ptr_eq(busy, stream)) {
             self.settle()?;
         }

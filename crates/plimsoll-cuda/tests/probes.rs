@@ -176,8 +176,10 @@ fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_ver
             kernels.insert(case.kernel);
         });
         assert!(ended.is_ok(), "{name}: {ended:?}");
-        let source = Source::ALL.into_iter().find(|source| source.name() == name);
-        let all = source.map_or(6, |source| source.kernels(Target::plain(90)).len());
-        assert_eq!(kernels.len(), all, "{name}");
+        match Source::ALL.into_iter().find(|source| source.name() == name) {
+            Some(source) => assert_eq!(kernels.len(), source.kernels(Target::plain(90)).len(), "{name}"),
+            // A probe without kernels of its own names what it does with others'.
+            None => assert!(kernels.len() >= 4, "{name}: {kernels:?}"),
+        }
     }
 }

@@ -105,7 +105,7 @@ __device__ __forceinline__ void bulk(u32 source, u32 data, u32 barriers, u32 par
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");                                                   \
         cluster_barrier();                                                                                             \
         const u32 own = address(words);                                                                                \
-        const u32 at = (kind == READ_OWN ? own : of_rank(own, partner)) + 16 * threadIdx.x;                            \
+        const u32 at = (kind == READ_OWN ? own : of_rank(own, partner)) + (kind == ADD ? 4 : 16) * threadIdx.x;        \
         u32 sum = 0;                                                                                                   \
         const Moment begin = moment();                                                                                 \
         if constexpr (kind == BULK) {                                                                                  \

@@ -144,6 +144,7 @@ fn attribute(orders: &Orders, number: c_int) -> c_int {
         75 => orders.capability / 10,
         76 => orders.capability % 10,
         81 => 228 << 10,
+        83 | 89 => 1,
         82 => 65_536,
         97 => 227 << 10,
         106 => 32,
@@ -227,6 +228,35 @@ calls! {
     }
     fn cuCtxSetCurrent(state, context: Handle) {
         if context == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
+    }
+    fn cuDeviceCanAccessPeer(state, can: *mut c_int, device: c_int, peer: c_int) {
+        give(can, 1)
+    }
+    fn cuCtxEnablePeerAccess(state, peer: Handle, flags: c_uint) {
+        if peer == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
+    }
+    fn cuMemcpyPeerAsync(
+        state, to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle
+    ) {
+        known(state.streams.contains(&stream))?;
+        copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
+    }
+    fn cuMemAllocManaged(state, pointer: *mut u64, bytes: usize, flags: c_uint) {
+        let free = state.orders().memory.saturating_sub(state.used());
+        if bytes == 0 || bytes > free {
+            return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
+        }
+        let address = allocate(bytes)?;
+        state.memory.insert(address, bytes);
+        give(pointer, address as u64)
+    }
+    fn cuMemPrefetchAsync(state, pointer: u64, bytes: usize, device: c_int, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        state.now += 1_000 + bytes as u64 / 50;
+        if state.holds(pointer as usize, bytes) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+    fn cuMemAdvise(state, pointer: u64, bytes: usize, advice: c_uint, device: c_int) {
+        if state.holds(pointer as usize, bytes) { Ok(()) } else { Err(INVALID_VALUE) }
     }
     fn cuMemGetInfo_v2(state, free: *mut usize, total: *mut usize) {
         let memory = state.orders().memory;
@@ -372,6 +402,10 @@ calls! {
     ) {
         known(state.functions.contains_key(&function))?;
         give(blocks, 2_048 / threads.max(64))
+    }
+    fn cuOccupancyMaxActiveClusters(state, count: *mut c_int, function: Handle, config: *const LaunchConfig) {
+        known(state.functions.contains_key(&function))?;
+        give(count, 8)
     }
     fn cuLaunchKernel(
         state, function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,

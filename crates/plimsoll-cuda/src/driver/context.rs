@@ -68,6 +68,30 @@ impl Context {
         self.watch(unsafe { self.call().context_set(self.handle) })
     }
 
+    /// Lets kernels of this device reach the memory of another one's context, from now on.
+    ///
+    /// # Errors
+    /// [`DriverError::Unavailable`] where the two can't; the driver's.
+    pub fn reach(&self, other: &Self) -> Result<(), DriverError> {
+        /// It was allowed before.
+        const ALREADY: u32 = 704;
+        let mut can = 0;
+        let (own, others) = (self.device.number(), other.device.number());
+        // SAFETY: the answer is written to a live integer.
+        self.watch(unsafe { self.call().peer_can(&raw mut can, own, others) })?;
+        if can == 0 {
+            let why = format!("device {own} can't reach the memory of device {others}");
+            let mend = "Connect them by NVLink or below one PCIe switch, or allow peer access in the virtual machine";
+            return Err(crate::Unavailable::new("peer access", why, mend).into());
+        }
+        self.bind()?;
+        // SAFETY: the other context is retained as long as `other` lives, and this one is current. Access ends with either.
+        match unsafe { self.call().peer_enable(other.handle, 0) } {
+            Err(DriverError::Call { code: ALREADY, .. }) => Ok(()),
+            answer => self.watch(answer),
+        }
+    }
+
     /// Notes a loss on its way out: from then on nothing is destroyed any more, because destroying waits for the device.
     ///
     /// # Errors

@@ -32,6 +32,10 @@ pub enum Attribute {
     ThreadsPerMultiprocessor = 39,
     /// Copy engines.
     CopyEngines = 40,
+    /// Unified memory.
+    ManagedMemory = 83,
+    /// Host and device may touch unified memory at once.
+    ConcurrentManaged = 89,
     /// Compute capability, major.
     CapabilityMajor = 75,
     /// Compute capability, minor.

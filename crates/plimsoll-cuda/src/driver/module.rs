@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::Context;
 use super::error::DriverError;
-use super::types::Handle;
-use crate::launch::SLOT_BYTES;
+use super::types::{ATTRIBUTE_CLUSTER, Handle, LaunchAttribute, LaunchConfig};
+use crate::launch::{Geometry, SLOT_BYTES};
 use crate::unavailable::Unavailable;
 
 /// Smallest image that may be handed to the driver: an ELF header.
@@ -149,6 +149,42 @@ impl Function {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function lives; 8 is CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
         self.context().watch(unsafe { self.context().call().function_set(self.handle, 8, bytes) })
+    }
+
+    /// Asks for as much of the memory that cache and shared memory divide as the cache can have: a preference.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn prefer_cache(&self) -> Result<(), DriverError> {
+        // SAFETY: the function lives; 9 is CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, in per cent of the most that
+        // shared memory can have.
+        self.context().watch(unsafe { self.context().call().function_set(self.handle, 9, 0) })
+    }
+
+    /// Lets clusters have more than the 8 blocks that every device with clusters allows.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn allow_large_clusters(&self) -> Result<(), DriverError> {
+        // SAFETY: the function lives; 14 is CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED.
+        self.context().watch(unsafe { self.context().call().function_set(self.handle, 14, 1) })
+    }
+
+    /// How many clusters of so many blocks of this geometry run at once; 0 where none fits.
+    ///
+    /// # Errors
+    /// The driver's; a driver before 11.8 knows no clusters.
+    pub fn clusters_at_once(&self, geometry: Geometry, blocks: u32) -> Result<u32, DriverError> {
+        let mut attribute = LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[blocks, 1, 1]);
+        let Geometry { grid, block, shared } = geometry;
+        let attributes = &raw mut attribute;
+        let config = LaunchConfig { grid, block, shared, stream: Handle::NULL, attributes, attribute_count: 1 };
+        let mut count = 0;
+        let call = self.context().call();
+        // SAFETY: the function lives; the configuration and its attribute do until the call returns; the number is written to
+        // a live integer.
+        self.context().watch(unsafe { call.clusters(&raw mut count, self.handle, &raw const config) })?;
+        Ok(u32::try_from(count).unwrap_or(0))
     }
 
     /// How many blocks of `threads` with `shared` bytes of dynamic shared memory fit on a multiprocessor.

@@ -113,9 +113,20 @@ table! {
     context_release ["cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"] (device: DeviceNumber);
     context_set ["cuCtxSetCurrent"] (context: Handle);
 
+    peer_can ["cuDeviceCanAccessPeer"] (can: *mut c_int, device: DeviceNumber, peer: DeviceNumber);
+    peer_enable ["cuCtxEnablePeerAccess"] (peer: Handle, flags: c_uint);
+    copy_peer ["cuMemcpyPeerAsync"] (
+        to: DevicePointer, to_context: Handle, from: DevicePointer, from_context: Handle, bytes: usize, stream: Handle
+    );
+
     memory_info ["cuMemGetInfo_v2"] (free: *mut usize, total: *mut usize);
     memory_alloc ["cuMemAlloc_v2"] (pointer: *mut DevicePointer, bytes: usize);
     memory_free ["cuMemFree_v2"] (pointer: DevicePointer);
+    managed_alloc ["cuMemAllocManaged"] (pointer: *mut DevicePointer, bytes: usize, flags: c_uint);
+    managed_prefetch ["cuMemPrefetchAsync"] (
+        pointer: DevicePointer, bytes: usize, device: DeviceNumber, stream: Handle
+    );
+    managed_advise ["cuMemAdvise"] (pointer: DevicePointer, bytes: usize, advice: c_uint, device: DeviceNumber);
     host_alloc ["cuMemHostAlloc"] (pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     host_free ["cuMemFreeHost"] (pointer: *mut c_void);
     copy_up ["cuMemcpyHtoDAsync_v2"] (to: DevicePointer, from: *const c_void, bytes: usize, stream: Handle);
@@ -144,6 +155,9 @@ table! {
     occupancy ["cuOccupancyMaxActiveBlocksPerMultiprocessor"] (
         blocks: *mut c_int, function: Handle, threads: c_int, shared: usize
     );
+
+    // 11.8.
+    clusters ["cuOccupancyMaxActiveClusters"] (count: *mut c_int, function: Handle, config: *const LaunchConfig);
 
     launch ["cuLaunchKernel"] (
         function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,

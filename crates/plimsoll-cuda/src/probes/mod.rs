@@ -3,23 +3,37 @@
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
 //! What the figures mean is `plimsoll-suite`'s.
 
+mod atomics;
 mod checker;
+mod cluster;
 mod clocked;
 mod copy;
 mod counted;
 mod dispatch;
+mod folds;
 mod footprint;
+mod gather;
 mod incore;
 mod incore_oracle;
+mod interference;
 mod kit;
+mod l1;
+mod l2;
 mod latency;
 mod launch;
 mod loaded_latency;
+mod managed;
 mod mix;
 mod stream;
+mod strides;
 mod sync;
+mod tensor;
+mod tensor_oracle;
 mod told;
+mod topology;
 mod transfer;
+mod turns;
+mod uniformity;
 mod unit;
 mod verify;
 mod window;
@@ -32,13 +46,20 @@ use crate::Cuda;
 pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &stream::Stream,
     &mix::Mix,
+    &gather::Gather,
     &copy::Copy,
     &footprint::Footprint,
+    &uniformity::Uniformity,
     &latency::Latency,
     &loaded_latency::LoadedLatency,
+    &topology::Topology,
+    &atomics::Atomics, &cluster::Cluster,
     &incore::Incore,
+    &l1::L1,
+    &l2::L2,
+    &strides::Strides,
     &sync::Sync,
     &launch::Launch,
     &dispatch::Dispatch,
-    &transfer::Transfer,
+    &transfer::Transfer, &interference::Interference, &managed::Managed, &tensor::Tensor,
 ];

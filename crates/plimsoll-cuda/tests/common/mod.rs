@@ -15,7 +15,7 @@ use plimsoll_core::sample::{Work, Workload};
 use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Function, Stream};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
+use plimsoll_cuda::memory::{Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Side};
 use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with};
 
 /// A driver of this test's own.
@@ -142,6 +142,14 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     if back != [7; 4096] {
         return Err(Fault::Invalid("the copy came back changed".to_owned()));
     }
+    let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, Duration::from_millis(30))?;
+    context.reach(&other)?;
+    b.whole().copy_from_peer(stream, context, a.whole(), &other)?;
+    let mut managed = ManagedBuffer::new(context, 8192)?;
+    managed.advise(Advice::ReadMostly)?;
+    managed.prefetch(stream, Side::Device)?;
+    managed.touch_by_host(stream)?;
+    bare.scale.clusters_at_once(Geometry::linear(8, 256), 2)?;
     let mut loads = vec![
         Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?.with_lead(&bare.spinner),
         Load::graph(stream, vec![bare.launch(&a)?], true, Work::default())?,

@@ -1,0 +1,133 @@
+//! Unified memory: one address for host and device, whose pages move to who touches them. Never more of it than the device
+//! has free: a device that runs out of room for pages moves them back and forth, and may hang.
+
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+
+use super::{Span, free};
+use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
+use crate::wait;
+
+/// `CU_MEM_ATTACH_GLOBAL`.
+const GLOBAL: u32 = 1;
+/// `CU_DEVICE_CPU`.
+const HOST: i32 = -1;
+/// The smallest page of any host: touching one byte of each touches all.
+const PAGE: usize = 4096;
+
+/// Where pages are, or go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The host's memory.
+    Host,
+    /// The device's.
+    Device,
+}
+
+/// What the driver is told of how pages will be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Mostly read: they are copied to who reads them.
+    ReadMostly,
+    /// They stay with the host.
+    StayWithHost,
+    /// The device reaches them where they are.
+    ReachedByDevice,
+}
+
+/// An allocation of `cuMemAllocManaged`.
+#[derive(Debug)]
+pub struct ManagedBuffer {
+    context: Arc<Context>,
+    pointer: DevicePointer,
+    bytes: u64,
+}
+
+impl ManagedBuffer {
+    /// `bytes` of memory that nobody has touched; they read as zeros.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`] where the device has less free, before the driver is asked, or where it refuses;
+    /// [`Fault::Invalid`] for 0 bytes.
+    pub fn new(context: &Arc<Context>, bytes: u64) -> Result<Self, Fault> {
+        if bytes == 0 {
+            return Err(Fault::Invalid("0 bytes of unified memory".to_owned()));
+        }
+        let (room, _) = free(context)?;
+        let refused = Fault::OutOfMemory { asked: bytes, free: room };
+        let Some(size) = usize::try_from(bytes).ok().filter(|_| bytes <= room) else { return Err(refused) };
+        let mut pointer = 0;
+        // SAFETY: the pointer is written to a live integer; the context is current, since `free` made it so.
+        match context.watch(unsafe { context.call().managed_alloc(&raw mut pointer, size, GLOBAL) }) {
+            Ok(()) => Ok(Self { context: Arc::clone(context), pointer, bytes }),
+            Err(error) if error.code() == Some(OUT_OF_MEMORY) => Err(refused),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The whole of it.
+    #[must_use]
+    pub fn whole(&self) -> Span {
+        Span { pointer: self.pointer, bytes: self.bytes }
+    }
+
+    fn size(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Moves all of it, in the stream's order.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn prefetch(&self, stream: &Stream, side: Side) -> Result<(), DriverError> {
+        let device = if side == Side::Host { HOST } else { self.context.device().number() };
+        let call = self.context.call();
+        // SAFETY: the range is one live allocation, the stream lives.
+        self.context.watch(unsafe { call.managed_prefetch(self.pointer, self.size(), device, stream.handle()) })
+    }
+
+    /// Tells the driver how all of it will be used, from now on.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn advise(&self, advice: Advice) -> Result<(), DriverError> {
+        let own = self.context.device().number();
+        // CU_MEM_ADVISE_SET_READ_MOSTLY, SET_PREFERRED_LOCATION, SET_ACCESSED_BY.
+        let (advice, device) = match advice {
+            Advice::ReadMostly => (1, own),
+            Advice::StayWithHost => (3, HOST),
+            Advice::ReachedByDevice => (5, own),
+        };
+        self.context.bind()?;
+        // SAFETY: the range is one live allocation.
+        self.context.watch(unsafe { self.context.call().managed_advise(self.pointer, self.size(), advice, device) })
+    }
+
+    /// Waits for the stream, then reads and writes a byte of every page from the host, which brings all pages to it and
+    /// changes none.
+    ///
+    /// # Errors
+    /// [`Fault::Hung`]; the driver's.
+    pub fn touch_by_host(&mut self, stream: &Stream) -> Result<(), Fault> {
+        wait::stream(stream)?;
+        let address = usize::try_from(self.pointer).unwrap_or(0);
+        let begin = std::ptr::with_exposed_provenance_mut::<u8>(address);
+        for offset in (0..self.size()).step_by(PAGE) {
+            // SAFETY: `offset` is inside the allocation, which host and device address alike; unified memory is never
+            // uninitialised. No kernel of the stream is under way, and no reference into it is ever made.
+            unsafe {
+                let byte = begin.add(offset);
+                byte.write_volatile(byte.read_volatile());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ManagedBuffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated once, freed once.
+        self.context.destroy(|call| unsafe { call.memory_free(self.pointer) });
+    }
+}
