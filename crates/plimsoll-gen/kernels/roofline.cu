@@ -8,9 +8,9 @@
 // A word is 4 bytes (f32, two f16, two bf16) or 8 (f64). A thread takes words as vectors of 16 bytes, VECTORS at once,
 // and has an accumulator for each of their words, which it never starts afresh: acc = x·a + acc, then acc = acc·a + b.
 // Where PER is above 1, the other words are joined bit by bit. `in` holds turns · VECTORS vectors for each thread of the
-// grid. Accumulators tend to b / (1 − a) = 1.6 and stay finite. `ROOFLINE_REFERENCE` does one accumulator after the
+// grid. The first block leaves its cycles and nanoseconds. Accumulators tend to b / (1 − a) = 1.6 and stay finite. `ROOFLINE_REFERENCE` does one accumulator after the
 // other, for the check.
-#include "device.h"
+#include "clocks.h"
 
 struct F32 {
     typedef float W;
@@ -65,8 +65,9 @@ __device__ __forceinline__ void leave_bits(u32* out, u32 bits) {
 #define ROUND 32
 
 template <class OF, int FMA, int PER, int VECTORS>
-__device__ __forceinline__ void roofline(u32* out, const uint4* in, u32 turns) {
+__device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, u32 turns) {
     typedef typename OF::W W;
+    const u64 first = cycles(), begin = nanoseconds();
     constexpr int WORDS = VECTORS * 16 / sizeof(W), LOOPED = FMA >= 2 * ROUND ? FMA / ROUND - 1 : 0;
     const u64 threads = u64(gridDim.x) * blockDim.x;
     const uint4* next = in + u64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -99,11 +100,15 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u32 turns) {
 #pragma unroll
     for (int s = 0; s < WORDS; s += PER) joined ^= OF::bits(acc[s]);
     leave_bits(out, joined);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        clock[0] = cycles() - first;
+        clock[1] = nanoseconds() - begin;
+    }
 }
 
 #define ROOFLINE(name, of, fma, per, vectors)                                                                          \
-    extern "C" __global__ void __launch_bounds__(256) name(u32* out, const uint4* in, u32 turns) {                     \
-        roofline<of, fma, per, vectors>(out, in, turns);                                                               \
+    extern "C" __global__ void __launch_bounds__(256) name(u32* out, const uint4* in, u64* clock, u32 turns) {         \
+        roofline<of, fma, per, vectors>(out, in, clock, turns);                                                        \
     }
 
 #define ROOFLINE_REFERENCE(name, of)                                                                                   \

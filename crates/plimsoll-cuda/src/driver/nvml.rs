@@ -4,7 +4,7 @@
 //! Own bindings and no crate: these calls run between slices of a measurement and must not allocate, and the driver's
 //! table has the machinery already.
 
-use std::ffi::{CString, c_char, c_uint, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -47,6 +47,20 @@ pub(crate) struct Utilization {
     decoder: c_uint,
 }
 
+/// `nvmlFieldValue_t`; the value is a union of 8 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct FieldValue {
+    field: c_uint,
+    scope: c_uint,
+    time: i64,
+    latency: i64,
+    kind: c_uint,
+    answer: c_uint,
+    value: u64,
+}
+
+const _: () = assert!(size_of::<FieldValue>() == 40);
 const _: () = assert!(size_of::<ProcessInfo>() == 24 && size_of::<Utilization>() == 32);
 
 /// A number that NVML tells of a device, by its symbol.
@@ -73,6 +87,7 @@ const NUMBERS: [&str; 6] = [
 type OfNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint;
 type OfWide = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
 type OfClock = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
+type OfFields = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> c_uint;
 type OfPair = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
 type OfEcc = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
 type OfProcesses = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
@@ -84,6 +99,8 @@ pub(crate) struct Nvml {
     by_uuid: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_uint,
     numbers: [Option<OfNumber>; NUMBERS.len()],
     clock: Option<OfClock>,
+    temperature: Option<OfClock>,
+    fields: Option<OfFields>,
     clock_most: Option<OfClock>,
     throttle: Option<OfWide>,
     energy: Option<OfWide>,
@@ -131,6 +148,8 @@ impl Nvml {
                 by_uuid: resolve(&library, "NVML", &["nvmlDeviceGetHandleByUUID"])?,
                 numbers,
                 clock: resolve(&library, "NVML", &["nvmlDeviceGetClockInfo"]).ok(),
+                temperature: resolve(&library, "NVML", &["nvmlDeviceGetTemperature"]).ok(),
+                fields: resolve(&library, "NVML", &["nvmlDeviceGetFieldValues"]).ok(),
                 clock_most: resolve(&library, "NVML", &["nvmlDeviceGetMaxClockInfo"]).ok(),
                 throttle: resolve(&library, "NVML", &["nvmlDeviceGetCurrentClocksThrottleReasons"]).ok(),
                 energy: resolve(&library, "NVML", &["nvmlDeviceGetTotalEnergyConsumption"]).ok(),
@@ -193,6 +212,28 @@ impl NvmlDevice {
         let (ask, mut value) = (self.nvml.clock?, 0);
         // SAFETY: as above.
         told(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+    }
+
+    /// Temperature of the chip, degrees Celsius.
+    pub(crate) fn temperature(&self) -> Option<u32> {
+        const CHIP: c_uint = 0;
+        let (ask, mut value) = (self.nvml.temperature?, 0);
+        // SAFETY: as above.
+        told(unsafe { ask(self.handle, CHIP, &raw mut value) }, value)
+    }
+
+    /// Power of the board at this moment, mW; where it isn't told, that of [`Number::Power`], which many devices average
+    /// over a second.
+    pub(crate) fn milliwatts_now(&self) -> Option<u32> {
+        /// `NVML_FI_DEV_POWER_INSTANT`.
+        const INSTANT: c_uint = 186;
+        /// `NVML_VALUE_TYPE_UNSIGNED_INT`.
+        const UNSIGNED: c_uint = 1;
+        let mut field = FieldValue { field: INSTANT, ..FieldValue::default() };
+        // SAFETY: one structure is asked for and there is one, whose layout is checked above.
+        let instant = self.nvml.fields.filter(|ask| unsafe { ask(self.handle, 1, &raw mut field) } == 0);
+        let told = instant.filter(|_| field.answer == 0 && field.kind == UNSIGNED);
+        told.map(|_| field.value as u32).or_else(|| self.number(Number::Power))
     }
 
     /// Their highest clock, MHz.

@@ -23,7 +23,9 @@ mod latency;
 mod launch;
 mod loaded_latency;
 mod managed;
+mod meter;
 mod mix;
+mod roofline;
 mod stream;
 mod strides;
 mod sync;
@@ -61,5 +63,6 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &sync::Sync,
     &launch::Launch,
     &dispatch::Dispatch,
-    &transfer::Transfer, &interference::Interference, &managed::Managed, &tensor::Tensor,
+    &transfer::Transfer, &interference::Interference, &managed::Managed, &roofline::Roofline,
+    &tensor::Tensor,
 ];

@@ -107,7 +107,7 @@ impl Form {
         let hot = if fma >= 2 * ROUND { ROUND } else { fma };
         KernelDesc {
             entry: format!("ROOFLINE({name}, {of}, {fma}, {per}, {vectors})"),
-            parameters: &["out", "in", "turns"],
+            parameters: &["out", "in", "clock", "turns"],
             issues: vec![Issue { mnemonics, count: hot * self.words() / per, chains: self.words() / per }],
             ..base(name)
         }

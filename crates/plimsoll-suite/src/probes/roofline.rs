@@ -5,7 +5,7 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
@@ -36,8 +36,28 @@ pub fn sweep() -> SeriesSpec {
     )
 }
 
-/// The types, as the axis names them and as devices name their peaks.
-pub const TYPES: [&str; 2] = ["f64", "f32"];
+/// The same on a device that tells its power and temperature.
+#[must_use]
+pub fn sweep_of_device() -> SeriesSpec {
+    let mut spec = sweep();
+    spec.metrics.extend([power(), metric("temperature", Unit::Celsius, Quantity::Extra)]);
+    spec
+}
+
+/// Steady load at both ends of the curve, by the device's own counter of energy.
+#[must_use]
+pub fn energy() -> SeriesSpec {
+    let SeriesSpec { figure, cache, axes, metrics, .. } = sweep();
+    let metrics = std::iter::once(power()).chain(metrics).collect();
+    SeriesSpec::new("energy", figure, cache, axes, metrics, Draw::Table)
+}
+
+fn power() -> Metric {
+    metric("power", Unit::Watt, Quantity::Extra)
+}
+
+/// The types, as the axis names them and as devices name their peaks; CPUs have the first two.
+pub const TYPES: [&str; 4] = ["f64", "f32", "f16x2", "bf16x2"];
 
 /// Rows at either end of the curve that are taken for its plateaus.
 const ENDS: usize = 3;
@@ -46,7 +66,31 @@ const SLOPED: f64 = 0.5;
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(sweep) = series.iter().find(|series| series.spec.case == "sweep") else { return Vec::new() };
-    TYPES.iter().flat_map(|of| roof(info, sweep, of)).collect()
+    let energy = series.iter().find(|series| series.spec.case == "energy");
+    let roofs = TYPES.iter().flat_map(|of| roof(info, sweep, of));
+    roofs.chain(energy.into_iter().flat_map(energies)).collect()
+}
+
+/// Memory decides at intensities up to this one.
+const LOW: f64 = 1.0;
+
+/// The whole board's power over what it moves at the low end and over what it computes at the high ends.
+fn energies(series: &Series) -> Vec<Finding> {
+    let finding = |row: &Row| {
+        let (of, intensity) = (series.text(row, "type")?, series.number(row, "intensity")?);
+        let power = series.estimate(row, "power")?;
+        let (name, unit, of_what) = if intensity <= LOW {
+            ("energy per byte".to_owned(), Unit::JoulePerByte, series.estimate(row, "bandwidth")?)
+        } else {
+            (format!("energy per operation {of}"), Unit::JoulePerFlop, series.estimate(row, "rate")?)
+        };
+        let interval =
+            Interval { lo: power.interval.lo / of_what.interval.hi, hi: power.interval.hi / of_what.interval.lo };
+        let says = format!("{} of the whole board, idle power included", Unit::Watt.format(power.value));
+        let energy = Estimate { value: power.value / of_what.value, interval };
+        Some(Finding { says, ..super::finding(name, unit, row, energy) })
+    };
+    series.rows.iter().filter_map(finding).collect()
 }
 
 /// The rate at the highest intensities, and where the memory-bound slope meets it.
@@ -129,6 +173,21 @@ mod tests {
         assert!(found[0].says.starts_with("80.0 %"), "{}", found[0].says);
         assert!((found[1].value / 8.0 - 1.0).abs() < 1e-6 && found[1].unit == Unit::FlopPerByte);
         assert!(found[1].interval.lo <= found[1].value && found[1].value <= found[1].interval.hi);
+    }
+
+    #[test]
+    fn energy_is_power_over_what_it_does_at_either_end() {
+        let mut points = curve("f32", &[0.125, 256.0]);
+        for (point, watts) in points.iter_mut().zip([400.0, 600.0]) {
+            point.extra.insert("power".to_owned(), watts);
+        }
+        let found =
+            findings(&DeviceInfo::default(), &[Series::new(super::sweep(), []), Series::new(super::energy(), points)]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|finding| (finding.name.as_str(), finding.value)).collect();
+        assert_eq!(figures[0].0, "energy per byte");
+        assert!((figures[0].1 / (400.0 / 100e9) - 1.0).abs() < 1e-6, "{figures:?}");
+        assert_eq!(figures[1].0, "energy per operation f32");
+        assert!((figures[1].1 / (600.0 / 800e9) - 1.0).abs() < 1e-6, "{figures:?}");
     }
 
     #[test]
