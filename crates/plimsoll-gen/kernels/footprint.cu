@@ -6,8 +6,8 @@
 // Its loop in SASS: UNROLL loads of 16 bytes per array (and as many stores), the places as 32-bit counters that wrap at the
 // piece's end; no local memory.
 //
-// A block's piece is `rounds` times as many vectors of 16 bytes as it has threads, of each array; pieces lie one behind the
-// other. `steps` is rounds · passes.
+// A block's piece is `rounds` times as many vectors of 16 bytes as it has threads, of each array: round r of block b is the
+// b · apart + r · step-th such group. `steps` is rounds · passes.
 #include "device.h"
 
 __device__ __forceinline__ uint4 apply(uint4 a, uint4 b, float s) {
@@ -18,14 +18,15 @@ __device__ __forceinline__ uint4 apply(uint4 a, uint4 b, float s) {
     return x.words;
 }
 
-// So many steps at once from round `r` on: INPUTS arrays in, OUTPUTS out.
-template <int INPUTS, int OUTPUTS, int THREADS, int UNROLL>
-__device__ __forceinline__ u32 advance(uint4* out, const uint4* a, const uint4* b, float s, u32 rounds, u32 r, uint4& fold) {
+// So many steps at once from round `r` on, which begins at vector r · stride: INPUTS arrays in, OUTPUTS out.
+template <int INPUTS, int OUTPUTS, int UNROLL>
+__device__ __forceinline__ u32 advance(uint4* out, const uint4* a, const uint4* b, float s, u32 stride,
+                                       u32 rounds, u32 r, uint4& fold) {
     uint4 x[UNROLL], y[UNROLL];
     u32 at[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        at[u] = r * THREADS;
+        at[u] = r * stride;
         r = r + 1 == rounds ? 0 : r + 1;
     }
 #pragma unroll
@@ -48,8 +49,10 @@ __device__ __forceinline__ u32 advance(uint4* out, const uint4* a, const uint4* 
 }
 
 template <int INPUTS, int OUTPUTS, int THREADS, int UNROLL>
-__device__ __forceinline__ void walk(uint4* out, const uint4* a, const uint4* b, float s, u32 rounds, u64 steps) {
-    const u64 mine = u64(blockIdx.x) * rounds * THREADS + threadIdx.x;
+__device__ __forceinline__ void walk(uint4* out, const uint4* a, const uint4* b, float s, u32 apart, u32 step, u32 rounds,
+                                     u64 steps) {
+    const u64 mine = u64(blockIdx.x) * apart * THREADS + threadIdx.x;
+    const u32 stride = step * THREADS;
     uint4* to = out + (OUTPUTS ? mine : 0);
     a += mine;
     b += mine;
@@ -59,9 +62,9 @@ __device__ __forceinline__ void walk(uint4* out, const uint4* a, const uint4* b,
     u64 left = steps;
 #pragma unroll 1
     for (; left >= UNROLL; left -= UNROLL)
-        r = advance<INPUTS, OUTPUTS, THREADS, UNROLL>(to, a, b, s, rounds, r, fold);
+        r = advance<INPUTS, OUTPUTS, UNROLL>(to, a, b, s, stride, rounds, r, fold);
 #pragma unroll 1
-    for (; left > 0; --left) r = advance<INPUTS, OUTPUTS, THREADS, 1>(to, a, b, s, rounds, r, fold);
+    for (; left > 0; --left) r = advance<INPUTS, OUTPUTS, 1>(to, a, b, s, stride, rounds, r, fold);
     if constexpr (OUTPUTS == 0) {
         const u32 bits = warp_xor(fold.x ^ fold.y ^ fold.z ^ fold.w);
         const u64 slot = (u64(blockIdx.x) * THREADS + threadIdx.x) / WARP;
@@ -71,6 +74,6 @@ __device__ __forceinline__ void walk(uint4* out, const uint4* a, const uint4* b,
 
 #define FOOTPRINT(name, inputs, outputs, threads, unroll)                                                              \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(uint4* out, const uint4* a, const uint4* b, float s, u32 rounds, u64 steps) {                             \
-        walk<inputs, outputs, threads, unroll>(out, a, b, s, rounds, steps);                                           \
+        name(uint4* out, const uint4* a, const uint4* b, float s, u32 apart, u32 step, u32 rounds, u64 steps) {        \
+        walk<inputs, outputs, threads, unroll>(out, a, b, s, apart, step, rounds, steps);                              \
     }

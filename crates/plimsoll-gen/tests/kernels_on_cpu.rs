@@ -7,7 +7,7 @@ use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, mix, unit};
+use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
 
 /// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
@@ -85,6 +85,18 @@ fn mixes_are_right_on_awkward_sizes() {
         writeln!(checks, "  failed |= check(\"{name}\", {reads}, {writes}, {tile}, {threads}, {name});").unwrap();
     }
     run(Source::Mix, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn footprint_kernels_pass_over_every_piece() {
+    let mut checks = String::new();
+    let kernels = footprint::kernels();
+    for kernel in &kernels {
+        let (name, inputs, outputs, threads) = (&kernel.name, kernel.inputs, kernel.outputs, kernel.threads);
+        writeln!(checks, "  failed |= check(\"{name}\", {inputs}, {outputs}, {threads}, {name});").unwrap();
+    }
+    run(Source::Footprint, &kernels, &checks);
 }
 
 #[test]

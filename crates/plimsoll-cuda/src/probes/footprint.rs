@@ -29,8 +29,11 @@ pub(super) struct Footprint;
 const LARGEST: u64 = 8 << 30;
 /// Bytes of one round of a block through one array.
 const ROUND: u64 = THREADS as u64 * 16;
-/// Bytes that a multiprocessor moves in a launch at least: first passes, which fill the caches, are a percent of it.
-const PASSES: u64 = 16 << 20;
+/// Bytes that a multiprocessor moves in a launch at least, where its own cache may hold its data and otherwise: first passes,
+/// which fill the caches, and the launch itself are a percent of it.
+const PASSES: [u64; 2] = [64 << 20, 16 << 20];
+/// More than a multiprocessor's own cache holds, bytes. Larger pieces are interleaved, so that memory sees one front.
+const OWN: u64 = 320 << 10;
 /// The scalar of triad.
 const SCALAR: f32 = 1.625;
 /// Shares of the budget, which is a CPU's: in a first look and otherwise.
@@ -72,7 +75,12 @@ impl Spot {
 
     /// An odd number, so that the exclusive or of all that is read is that of the array.
     fn passes(&self, multiprocessors: u64) -> u64 {
-        (PASSES * multiprocessors / self.footprint().max(1)) | 1
+        let least = PASSES[usize::from(self.interleaved())];
+        (least * multiprocessors / self.footprint().max(1)) | 1
+    }
+
+    fn interleaved(&self) -> bool {
+        self.footprint() / self.blocks.max(1) * u64::from(BLOCKS) > OWN
     }
 
     fn at(&self) -> Vec<Value> {
@@ -191,7 +199,9 @@ impl Bench {
 
     fn launch(&self, spot: &Spot, passes: u64, [out, a, b]: Arrays) -> Result<crate::launch::Launch, Fault> {
         let steps = u64::from(spot.rounds) * passes;
-        let arguments = Arguments::new().span(out).span(a).span(b).f32(SCALAR).u32(spot.rounds).u64(steps);
+        let (apart, step) = if spot.interleaved() { (1, spot.blocks as u32) } else { (spot.rounds, 1) };
+        let arguments = Arguments::new().span(out).span(a).span(b).f32(SCALAR).u32(apart).u32(step);
+        let arguments = arguments.u32(spot.rounds).u64(steps);
         self.kit.unit.launch(&spot.desc().with_grid(Grid::Blocks(spot.blocks as u32)), spot.array() / 4, arguments)
     }
 
@@ -234,7 +244,7 @@ mod tests {
     fn passes_are_odd_and_enough_to_forget_the_first() {
         for spot in spots(132, LARGEST, Effort::Standard) {
             let passes = spot.passes(132);
-            assert!(passes % 2 == 1 && passes * spot.footprint() + spot.footprint() >= PASSES * 132);
+            assert!(passes % 2 == 1 && (passes + 1) * spot.footprint() >= PASSES[1] * 132);
         }
     }
 }

@@ -47,7 +47,7 @@ const PER_KNEE: usize = 14;
 /// Shares of the budget, which is a CPU's, for the two sweeps: in a first look and otherwise.
 const SHARES: [[f64; 2]; 2] = [[0.45, 0.25], [0.27, 0.15]];
 /// Rounds of a chain that its block makes before one thread follows it, where a cache may hold a part of it.
-const TOURS: usize = 3;
+const TOURS: usize = 16;
 
 /// What is measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! topology on a GPU: atomics from every multiprocessor at lines of the last cache. What the figures mean is
 //! `plimsoll_suite::probes::topology`'s; the kernels are `topology.cu`'s.
 //!
-//! Lines anywhere in an array are sorted by how far they are from one multiprocessor first, so that a group of them lies on
-//! one side of the cache.
+//! Lines anywhere in an array are sorted by how far they are from one multiprocessor first; the nearest and the farthest are
+//! kept, so that a group of them lies on one side of the cache.
 
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
@@ -29,6 +29,8 @@ pub(super) struct Topology;
 const SPREAD: u64 = 16 << 20;
 /// Lines of a group.
 const LINES: u32 = 8;
+/// Lines that are looked at for each one kept.
+const CANDIDATES: u32 = 2;
 /// Atomics at each line in turn.
 const REPEATS: u32 = 2 * TIMES;
 /// Bytes of an offset, as the kernel takes them.
@@ -107,7 +109,7 @@ impl Bench {
     fn new(device: &CudaDevice, groups: u32, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Topology, &kernels::kernels())?;
         let memory = kit.array(SPREAD)?;
-        let offsets = kit.array(OFFSET * u64::from(groups * LINES))?;
+        let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
         kit.checker.words(memory.whole(), 0)?;
         Ok(Self { kit, kernel: kernels::reach(), memory, offsets, groups, seed, hertz: None })
     }
@@ -120,9 +122,9 @@ impl Bench {
         self.kit.unit.launch(&self.kernel, 1, arguments)
     }
 
-    /// Puts the lines in order of how far they are from the first multiprocessor: first, at random; then as found.
+    /// Draws lines at random and keeps those nearest to the first multiprocessor and those farthest, in that order.
     fn survey(&self) -> Result<(), Fault> {
-        let count = self.groups * LINES;
+        let count = CANDIDATES * self.groups * LINES;
         let mut rng = Rng::new(self.seed);
         let mut lines: Vec<u64> = (0..count).map(|_| rng.below(SPREAD / LINE) * LINE).collect();
         self.upload(&lines)?;
@@ -131,7 +133,9 @@ impl Bench {
             far.push((self.once(0, (place, 1))?.cycles, line));
         }
         far.sort_unstable();
-        lines = far.into_iter().map(|(_, line)| line).collect();
+        let half = lines.len() / 2 / CANDIDATES as usize;
+        let kept = far[..half].iter().chain(&far[far.len() - half..]);
+        lines = kept.map(|(_, line)| *line).collect();
         self.upload(&lines)
     }
 

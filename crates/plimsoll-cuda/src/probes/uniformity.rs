@@ -29,9 +29,11 @@ pub(super) struct Uniformity;
 /// Bytes that one multiprocessor reads in a launch, from the last cache.
 const DRAWN: u64 = 4 << 20;
 /// Bytes of the chain that each multiprocessor follows in the last cache.
-const CHAIN: u64 = 256 << 10;
-/// Hops of a launch in the last cache, and in memory.
-const HOPS: [u64; 2] = [512, 128];
+const CHAIN: u64 = 128 << 10;
+/// Hops of a launch in the last cache, the whole chain, and in memory.
+const HOPS: [u64; 2] = [CHAIN / LINE, 128];
+/// How often all read what one will read alone: both sides of a cache in two parts hold it then.
+const WARM_UPS: usize = 16;
 /// Regions of the memory in a first look and otherwise, at most.
 const REGIONS: [u64; 2] = [16, 32];
 /// Pages of the memory in a first look and otherwise, at most.
@@ -67,6 +69,8 @@ impl Probe<Cuda> for Uniformity {
 
         let all: Vec<u32> = (0..session.device.multiprocessors).collect();
         let at = |multiprocessor: &u32| vec![u64::from(*multiprocessor).into()];
+        let warm = Action::Launch(bench.reading(bench.memory.part(0, DRAWN)?)?);
+        (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
         session.sweep(sweep, at, |_, multiprocessor| bench.draw(*multiprocessor))?;
 

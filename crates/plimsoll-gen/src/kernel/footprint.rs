@@ -30,7 +30,7 @@ pub fn triad() -> KernelDesc {
 fn kernel(name: &str, inputs: u32, outputs: u32) -> KernelDesc {
     KernelDesc {
         entry: format!("FOOTPRINT({name}, {inputs}, {outputs}, {THREADS}, {UNROLL})"),
-        parameters: &["out", "a", "b", "s", "rounds", "steps"],
+        parameters: &["out", "a", "b", "s", "apart", "step", "rounds", "steps"],
         inputs,
         outputs,
         vector_bytes: 16,

@@ -1,6 +1,9 @@
 //! One multiprocessor alone, and one part of the memory alone.
 
-use super::{Grid, KernelDesc, Source};
+use super::{Grid, Hints, KernelDesc, Source};
+
+/// Reads leave nothing in the first-level cache.
+const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };
 
 /// Candidates for one block on a chosen multiprocessor, per multiprocessor.
 const CANDIDATES: u32 = 4;
@@ -15,6 +18,7 @@ pub fn read() -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
+        hints: PASSING,
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
         ..KernelDesc::new(Source::Uniformity, name, 1024)
@@ -45,6 +49,7 @@ pub fn region() -> KernelDesc {
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
+        hints: PASSING,
         grid: Grid::Resident { blocks: 8 },
         looping: true,
         ..KernelDesc::new(Source::Uniformity, name, 256)

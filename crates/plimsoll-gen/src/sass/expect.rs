@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Class, Hot, HotKind, KernelReport};
 use crate::Target;
+use crate::kernel::chain::HOPS;
 use crate::kernel::{Issue, KernelDesc, Output, Source};
 
 /// 32-bit registers of a multiprocessor, since compute capability 3.0 (CUDA C++ Programming Guide, 'Technical
@@ -76,7 +77,14 @@ fn issued(hot: &Hot, issue: &Issue) -> (u32, u32) {
 /// neighbours the compiler may share), kernels with a barrier of the grid, and those that check.
 fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> {
     let stencil = kernel.source == Source::Stream && kernel.name.contains("pt_");
-    let moves = matches!(kernel.source, Source::Stream | Source::Mix | Source::Copy | Source::Launch);
+    if matches!(kernel.source, Source::Latency | Source::Uniformity) && kernel.name.contains("_chase") {
+        // A chain of loads, one after the other.
+        return Some([(8, HOPS as u32), (8, 0)]);
+    }
+    let moves = matches!(
+        kernel.source,
+        Source::Stream | Source::Mix | Source::Copy | Source::Launch | Source::Footprint | Source::Uniformity
+    );
     if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
         return None;
     }

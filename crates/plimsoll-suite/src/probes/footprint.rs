@@ -91,7 +91,7 @@ fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: &str) -> Vec<
             nearer = first.to;
         }
     }
-    found.push(Level { name: &cache.level, from: 1.5 * nearer, to: 0.85 * bytes });
+    found.push(Level { name: &cache.level, from: 2.0 * nearer, to: 0.85 * bytes });
     found.push(Level { name: MEMORY, from: 3.0 * bytes, to: f64::INFINITY });
     found
 }
@@ -209,7 +209,7 @@ mod tests {
             for i in 0..=36 {
                 let footprint = 2e6 * (f64::from(i) / 3.0).exp2();
                 let bytes_per_second = match footprint {
-                    f if f <= 27e6 => first,
+                    f if f <= 14e6 => first,
                     f if f <= 58e6 => 5.5e12,
                     _ => 4.5e12,
                 };
