@@ -26,6 +26,9 @@ const MEASURE_HELP: &str = "A probe that fails costs itself only: the others go 
 The exit code is 1 where a result was wrong, 3 where a device was lost or of all could not be opened, a probe ended in an internal error or nothing could \
 be measured, and 2 where a size can't be measured as stated or the record could not be written.
 
+What is found is kept in the device's profile, for `plimsoll peak` and the verbs that predict. A figure with a flag that \
+throws doubt on it never replaces one without, and runs with --bytes, --trace or --concurrent add nothing.
+
 The first Ctrl-C, SIGTERM or SIGHUP ends the run and keeps what was measured; the second exits at once.
 
 A simulated device, for trying the tool and for scripts: `--device sim`, or with a scenario such as \
@@ -78,6 +81,8 @@ pub(crate) struct DeviceArg {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DevicesArgs {
+    #[command(flatten)]
+    pub profile: ProfileArg,
     /// How to print them
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -129,6 +134,19 @@ pub(crate) struct MeasureArgs {
     /// Write no HTML report
     #[arg(long)]
     pub no_report: bool,
+    #[command(flatten)]
+    pub profile: ProfileArg,
+    /// Leave the profile as it is
+    #[arg(long, conflicts_with = "profile")]
+    pub no_profile: bool,
+}
+
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct ProfileArg {
+    /// What is known of the device: a file, or a folder with one for each; by default what PLIMSOLL_PROFILE names, else
+    /// plimsoll/profiles in the user's data folder
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -199,6 +217,11 @@ pub(crate) struct PeakArgs {
     /// Memory clock, such as 1.512GHz
     #[arg(long, value_name = "CLOCK", requires = "memory")]
     pub clock: Option<Frequency>,
+    /// Everything that was found about it: its profile, or of a machine that isn't here what is shipped
+    #[arg(long, requires = "name")]
+    pub measured: bool,
+    #[command(flatten)]
+    pub profile: ProfileArg,
     /// How to print them
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -1,17 +1,19 @@
 //! `plimsoll devices`, and opening the devices that the other verbs name.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use plimsoll::core::Fault;
 use plimsoll::core::device::{DeviceInfo, Peak};
 use plimsoll::core::unit::Unit;
 use plimsoll::prelude::{DeviceSelector, OpenError};
+use plimsoll::suite::profile::Profile;
 use plimsoll::{CudaOptions, Opened};
 
 use super::args::{DeviceArg, DevicesArgs, Format};
 use super::exit::{Exit, Failure, say};
-use super::output;
 use super::sheet::{ALWAYS, Sheet};
+use super::{output, profile};
 
 /// Opens the devices that `arg` means, and warns of those of all that can't be opened: see [`exit`].
 ///
@@ -57,15 +59,19 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
     let Opened { devices, missing } = plimsoll::survey();
     let absent: Vec<[String; 3]> = missing.into_iter().map(absent).collect();
     let infos: Vec<&DeviceInfo> = devices.iter().map(|device| device.info()).collect();
+    let known: Vec<Option<(PathBuf, Profile)>> = infos.iter().map(|info| profile::known(&args.profile, info)).collect();
     let text = match args.format {
-        Format::Table => tables(&infos, &absent),
+        Format::Table => tables(&infos, &known, &absent),
         Format::Json => {
             let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
             let row = |[name, why_not, mend]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": mend });
             let absent: Vec<_> = absent.iter().map(row).collect();
-            plimsoll_report::json::text(&serde_json::json!({ "devices": devices, "not_here": absent }))
+            let profiles: Vec<_> =
+                infos.iter().zip(&known).filter_map(|(info, known)| Some(row_of(info, known.as_ref()?))).collect();
+            let all = serde_json::json!({ "devices": devices, "profiles": profiles, "not_here": absent });
+            plimsoll_report::json::text(&all)
         }
-        Format::Csv | Format::Markdown => facts(&infos).render(args.format),
+        Format::Csv | Format::Markdown => facts(&infos, &known).render(args.format),
     };
     output::print(&text)?;
     Ok(Exit::Success)
@@ -79,14 +85,20 @@ fn absent((name, fault): (String, Fault)) -> [String; 3] {
     }
 }
 
+/// Where a device's profile lies and how much it holds.
+fn row_of(info: &DeviceInfo, (path, profile): &(PathBuf, Profile)) -> serde_json::Value {
+    let newest = profile.findings.iter().map(|stored| stored.when.as_str()).max();
+    serde_json::json!({ "device": info.selector, "path": path.display().to_string(), "findings": profile.findings.len(), "newest": newest })
+}
+
 /// For people: a block per device, and what is not here.
-fn tables(infos: &[&DeviceInfo], absent: &[[String; 3]]) -> String {
+fn tables(infos: &[&DeviceInfo], known: &[Option<(PathBuf, Profile)>], absent: &[[String; 3]]) -> String {
     let mut text = String::new();
-    for info in infos {
+    for (info, known) in infos.iter().zip(known) {
         // Writing to a String can't fail.
         let _ = writeln!(text, "{}: {}\n", info.selector, plimsoll_report::text::clean(&info.name));
         let mut sheet = Sheet::new([("what", ALWAYS), ("value", ALWAYS), ("from", 1)]);
-        for [_, what, value, from] in device_facts(info) {
+        for [_, what, value, from] in device_facts(info, known.as_ref()) {
             sheet.row([what, value, from]);
         }
         let _ = writeln!(text, "{}", sheet.render(Format::Table));
@@ -100,14 +112,15 @@ fn tables(infos: &[&DeviceInfo], absent: &[[String; 3]]) -> String {
 }
 
 /// For programs: one row per fact.
-fn facts(infos: &[&DeviceInfo]) -> Sheet<4> {
+fn facts(infos: &[&DeviceInfo], known: &[Option<(PathBuf, Profile)>]) -> Sheet<4> {
     let mut sheet = Sheet::new([("device", ALWAYS), ("what", ALWAYS), ("value", ALWAYS), ("from", ALWAYS)]);
-    infos.iter().flat_map(|info| device_facts(info)).for_each(|row| sheet.row(row));
+    let all = infos.iter().zip(known).flat_map(|(info, known)| device_facts(info, known.as_ref()));
+    all.for_each(|row| sheet.row(row));
     sheet
 }
 
 /// Device, what, value and source of everything worth a line.
-fn device_facts(info: &DeviceInfo) -> Vec<[String; 4]> {
+fn device_facts(info: &DeviceInfo, known: Option<&(PathBuf, Profile)>) -> Vec<[String; 4]> {
     let mut facts = Vec::new();
     let mut fact = |what: &str, value: String, from: &str| {
         facts.push([info.selector.clone(), what.to_owned(), value, from.to_owned()]);
@@ -134,6 +147,10 @@ fn device_facts(info: &DeviceInfo) -> Vec<[String; 4]> {
     }
     for (name, note) in &info.notes {
         fact(name, note.clone(), "");
+    }
+    match known {
+        Some((path, profile)) => fact("profile", profile::summary(profile), &path.display().to_string()),
+        None => fact("profile", "none yet".to_owned(), "`plimsoll measure` makes one"),
     }
     facts
 }

@@ -11,7 +11,7 @@ use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
 use super::progress::Bar;
 use super::tee::Tee;
-use super::{devices, list, output, present, runs as disk, signals};
+use super::{devices, list, output, present, profile, runs as disk, signals};
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     let request = Request {
@@ -38,6 +38,8 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         let names = without_size.join(", ");
         say("warning", &format!("--bytes changes nothing for {names}: what they measure has no size to choose"));
     }
+    let infos: Vec<_> = instruments.iter().map(|instrument| instrument.info()).collect();
+    let profiles = profile::for_run(&args.profile, !args.no_profile, &infos)?;
     let stop = signals::install()?;
     let (folder, writer) = disk::create(args.out.as_deref(), &folder_name(&instruments))?;
     let budgets = specs.iter().map(|spec| (spec.name.to_owned(), spec.budget(plan.request.effort)));
@@ -50,7 +52,13 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     {
         return Err(fault.into());
     }
-    show(args, &folder, &tee)?;
+    if let Some(run) = Run::from_records(tee.records().to_vec()) {
+        let shown = show(args, &folder, &run, tee.refused().is_none());
+        if let Some(place) = profiles {
+            profile::keep(&place, &run, &disk::name(&folder));
+        }
+        shown?;
+    }
     match tee.refused() {
         Some(why) => Err(refused(&folder.join(disk::RECORD), why, &tee)),
         None => Ok(exit),
@@ -76,22 +84,21 @@ fn folder_name(instruments: &[Box<dyn Instrument>]) -> String {
 }
 
 /// The table on stdout, the report in the folder, and on stderr what went wrong and where the files are.
-fn show(args: &MeasureArgs, folder: &Path, tee: &Tee) -> Result<(), Failure> {
-    let Some(run) = Run::from_records(tee.records().to_vec()) else { return Ok(()) };
+fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Result<(), Failure> {
     // The table says itself what could not be measured; formats for programs leave it to stderr.
     if args.format != Format::Table {
-        faults(&run).iter().for_each(|fault| say("note", fault));
+        faults(run).iter().for_each(|fault| say("note", fault));
     }
-    let runs = [run];
+    let runs = std::slice::from_ref(run);
     // A stdout that can't be written must not cost the report.
-    let printed = output::print(&present::text(&runs, args.format.into(), &output::style()));
-    if tee.refused().is_some() {
+    let printed = output::print(&present::text(runs, args.format.into(), &output::style()));
+    if !is_recorded {
         return printed;
     }
     say("record", &folder.join(disk::RECORD).display().to_string());
     if !args.no_report {
         let path = folder.join(disk::REPORT);
-        present::write(&path, &present::text(&runs, ReportFormat::Html, &output::style()))?;
+        present::write(&path, &present::text(runs, ReportFormat::Html, &output::style()))?;
         say("report", &path.display().to_string());
     }
     printed

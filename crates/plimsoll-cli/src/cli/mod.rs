@@ -12,6 +12,7 @@ mod measure;
 mod output;
 mod peak;
 mod present;
+mod profile;
 mod progress;
 mod report;
 mod runs;

@@ -1,32 +1,36 @@
-//! `plimsoll peak`: the theoretical bandwidth of memory, always with the formula that gives it.
+//! `plimsoll peak`: the theoretical bandwidth of memory, always with the formula that gives it, and beside it what was
+//! measured: on this machine as its profile has it, of other machines as far as records and published figures go.
 
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::unit::Frequency;
 use plimsoll::prelude::DeviceSelector;
 use plimsoll::suite::machines::{self, MACHINES, Machine, MemoryType, peak_bandwidth};
+use plimsoll::suite::profile::{Profile, shipped};
 
-use super::args::PeakArgs;
+use super::args::{PeakArgs, ProfileArg};
 use super::exit::{Exit, Failure};
 use super::sheet::{ALWAYS, Sheet};
-use super::{devices, output};
+use super::{devices, output, profile};
+
+const HOW_TO_NAME: &str = "a device (cpu), or a machine such as \"A100 80GB\"; `plimsoll peak` alone shows them all";
 
 pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
-    let mut sheet = Sheet::new([("machine", ALWAYS), ("bandwidth", ALWAYS), ("how", ALWAYS)]);
+    if let (true, Some(name)) = (args.measured, &args.name) {
+        return measured(name, args);
+    }
+    let mut sheet = Sheet::new([("machine", ALWAYS), ("bandwidth", ALWAYS), ("measured", ALWAYS), ("how", 1)]);
     let mut exit = Exit::Success;
     match (args.memory, args.bus_width, args.clock, &args.name) {
         (Some(memory), Some(bits), Some(clock), _) => {
             if !(clock.0.is_finite() && clock.0 > 0.0) {
                 return Err(Failure::usage("a memory clock is more than 0 Hz"));
             }
-            sheet.row([
-                format!("{memory} × {bits} bit"),
-                bandwidth(memory, bits, clock.0),
-                formula(memory, bits, clock.0),
-            ]);
+            let name = format!("{memory} × {bits} bit");
+            sheet.row([name, bandwidth(memory, bits, clock.0), String::new(), formula(memory, bits, clock.0)]);
         }
-        (_, _, _, Some(name)) => exit = named(name, &mut sheet)?,
+        (_, _, _, Some(name)) => exit = named(name, &args.profile, &mut sheet)?,
         _ => {
-            plimsoll::survey().devices.iter().for_each(|device| of_device(device.info(), &mut sheet));
+            plimsoll::survey().devices.iter().for_each(|device| of_device(device.info(), &args.profile, &mut sheet));
             MACHINES.iter().for_each(|machine| of_machine(machine, &mut sheet));
         }
     }
@@ -35,32 +39,66 @@ pub(crate) fn run(args: &PeakArgs) -> Result<Exit, Failure> {
 }
 
 /// A device where the name is one's, else a machine of the catalogue.
-fn named(name: &str, sheet: &mut Sheet<3>) -> Result<Exit, Failure> {
+fn named(name: &str, profile: &ProfileArg, sheet: &mut Sheet<4>) -> Result<Exit, Failure> {
     if name.parse::<DeviceSelector>().is_ok() {
         let opened = devices::open(name)?;
-        opened.devices.iter().for_each(|device| of_device(device.info(), sheet));
+        opened.devices.iter().for_each(|device| of_device(device.info(), profile, sheet));
         return Ok(devices::exit(&opened.missing, Exit::Success));
     }
-    let hint = "a device (cpu), or a machine such as \"A100 80GB\"; `plimsoll peak` alone shows them all";
-    let machine = machines::machine(name).map_err(|error| Failure::usage(error).hint(hint))?;
+    let machine = machines::machine(name).map_err(|error| Failure::usage(error).hint(HOW_TO_NAME))?;
     of_machine(machine, sheet);
     Ok(Exit::Success)
 }
 
-fn of_machine(machine: &Machine, sheet: &mut Sheet<3>) {
-    let (memory, bits, clock) = (machine.memory, machine.bus_width_bits, machine.memory_clock_hz);
-    sheet.row([machine.name.to_owned(), bandwidth(memory, bits, clock), formula(memory, bits, clock)]);
+/// Everything that was found about a device or a machine.
+fn measured(name: &str, args: &PeakArgs) -> Result<Exit, Failure> {
+    let (mut known, mut exit) = (vec![], Exit::Success);
+    if name.parse::<DeviceSelector>().is_ok() {
+        let opened = devices::open(name)?;
+        for device in &opened.devices {
+            known.extend(profile::known(&args.profile, device.info()).map(|(_, profile)| profile));
+        }
+        exit = devices::exit(&opened.missing, exit);
+    } else {
+        known.extend(shipped::of_machine(name).map_err(|error| Failure::usage(error).hint(HOW_TO_NAME))?);
+    }
+    if known.is_empty() {
+        let nothing = format!("nothing that was measured is known of {name}");
+        return Err(Failure { exit: Exit::Inconclusive, ..Failure::usage(nothing) }
+            .hint("`plimsoll measure` keeps what it finds in the device's profile"));
+    }
+    output::print(&profile::listing(&known, args.format)?)?;
+    Ok(exit)
 }
 
-fn of_device(info: &DeviceInfo, sheet: &mut Sheet<3>) {
+fn of_machine(machine: &Machine, sheet: &mut Sheet<4>) {
+    let (memory, bits, clock) = (machine.memory, machine.bus_width_bits, machine.memory_clock_hz);
+    let known = shipped::of_machine(machine.name).ok().flatten();
+    let attained = attained(known.as_ref(), Some(machine.peak_bandwidth()));
+    sheet.row([machine.name.to_owned(), bandwidth(memory, bits, clock), attained, formula(memory, bits, clock)]);
+}
+
+fn of_device(info: &DeviceInfo, profile: &ProfileArg, sheet: &mut Sheet<4>) {
     let name = format!("{}: {}", info.selector, info.name);
-    match info.peak("bandwidth") {
-        Some(peak) => sheet.row([name, peak.unit.format(peak.value), peak.source.clone()]),
+    let known = profile::known(profile, info).map(|(_, profile)| profile);
+    let peak = info.peak("bandwidth");
+    let attained = attained(known.as_ref(), peak.map(|peak| peak.value));
+    match peak {
+        Some(peak) => sheet.row([name, peak.unit.format(peak.value), attained, peak.source.clone()]),
         None => {
             let why = "this device doesn't say how its memory is clocked: give --memory, --bus-width and --clock";
-            sheet.row([name, "unknown".to_owned(), why.to_owned()]);
+            sheet.row([name, "unknown".to_owned(), attained, why.to_owned()]);
         }
     }
+}
+
+/// The best that `stream` was seen to do, and how much of the theoretical bandwidth that is; empty where it isn't known.
+fn attained(known: Option<&Profile>, peak: Option<f64>) -> String {
+    let Some(best) = known.and_then(Profile::best_bandwidth) else { return String::new() };
+    let value = best.finding.value;
+    let share = peak.map(|peak| format!(", {:.1} % of that", 100.0 * value / peak)).unwrap_or_default();
+    let published = if best.is_published() { ", published" } else { "" };
+    format!("{:.0} GB/s{share} ({}{published})", value / 1e9, best.finding.name)
 }
 
 /// In GB/s as data sheets have it: four digits, so that neighbouring models differ.

@@ -42,6 +42,13 @@ pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Write
     }
 }
 
+/// What a run's folder is called, wherever it lies: folders name the user.
+pub(crate) fn name(folder: &Path) -> String {
+    let whole = folder.canonicalize();
+    let last = whole.as_deref().unwrap_or(folder).file_name();
+    last.unwrap_or_default().to_string_lossy().into_owned()
+}
+
 fn taken(folder: &Path, file: &str) -> Failure {
     Failure::usage(format!("{} already holds a run: its {file} is there", folder.display()))
         .hint("nothing is overwritten: name another folder with --out")

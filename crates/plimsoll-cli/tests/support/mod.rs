@@ -28,6 +28,8 @@ impl Place {
             .env_remove("RUST_BACKTRACE")
             .env("COLUMNS", "80")
             .env_remove("NO_COLOR")
+            .env("XDG_DATA_HOME", self.folder.path().join("data"))
+            .env_remove("PLIMSOLL_PROFILE")
             .env_remove("LC_ALL")
             .env_remove("LC_CTYPE")
             .env_remove("LANG");

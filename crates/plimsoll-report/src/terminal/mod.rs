@@ -16,7 +16,7 @@ use crate::chart::{Plot, charts};
 
 pub use comparison::comparison;
 pub(crate) use summary::beside;
-pub use summary::{notes, summary};
+pub use summary::{margin, notes, summary};
 pub use table::{Column, Table};
 
 /// How to write.

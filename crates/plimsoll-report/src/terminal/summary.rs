@@ -1,5 +1,6 @@
 //! The summary table (each finding beside its yardsticks) and the notes below: flags in words, faults.
 
+use plimsoll_core::stats::Interval;
 use plimsoll_suite::standing::{Beside, Standing};
 
 use super::{Column, Style, Table, wrap};
@@ -53,7 +54,11 @@ fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
         let probe = if standing.probe == last_probe { "" } else { standing.probe.as_str() };
         last_probe = &standing.probe;
         let doubt = if standing.flags.impugning().is_empty() { "" } else { " !" };
-        let achieved = format!("{}{}", standing.unit.format(standing.achieved.value), margin(standing));
+        let achieved = format!(
+            "{}{}",
+            standing.unit.format(standing.achieved.value),
+            margin(standing.achieved.value, standing.achieved.interval)
+        );
         table.row([
             probe.to_owned(),
             standing.name.clone(),
@@ -68,11 +73,11 @@ fn table<'s>(standings: impl Iterator<Item = &'s Standing>) -> Table {
     table
 }
 
-/// ` ± 1.5 %`, by the longer side of the interval; empty where the figure is zero.
-fn margin(standing: &Standing) -> String {
-    let known = standing.achieved;
-    let side = (known.interval.hi - known.value).max(known.value - known.interval.lo);
-    let percent = 100.0 * side / known.value.abs();
+/// ` ± 1.5 %`, by the longer side of a figure's interval; empty where the figure is zero.
+#[must_use]
+pub fn margin(value: f64, interval: Interval) -> String {
+    let side = (interval.hi - value).max(value - interval.lo);
+    let percent = 100.0 * side / value.abs();
     match percent {
         p if !p.is_finite() => String::new(),
         p if p < 0.05 => " ± 0.1 %".to_owned(),

@@ -1,0 +1,174 @@
+//! The machine profile on the command line: where it lies, what `measure` adds to it, and how it is shown. What is kept of a
+//! run, and how it is stored, is the suite's business. A profile that can't be kept costs a warning and never the run.
+
+use std::path::{Path, PathBuf};
+
+use plimsoll::core::device::DeviceInfo;
+use plimsoll::core::record::Run;
+use plimsoll::suite::profile::{Kept, Profile, ProfileError, SetAside, StoredFinding};
+use plimsoll_report::terminal::margin;
+
+use super::args::{Format, ProfileArg};
+use super::exit::{Failure, say};
+use super::sheet::{ALWAYS, Sheet};
+
+/// The environment's word for `--profile`.
+const VARIABLE: &str = "PLIMSOLL_PROFILE";
+
+/// Where profiles lie.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    /// One file, which holds the profile of one device; else a folder with a file per device.
+    is_file: bool,
+    /// Asked for by name: even a simulated device's is kept.
+    named: bool,
+}
+
+impl Place {
+    /// What `--profile` or the environment names, else the user's data folder (XDG Base Directory Specification).
+    ///
+    /// # Errors
+    /// Why there is no such folder, with the way out.
+    pub fn find(arg: &ProfileArg) -> Result<Self, String> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(path) = arg.profile.clone().or_else(|| variable(VARIABLE)) {
+            let is_file = !path.is_dir();
+            return Ok(Self { path, is_file, named: true });
+        }
+        let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
+        let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
+        let data = data.ok_or_else(|| {
+            format!("neither XDG_DATA_HOME nor HOME is an absolute path: name a file with --profile or {VARIABLE}")
+        })?;
+        Ok(Self { path: data.join("plimsoll/profiles"), is_file: false, named: false })
+    }
+
+    fn of(&self, device: &DeviceInfo) -> Result<PathBuf, ProfileError> {
+        if self.is_file { Ok(self.path.clone()) } else { Profile::path(&self.path, &device.id) }
+    }
+
+    fn takes(&self, device: &DeviceInfo) -> bool {
+        // What is simulated is true of no machine.
+        self.named || device.backend != "sim"
+    }
+
+    /// What is stored of a device, and where; a file of another device says nothing of this one.
+    ///
+    /// # Errors
+    /// The file is there and can't be used.
+    pub fn load(&self, device: &DeviceInfo) -> Result<Option<(PathBuf, Profile)>, ProfileError> {
+        let path = self.of(device)?;
+        match Profile::load(&path, &device.id) {
+            Ok(stored) => Ok(stored.map(|profile| (path, profile))),
+            Err(ProfileError::NotOurs { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What is stored of a device; what can't be used is told on stderr and counts as nothing.
+pub(crate) fn known(arg: &ProfileArg, device: &DeviceInfo) -> Option<(PathBuf, Profile)> {
+    match Place::find(arg).ok()?.load(device) {
+        Ok(stored) => stored,
+        Err(error) => {
+            say("warning", &format!("the profile of {} is not used: {error}", device.selector));
+            None
+        }
+    }
+}
+
+/// Where a run's findings will go; `None` where nowhere. Found out before anything is measured.
+///
+/// # Errors
+/// 2 for one file and several devices.
+pub(crate) fn for_run(arg: &ProfileArg, keep: bool, devices: &[&DeviceInfo]) -> Result<Option<Place>, Failure> {
+    if !keep {
+        return Ok(None);
+    }
+    match Place::find(arg) {
+        Ok(place) if place.is_file && devices.len() > 1 => {
+            let file = place.path.display();
+            Err(Failure::usage(format!("{file} holds the profile of one device, and {} are measured", devices.len()))
+                .hint("name a folder that is there, or say --no-profile"))
+        }
+        Ok(place) => Ok(devices.iter().any(|device| place.takes(device)).then_some(place)),
+        // A simulated device has none to lose.
+        Err(_) if devices.iter().all(|device| device.backend == "sim") => Ok(None),
+        Err(why) => {
+            say("warning", &format!("the profile will not be kept: {why}, or say --no-profile"));
+            Ok(None)
+        }
+    }
+}
+
+/// Merges what a run found into the profiles of its devices; `name` is the run's. The first that can't be written ends it,
+/// because the others would fail for the same reason.
+pub(crate) fn keep(place: &Place, run: &Run, name: &str) {
+    for (number, device) in (0..).zip(&run.header.devices).filter(|(_, device)| place.takes(device)) {
+        let found = match Profile::of_run(run, number, name) {
+            Ok(found) => found.filter(|profile| !profile.findings.is_empty()),
+            Err(why) => return say("note", &format!("the profile stays as it is: {why}")),
+        };
+        let Some(found) = found else { continue };
+        let kept = place.of(device).and_then(|path| Ok((found.keep(&path)?, path)));
+        match kept {
+            Ok((kept, path)) => tell(&kept, &path),
+            Err(why) => return say("warning", &format!("the profile was not kept: {why}; or say --no-profile")),
+        }
+    }
+}
+
+fn tell(kept: &Kept, path: &Path) {
+    if let Some(SetAside { path: aside, why }) = &kept.set_aside {
+        let aside = aside.display();
+        say("warning", &format!("the profile was damaged ({why}): it is now {aside}, and a new one is begun"));
+    }
+    say("profile", &path.display().to_string());
+}
+
+/// `86 findings, the newest of 2026-03-01`.
+pub(crate) fn summary(profile: &Profile) -> String {
+    let newest = profile.findings.iter().map(|stored| stored.when.as_str()).max().unwrap_or_default();
+    let day = newest.split('T').next().filter(|day| !day.is_empty());
+    let day = day.map(|day| format!(", the newest of {day}")).unwrap_or_default();
+    let count = profile.findings.len();
+    format!("{count} {}{day}", if count == 1 { "finding" } else { "findings" })
+}
+
+/// Every finding of these profiles, as a table or for programs.
+pub(crate) fn listing(profiles: &[Profile], format: Format) -> Result<String, Failure> {
+    if format == Format::Json {
+        return Ok(plimsoll_report::json::text(&serde_json::to_value(profiles).map_err(Failure::usage)?));
+    }
+    let mut sheet = Sheet::new([
+        ("machine", 0),
+        ("probe", ALWAYS),
+        ("finding", ALWAYS),
+        ("value", ALWAYS),
+        ("flags", 2),
+        ("from", 1),
+    ]);
+    for profile in profiles {
+        for stored in &profile.findings {
+            let finding = &stored.finding;
+            let value = finding.unit.format(finding.value) + &margin(finding.value, finding.interval);
+            sheet.row([
+                profile.device_name.clone(),
+                finding.probe.clone(),
+                finding.name.clone(),
+                value,
+                finding.flags.to_string(),
+                from(stored),
+            ]);
+        }
+    }
+    Ok(sheet.render(format))
+}
+
+fn from(stored: &StoredFinding) -> String {
+    if stored.is_published() {
+        return format!("published: {}", stored.source);
+    }
+    format!("plimsoll {}, {}, {}", stored.tool, stored.when.split('T').next().unwrap_or_default(), stored.run)
+}
