@@ -1,0 +1,309 @@
+//! l1 on a GPU: one block per multiprocessor walks over a piece of its own. What the figures mean is
+//! `plimsoll_suite::probes::l1`'s; the kernels are `l1.cu`'s.
+
+use std::rc::Rc;
+
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::l1::{self as kernels, THREADS, WIDTHS};
+use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_suite::probes::l1::{self, LOAD, SHARED, SHARED_ATOMIC, STORE, access};
+
+use super::counted::{Counted, Of};
+use super::folds::{self, MANY, SOME, Walk};
+use super::kit::{Kit, late};
+use super::window::room;
+use crate::driver::{Attribute, Stream};
+use crate::launch::Arguments;
+use crate::memory::DeviceBuffer;
+use crate::{Cuda, CudaDevice};
+
+/// Smallest and largest piece, bytes.
+const PIECES: (u64, u64) = (4 << 10, 512 << 10);
+/// What first level and shared memory have together where the driver doesn't tell, bytes.
+const USUAL: u64 = 128 << 10;
+/// Bytes that a block moves in one launch: some 50 µs.
+const MOVED: u64 = 8 << 20;
+/// Turns of a verified launch: untimed and timed.
+const VERIFIED: [u64; 2] = [1, 3];
+
+/// The probe.
+#[derive(Debug)]
+pub(super) struct L1;
+
+/// What is accessed how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Load,
+    Store,
+    Shared,
+    SharedAtomic,
+}
+
+/// An access over a piece.
+#[derive(Clone, Debug)]
+struct Point {
+    kind: Kind,
+    width: u32,
+    /// Bytes of the piece.
+    piece: u64,
+}
+
+impl Probe<Cuda> for L1 {
+    fn spec(&self) -> &'static ProbeSpec {
+        &l1::SPEC
+    }
+
+    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.kernels.compiler()?;
+        Ok(())
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        points(device, request.effort, PIECES.1).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let (effort, seed) = (session.request.effort, session.request.seed);
+        let hertz = session.info().calibration.clock_hz;
+        let pieces = u64::from(session.device.multiprocessors.max(1));
+        let (bytes, flags) = room(session.device, 2, PIECES.1 * pieces)?;
+        let bench = Bench::new(session.device, seed, bytes)?;
+        let points = points(session.device, effort, bytes / pieces);
+        let late = late(session, begin, l1::SPEC.budget(effort));
+        let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
+        session.sweep(sweep, Point::at, |_, point| bench.load(point, hertz)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let chunks: &[u64] = if depth == Depth::Small { &[1, 5] } else { &[1, 2, 5, 11] };
+        let most = 12 * 4096 * u64::from(device.multiprocessors.max(1));
+        let bench = Bench::new(device, 1, most)?;
+        for kind in [Kind::Load, Kind::Store, Kind::Shared, Kind::SharedAtomic] {
+            for width in if kind == Kind::SharedAtomic { &WIDTHS[..1] } else { &WIDTHS } {
+                for chunks in chunks {
+                    let kernel = kind.kernel(*width);
+                    let point = Point { kind, width: *width, piece: chunks * folds::chunk(&kernel) };
+                    let wrong = match bench.once(&point)? {
+                        Check::Passed => String::new(),
+                        Check::Failed(wrong) => wrong,
+                    };
+                    report(Case { kernel: kernel.name, on: format!("{} B per block", point.piece), wrong });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    fn kernel(self, width: u32) -> KernelDesc {
+        match self {
+            Self::Load => kernels::load(width),
+            Self::Store => kernels::store(width),
+            Self::Shared => kernels::shared(width),
+            Self::SharedAtomic => kernels::shared_atomic(),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Load => LOAD,
+            Self::Store => STORE,
+            Self::Shared => SHARED,
+            Self::SharedAtomic => SHARED_ATOMIC,
+        }
+    }
+}
+
+impl Point {
+    fn at(&self) -> Vec<Value> {
+        vec![access(self.kind.name(), self.width).as_str().into(), self.piece.into()]
+    }
+}
+
+/// Pieces up to `most`: octaves for all, and for the widest loads close ones around where the first level may end.
+fn points(device: &CudaDevice, effort: Effort, most: u64) -> Vec<Point> {
+    let attribute = |attribute| device.context.device().attribute(attribute).unwrap_or(0);
+    let together = match u64::try_from(attribute(Attribute::SharedPerMultiprocessor)) {
+        Ok(bytes) if bytes > 0 => bytes,
+        _ => USUAL,
+    };
+    let shared = u64::try_from(attribute(Attribute::SharedPerBlock)).unwrap_or(0);
+    let kinds = [Kind::Load, Kind::Store, Kind::Shared, Kind::SharedAtomic];
+    let mut points = Vec::new();
+    for kind in kinds {
+        for width in if kind == Kind::SharedAtomic { &WIDTHS[..1] } else { &WIDTHS } {
+            let least = match kind {
+                Kind::Shared | Kind::SharedAtomic => shared,
+                Kind::Load | Kind::Store => most,
+            };
+            let finest = kind == Kind::Load && *width == 16;
+            let pieces = if finest { close(together, effort, most) } else { octaves(effort, least.min(most)) };
+            points.extend(pieces.into_iter().map(|piece| Point { kind, width: *width, piece }));
+        }
+    }
+    points
+}
+
+/// Octaves of pieces; every other one where time is short.
+fn octaves(effort: Effort, most: u64) -> Vec<u64> {
+    let step = if effort == Effort::Quick { 2 } else { 1 };
+    (0..).map(|octave| PIECES.0 << (step * octave)).take_while(|piece| *piece <= most).collect()
+}
+
+/// Octaves, and close pieces from half of what first level and shared memory have together to a third more than it, in whole
+/// chunks.
+fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
+    let factor = if effort == Effort::Quick { 1.05 } else { 1.03 };
+    let chunk = folds::chunk(&kernels::load(16));
+    let mut pieces: Vec<u64> = (0..).map(|octave| PIECES.0 << octave).take_while(|piece| *piece <= most).collect();
+    let mut piece = 0.5 * together as f64;
+    while piece < 1.35 * together as f64 {
+        pieces.push((piece / chunk as f64).round() as u64 * chunk);
+        piece *= factor;
+    }
+    pieces.retain(|piece| *piece <= most);
+    pieces.sort_unstable();
+    pieces.dedup();
+    pieces
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    seed: u64,
+    input: DeviceBuffer,
+    out: DeviceBuffer,
+    left: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    /// Arrays of so many bytes for all pieces.
+    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, Source::L1, &kernels::kernels())?;
+        for width in WIDTHS {
+            kit.unit.function(&kernels::load(width))?.prefer_cache()?;
+            kit.unit.function(&kernels::store(width))?.prefer_cache()?;
+        }
+        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
+        let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+    }
+
+    /// A workload of one point: the first pass untimed, then some 50 µs.
+    fn load(&self, point: &Point, hertz: Option<f64>) -> Result<Counted, Fault> {
+        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
+        let phases = [walk.pass(), (MOVED / walk.turn()).max(walk.pass())];
+        self.counted(point, walk, phases, (hertz, SOME))
+    }
+
+    /// One launch, checked.
+    fn once(&self, point: &Point) -> Result<Check, Fault> {
+        use plimsoll_core::sample::Workload as _;
+        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
+        let mut load = self.counted(point, walk, VERIFIED, (None, MANY))?;
+        load.sample(1, &mut [0])?;
+        load.check()
+    }
+
+    fn counted(
+        &self,
+        point: &Point,
+        walk: Walk,
+        phases: [u64; 2],
+        (hertz, every): (Option<f64>, usize),
+    ) -> Result<Counted, Fault> {
+        let kernel = point.kind.kernel(point.width);
+        let blocks = self.kit.unit.machine().multiprocessors;
+        let of_all = |buffer: &DeviceBuffer| buffer.part(0, walk.bytes());
+        let moved = walk.turn() * phases[1];
+        let traffic = match point.kind {
+            Kind::Load | Kind::Shared => Traffic::new(moved, 0),
+            Kind::Store | Kind::SharedAtomic => Traffic::new(0, moved),
+        };
+        let shared = match point.kind {
+            Kind::Shared | Kind::SharedAtomic => walk.slice as u32,
+            Kind::Load | Kind::Store => 0,
+        };
+        self.kit.checker.poison(self.left.whole())?;
+        self.kit.checker.poison(of_all(&self.out)?)?;
+        let launch = |cycles| {
+            let list = Arguments::new();
+            let list = match point.kind {
+                Kind::Load | Kind::Shared => list.buffer(&self.left).span(cycles).buffer(&self.input),
+                Kind::Store => list.buffer(&self.out).span(cycles),
+                Kind::SharedAtomic => list.buffer(&self.out).span(cycles).u32(1),
+            };
+            let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
+            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+        };
+        let load = Counted::new(&self.kit, (blocks, Of::Typical), hertz, Work { traffic, ..Work::default() }, launch)?;
+        let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
+        let (kind, out) = (point.kind, of_all(&self.out)?);
+        let every_counter = self.counters(point, &walk, phases);
+        Ok(load.with_check(move |stream| match kind {
+            Kind::Load | Kind::Shared => {
+                let found = folds::words(stream, &left, left.bytes() / 4)?;
+                Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
+            }
+            Kind::Store => checker.marks(out),
+            Kind::SharedAtomic => every_counter(stream),
+        }))
+    }
+
+    /// Are the counters of the first and the last block what the walk makes of them?
+    fn counters(
+        &self,
+        point: &Point,
+        walk: &Walk,
+        phases: [u64; 2],
+    ) -> impl Fn(&std::sync::Arc<Stream>) -> Result<Check, Fault> + use<> {
+        let words = (folds::chunk(&point.kind.kernel(point.width)) / 4) as usize;
+        let visits = if point.kind == Kind::SharedAtomic { walk.visits(&phases) } else { Vec::new() };
+        let part = |block: u64| self.out.part(block * walk.slice, walk.slice);
+        let parts = [part(0), part(walk.bytes() / walk.slice - 1)];
+        move |stream| {
+            for part in &parts {
+                let part = match part {
+                    Ok(part) => *part,
+                    Err(_) => return Err(Fault::Invalid("a piece lies outside its array".to_owned())),
+                };
+                let found = folds::part(stream, part)?;
+                let wrong = found.iter().enumerate().find(|(place, count)| visits[place / words] != **count);
+                if let Some((place, count)) = wrong {
+                    let expected = visits[place / words];
+                    return Ok(Check::Failed(format!("counter {place} is {count}, not {expected}")));
+                }
+            }
+            Ok(Check::Passed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_close_where_the_first_level_may_end_and_whole_chunks() {
+        for (effort, ratio) in [(Effort::Quick, 1.08), (Effort::Standard, 1.06)] {
+            let pieces = close(228 << 10, effort, PIECES.1);
+            assert!(pieces.iter().all(|piece| piece % 4096 == 0) && pieces.is_sorted());
+            let close = pieces.windows(2).filter(|pair| pair[0] >= 128 << 10 && pair[1] <= 300 << 10);
+            assert!(close.clone().count() > 10);
+            assert!(close.clone().all(|pair| pair[1] as f64 / (pair[0] as f64) < ratio), "{pieces:?}");
+        }
+        assert_eq!(octaves(Effort::Quick, 100 << 10), [4 << 10, 16 << 10, 64 << 10]);
+        assert!(close(228 << 10, Effort::Quick, 64 << 10).iter().all(|piece| *piece <= 64 << 10));
+    }
+}
