@@ -59,29 +59,27 @@ counters! {
     L2Read: c"lts__t_sectors_srcunit_tex_op_read.sum";
     /// Sectors that they wrote to it.
     L2Written: c"lts__t_sectors_srcunit_tex_op_write.sum";
-    /// All sectors that they asked of it, atomics included.
-    L2Sectors: c"lts__t_sectors_srcunit_tex.sum";
-    /// Those of them that were there.
-    L2Hits: c"lts__t_sectors_srcunit_tex_lookup_hit.sum";
+    /// Requests of theirs to it, of up to four sectors of one line each, atomics included.
+    L2Requests: c"lts__t_requests_srcunit_tex.sum";
+    /// Those of them that it had.
+    L2Hits: c"lts__t_requests_srcunit_tex_lookup_hit.sum";
     /// Sectors asked for by the other partition of the second-level cache, on chips that have two.
     L2Crossed: c"lts__t_sectors_srcunit_ltcfabric.sum";
 }
 
-/// What is counted together. Each set takes one pass on every chip from Turing to Blackwell (after libnvperf_host of CUDA
-/// 13.0): hits in the second-level cache need one of their own.
-const SETS: [&[Counter]; 2] = [
-    &[
-        Counter::DramRead,
-        Counter::DramWritten,
-        Counter::Instructions,
-        Counter::L1Sectors,
-        Counter::L1Hits,
-        Counter::L2Read,
-        Counter::L2Written,
-        Counter::L2Sectors,
-        Counter::L2Crossed,
-    ],
-    &[Counter::L2Hits],
+/// What is counted, together: this takes one pass on every chip from Turing to Blackwell but the A100, where it takes two
+/// (after libnvperf_host of CUDA 13.0). Hits are counted by requests, since sectors that hit would need a pass of their own.
+const ALL: [Counter; 10] = [
+    Counter::DramRead,
+    Counter::DramWritten,
+    Counter::Instructions,
+    Counter::L1Sectors,
+    Counter::L1Hits,
+    Counter::L2Read,
+    Counter::L2Written,
+    Counter::L2Requests,
+    Counter::L2Hits,
+    Counter::L2Crossed,
 ];
 
 /// What was counted.
@@ -101,11 +99,10 @@ impl Counts {
         self.share(Counter::L1Hits, Counter::L1Sectors)
     }
 
-    /// Share of the sectors that the multiprocessors asked of the second-level cache that were there, 0…1. Hits and
-    /// sectors are counted in two launches, so that it may pass 1 by what these differ in.
+    /// Share of the multiprocessors' requests to the second-level cache that it had, 0…1. Writes are, wherever the line is.
     #[must_use]
     pub fn l2_hit_rate(&self) -> Option<f64> {
-        self.share(Counter::L2Hits, Counter::L2Sectors)
+        self.share(Counter::L2Hits, Counter::L2Requests)
     }
 
     fn share(&self, part: Counter, whole: Counter) -> Option<f64> {
@@ -133,7 +130,7 @@ impl Counts {
 
 /// The counters of one device.
 pub struct Counters {
-    sets: Vec<(&'static [Counter], Set)>,
+    set: Set,
     session: Session,
 }
 
@@ -152,13 +149,17 @@ impl Counters {
     /// # Errors
     /// No CUPTI, no permission, a chip that it doesn't know: with the way out.
     pub fn new(context: &Arc<Context>) -> Result<Self, Unavailable> {
-        let session = Session::new(&find(context.driver())?, context)?;
-        let mut sets = Vec::with_capacity(SETS.len());
-        for counters in SETS {
-            let names: Vec<&[&CStr]> = counters.iter().map(|counter| counter.metrics()).collect();
-            sets.push((counters, session.set(&names)?));
-        }
-        Ok(Self { sets, session })
+        Self::with(&find(None, context.driver())?, context)
+    }
+
+    /// The same by an opened CUPTI.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with(cupti: &Arc<Cupti>, context: &Arc<Context>) -> Result<Self, Unavailable> {
+        let session = Session::new(cupti, context)?;
+        let set = session.set(&ALL.map(Counter::metrics))?;
+        Ok(Self { set, session })
     }
 
     /// The chip, as CUPTI calls it: `GH100`.
@@ -167,9 +168,15 @@ impl Counters {
         self.session.chip()
     }
 
+    /// How often a launch must be repeated to be counted: once on most chips.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.set.passes()
+    }
+
     /// Counts what `launch` does on the device. It launches whatever it likes in the device's primary context, and must
-    /// wait until that is done. It is called twice, once for each set of counters that fits into hardware at once, and
-    /// should find the same state both times: nothing is saved, restored or flushed in between.
+    /// wait until that is done. It is called once for each of [`Counters::passes`], and should find the same state each
+    /// time: nothing is saved, restored or flushed in between. Takes some 0.2 s.
     ///
     /// # Errors
     /// CUPTI's and those of `launch`.
@@ -196,12 +203,8 @@ impl Counters {
         mut ready: impl FnMut(&mut S) -> Result<(), Fault>,
         mut launch: impl FnMut(&mut S) -> Result<(), Fault>,
     ) -> Result<Counts, Fault> {
-        let mut counts = Counts::default();
-        for (counters, set) in &self.sets {
-            let found = self.session.count(set, subject, &mut ready, &mut launch)?;
-            counts.0.extend(found.into_iter().map(|(place, value)| (counters[place], value)));
-        }
-        Ok(counts)
+        let found = self.session.count(&self.set, subject, &mut ready, &mut launch)?;
+        Ok(Counts(found.into_iter().map(|(place, value)| (ALL[place], value)).collect()))
     }
 }
 
@@ -211,22 +214,26 @@ impl std::fmt::Debug for Counters {
     }
 }
 
-fn find(driver: &Driver) -> Result<Arc<Cupti>, Unavailable> {
-    Cupti::find(u32::try_from(driver.version() / 1000).ok())
+/// The CUPTI that goes with a driver.
+///
+/// # Errors
+/// Those of [`Cupti::find`].
+pub(crate) fn find(explicit: Option<&Path>, driver: &Driver) -> Result<Arc<Cupti>, Unavailable> {
+    Cupti::find(explicit, u32::try_from(driver.version() / 1000).ok())
 }
 
-/// Whether counters are likely to be read, from what costs nothing to ask: the library and the driver's settings. Returns
-/// the version of CUPTI's interface.
+/// Whether counters are likely to be read, from what costs nothing to ask: the library, if it was found, and the driver's
+/// settings.
 ///
 /// # Errors
 /// What is missing, and what brings it.
-pub(crate) fn likely(driver: &Driver) -> Result<u32, Unavailable> {
-    let cupti = find(driver)?;
+pub(crate) fn likely(cupti: &Result<Arc<Cupti>, Unavailable>) -> Result<&Cupti, Unavailable> {
+    let cupti = cupti.as_deref().map_err(Clone::clone)?;
     let read = |path: &str| fs::read_to_string(Path::new(path)).unwrap_or_default();
     if is_restricted(&read("/proc/driver/nvidia/params"), &read("/proc/self/status")) {
         return Err(crate::cupti::forbidden());
     }
-    Ok(cupti.version())
+    Ok(cupti)
 }
 
 /// Whether the driver keeps its counters for administrators (`RmProfilingAdminOnly`) and this process is none: it has
@@ -267,13 +274,5 @@ mod tests {
         let told = counts.per_launch(4.0);
         assert_eq!((told[counted::DRAM_READ], told[counted::L1_SECTORS], told[counted::L1_HITS]), (1024.0, 25.0, 0.25));
         assert!(!told.contains_key(counted::L2_HITS) && !told.contains_key(counted::DRAM_WRITTEN));
-    }
-
-    #[test]
-    fn every_counter_is_in_one_set() {
-        let mut all: Vec<Counter> = SETS.concat();
-        all.sort();
-        all.dedup();
-        assert_eq!((all.len(), SETS.concat().len()), (10, 10));
     }
 }

@@ -16,7 +16,8 @@ use crate::cache::Cache;
 use crate::calibrate::calibrate;
 use crate::clock::CudaClock;
 use crate::compile::{Compiler, Kernels};
-use crate::counters::Counters;
+use crate::counters::{self, Counters};
+use crate::cupti::Cupti;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
     Stream, mend,
@@ -64,6 +65,8 @@ pub struct CudaDevice {
     pub multiprocessors: u32,
     /// Compute capability times ten.
     pub capability: u32,
+    /// CUPTI's library, opened and not yet at work.
+    pub(crate) cupti: Result<Arc<Cupti>, Unavailable>,
     /// Opened when first asked for: from then on CUPTI has hooks in the driver.
     counters: OnceCell<Result<Counters, Unavailable>>,
 }
@@ -95,7 +98,8 @@ impl CudaDevice {
     /// # Errors
     /// Why not, and what brings it.
     pub fn counters(&self) -> Result<&Counters, Unavailable> {
-        self.counters.get_or_init(|| Counters::new(&self.context)).as_ref().map_err(Clone::clone)
+        let open = || Counters::with(self.cupti.as_ref().map_err(Clone::clone)?, &self.context);
+        self.counters.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 
     /// Whether chains of kernels can be launched as one graph.
@@ -115,6 +119,8 @@ impl CudaDevice {
 pub struct Options {
     /// NVRTC's library, by absolute path; found by itself where `None`.
     pub nvrtc: Option<PathBuf>,
+    /// CUPTI's library, by absolute path; found by itself where `None`.
+    pub cupti: Option<PathBuf>,
     /// Folder of compiled kernels; the user's where `None`.
     pub cache: Option<PathBuf>,
     /// Compile anew and keep nothing.
@@ -214,8 +220,16 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         let kernels = spinner.as_deref().ok().zip(empty.as_ref());
         calibrate(&stream, kernels)?
     };
-    let device =
-        CudaDevice { context, stream, kernels, spinner, multiprocessors, capability, counters: OnceCell::new() };
+    let device = CudaDevice {
+        context,
+        stream,
+        kernels,
+        spinner,
+        multiprocessors,
+        capability,
+        cupti: counters::find(options.cupti.as_deref(), driver),
+        counters: OnceCell::new(),
+    };
     let found = Found { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
     let info = info(&found, calibration)?;
     let spinner = device.spinner.as_ref().ok().cloned();

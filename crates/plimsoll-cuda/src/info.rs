@@ -90,7 +90,7 @@ fn capabilities(found: &Found<'_>) -> Vec<Capability> {
         Ok(_) => Err(Unavailable::new("cooperative launch", "the device has none", "Use another device")),
         Err(error) => Err(Unavailable::new("cooperative launch", error.to_string(), "Update the NVIDIA driver")),
     };
-    let counters = counters::likely(found.handle.driver());
+    let counters = counters::likely(&device.cupti);
     vec![
         capability("NVRTC", &device.kernels.compiler()),
         capability("kernel cache", &device.kernels.cache()),
@@ -124,6 +124,9 @@ fn notes(found: &Found<'_>) -> Result<BTreeMap<String, String>, Fault> {
     let kernels = &found.device.kernels;
     if let Ok(compiler) = kernels.compiler() {
         note("kernel compiler", format!("{} for {}", compiler.identity(), kernels.target()));
+    }
+    if let Ok(cupti) = &found.device.cupti {
+        note("CUPTI's interface", format!("version {}", cupti.version()));
     }
     if let Some(replay) = found.replay {
         let line = format!("{} + {} per kernel", Unit::Second.format(replay.a), Unit::Second.format(replay.b));

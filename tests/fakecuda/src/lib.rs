@@ -47,10 +47,18 @@ pub fn image(kernels: &str) -> Vec<u8> {
 /// # Errors
 /// Where it was looked for.
 pub fn library() -> Result<PathBuf, String> {
+    built("libfakecuda.so")
+}
+
+/// A library of this name beside the running test, if it was built.
+///
+/// # Errors
+/// Where it was looked for.
+pub fn built(name: &str) -> Result<PathBuf, String> {
     let test = std::env::current_exe().map_err(|error| error.to_string())?;
     let folders = test.ancestors().skip(1).take(2);
-    let found = folders.map(|folder| folder.join("libfakecuda.so")).find(|path| path.is_file());
-    found.ok_or_else(|| format!("no libfakecuda.so beside {}", test.display()))
+    let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.ok_or_else(|| format!("no {name} beside {}", test.display()))
 }
 
 /// A copy of the library in `folder`: a driver of its own, with state of its own, that lacks the calls `missing`.
@@ -58,7 +66,17 @@ pub fn library() -> Result<PathBuf, String> {
 /// # Errors
 /// The library isn't there, or the copy can't be written.
 pub fn without(folder: &Path, missing: &[&str]) -> Result<PathBuf, String> {
-    let mut bytes = std::fs::read(library()?).map_err(|error| error.to_string())?;
+    let path = folder.join("libcuda.so.1");
+    copy_without(&library()?, &path, missing)?;
+    Ok(path)
+}
+
+/// A copy of a library, at `path`, that lacks some of its calls.
+///
+/// # Errors
+/// A call isn't in it, or the copy can't be written.
+pub fn copy_without(library: &Path, path: &Path, missing: &[&str]) -> Result<(), String> {
+    let mut bytes = std::fs::read(library).map_err(|error| error.to_string())?;
     for symbol in missing {
         let name = format!("\0{symbol}\0");
         let places: Vec<usize> = (0..bytes.len().saturating_sub(name.len()))
@@ -72,7 +90,5 @@ pub fn without(folder: &Path, missing: &[&str]) -> Result<PathBuf, String> {
             bytes[at + 1] = b'x';
         }
     }
-    let path = folder.join("libcuda.so.1");
-    std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
-    Ok(path)
+    std::fs::write(path, bytes).map_err(|error| error.to_string())
 }

@@ -13,7 +13,7 @@ mod table;
 mod types;
 
 use std::ffi::{CStr, CString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
@@ -22,7 +22,7 @@ use crate::driver::Context;
 use crate::toolkit::Places;
 use crate::unavailable::Unavailable;
 use host::Host;
-use range::Range;
+use range::Enabled;
 use table::Table;
 use types::{Availability, ChipName, Initialize};
 
@@ -51,15 +51,18 @@ impl std::fmt::Debug for Cupti {
 }
 
 impl Cupti {
-    /// Finds and opens the library: what `PLIMSOLL_CUPTI` names, else that of the toolkits of `CUDA_HOME` and `CUDA_PATH`,
+    /// Every call that is made of it, but the one for its version.
+    pub const CALLS: &[&str] = Table::CALLS;
+
+    /// Finds and opens the library: `explicit` (a file or its folder), else what `PLIMSOLL_CUPTI` names, else that of the toolkits of `CUDA_HOME` and `CUDA_PATH`,
     /// the usual toolkit folders, the active Python environment, and at last the loader's own places. The first whose
     /// major version of CUDA is at most `major` is taken.
     ///
     /// # Errors
     /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is tried
     /// in its place.
-    pub fn find(major: Option<u32>) -> Result<Arc<Self>, Unavailable> {
-        let given = search::given(std::env::var_os(VARIABLE).as_deref())?;
+    pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Arc<Self>, Unavailable> {
+        let given = search::given(explicit, std::env::var_os(VARIABLE).as_deref())?;
         let candidates = given.unwrap_or_else(|| search::usual(&Places::of_process()));
         let mut failed: Vec<String> = Vec::new();
         for path in &candidates {
@@ -112,6 +115,13 @@ pub(crate) struct Set {
     host: Host,
     /// Place in what was wanted of each metric that there is.
     places: Vec<usize>,
+}
+
+impl Set {
+    /// Passes that the hardware needs to count it.
+    pub(crate) fn passes(&self) -> usize {
+        self.host.passes.clamp(1, MOST_PASSES)
+    }
 }
 
 impl Session {
@@ -180,14 +190,14 @@ impl Session {
             return Ok(Vec::new());
         }
         self.context.bind()?;
-        let mut range = Range::new(&self.cupti, &self.context, &set.host)?;
-        for _ in 0..set.host.passes.clamp(1, MOST_PASSES) {
+        let mut enabled = Enabled::new(&self.cupti, &self.context, &set.host)?;
+        for _ in 0..set.passes() {
             ready(subject)?;
-            if !range.pass(|| launch(subject))? {
+            if !enabled.pass(|| launch(subject))? {
                 break;
             }
         }
-        let values = set.host.evaluate(range.data()?)?;
+        let values = set.host.evaluate(enabled.data()?)?;
         Ok(set.places.iter().copied().zip(values).filter(|(_, value)| value.is_finite()).collect())
     }
 }

@@ -19,27 +19,45 @@ const RANGES: usize = 1;
 const MOST_BYTES: usize = 1 << 28;
 
 /// The profiler switched on for a context, and off again when dropped.
-pub(super) struct Range<'c> {
-    cupti: &'c Cupti,
-    context: &'c Context,
+pub(super) struct Enabled {
+    cupti: Arc<Cupti>,
+    context: Arc<Context>,
     profiler: Object,
+    /// What CUPTI was given to read and write: kept until the profiler is off.
+    config: Vec<u8>,
     data: Vec<u8>,
 }
 
-impl<'c> Range<'c> {
-    /// Switches the profiler on and sets it up for the host's metrics.
+impl Enabled {
+    /// Switches the profiler on to count the host's metrics in one range.
     ///
     /// # Errors
     /// CUPTI's: another profiler is at work.
-    pub(super) fn new(cupti: &'c Arc<Cupti>, context: &'c Context, host: &Host) -> Result<Self, Unavailable> {
+    pub(super) fn new(cupti: &Arc<Cupti>, context: &Arc<Context>, host: &Host) -> Result<Self, Unavailable> {
         let mut params = Enable::new();
         params.context = context.handle().0;
         // SAFETY: the context is live.
         unsafe { cupti.table.enable(&mut params) }?;
-        let mut range = Self { cupti, context, profiler: params.profiler, data: Vec::new() };
-        range.data = range.room(host)?;
-        range.configure(host)?;
-        Ok(range)
+        let (cupti, context) = (Arc::clone(cupti), Arc::clone(context));
+        let mut on = Self { cupti, context, profiler: params.profiler, config: Vec::new(), data: Vec::new() };
+        on.configure(host)?;
+        Ok(on)
+    }
+
+    /// Done once: CUPTI 13.0 does not survive a second configuration of the same profiler.
+    fn configure(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let (config, mut data) = (host.config.clone(), self.room(host)?);
+        let mut params = SetConfig::new();
+        params.profiler = self.profiler;
+        (params.config_bytes, params.config) = (config.len(), config.as_ptr());
+        (params.data_bytes, params.data) = (data.len(), data.as_mut_ptr());
+        (params.range, params.replay) = (USER_RANGE, USER_REPLAY);
+        (params.ranges, params.levels, params.least_level, params.level) = (RANGES, 1, 1, 1);
+        // SAFETY: the profiler is live; both buffers are as long as said, and from below on are kept, unmoved, until
+        // the profiler is off.
+        unsafe { self.cupti.table.set_config(&mut params) }?;
+        (self.config, self.data) = (config, data);
+        Ok(())
     }
 
     /// A buffer for what is counted.
@@ -59,18 +77,6 @@ impl<'c> Range<'c> {
         // SAFETY: the profiler is live, and the buffer as long as CUPTI asked and as said.
         unsafe { self.cupti.table.data_initialize(&mut params) }?;
         Ok(data)
-    }
-
-    fn configure(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let mut params = SetConfig::new();
-        params.profiler = self.profiler;
-        (params.config_bytes, params.config) = (host.config.len(), host.config.as_ptr());
-        (params.data_bytes, params.data) = (self.data.len(), self.data.as_mut_ptr());
-        (params.range, params.replay) = (USER_RANGE, USER_REPLAY);
-        (params.ranges, params.levels, params.least_level, params.level) = (RANGES, 1, 1, 1);
-        // SAFETY: the profiler is live; both buffers are as long as said, and outlive the profiler: the host's image is
-        // borrowed by the caller until the range is dropped, the data are the range's own and never moved.
-        unsafe { self.cupti.table.set_config(&mut params) }
     }
 
     /// Counts one pass over what `launch` launches and waits for. True where more passes are needed.
@@ -125,7 +131,7 @@ impl<'c> Range<'c> {
     }
 }
 
-impl Drop for Range<'_> {
+impl Drop for Enabled {
     fn drop(&mut self) {
         if !self.context.is_given_up() && !ptr::eq(self.profiler, ptr::null()) {
             let mut params = self.params();

@@ -17,12 +17,16 @@ const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"];
 /// What CUPTI opens by bare name.
 const COMPANIONS: [&str; 2] = ["libnvperf_host.so", "libnvperf_target.so"];
 
-/// What the user named by variable: a file or its folder. `None` where nothing was.
-pub(super) fn given(variable: Option<&OsStr>) -> Result<Option<Vec<PathBuf>>, Unavailable> {
-    let Some(path) = variable.filter(|value| !value.is_empty()).map(Path::new) else { return Ok(None) };
+/// What the user named, by argument or else by variable: a file or its folder. `None` where nothing was.
+pub(super) fn given(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result<Option<Vec<PathBuf>>, Unavailable> {
+    let (path, by) = match (explicit, variable.filter(|value| !value.is_empty())) {
+        (Some(path), _) => (path, "the path given"),
+        (None, Some(path)) => (Path::new(path), VARIABLE),
+        (None, None) => return Ok(None),
+    };
     let refuse = |why: &str| {
         let mend = "Give the absolute path of libcupti.so or of the folder that holds it";
-        Err(Unavailable::new(WHAT, format!("{VARIABLE} '{}' {why}", path.display()), mend))
+        Err(Unavailable::new(WHAT, format!("{by} '{}' {why}", path.display()), mend))
     };
     if !path.is_absolute() {
         return refuse("is relative");
@@ -106,10 +110,10 @@ mod tests {
     fn a_path_that_the_user_names_is_absolute_and_there() {
         let temporary = tempfile::tempdir().unwrap();
         install(temporary.path(), &["libcupti.so.13"]);
-        assert_eq!(given(Some(temporary.path().as_os_str())).unwrap().unwrap().len(), 1);
-        assert_eq!(given(None).unwrap(), None);
+        assert_eq!(given(Some(temporary.path()), None).unwrap().unwrap().len(), 1);
+        assert_eq!(given(None, Some(OsStr::new(""))).unwrap(), None);
         for path in ["libcupti.so.13", "/nowhere/libcupti.so", "/"] {
-            assert!(given(Some(OsStr::new(path))).is_err(), "{path}");
+            assert!(given(None, Some(OsStr::new(path))).is_err(), "{path}");
         }
     }
 }

@@ -20,6 +20,9 @@ macro_rules! table {
         }
 
         impl Table {
+            /// Every call that takes a structure, by its symbol.
+            pub(super) const CALLS: &[&str] = &[$($symbol),*];
+
             fn resolve(library: unix::Library) -> Result<Self, String> {
                 // SAFETY: the types are those of the headers for these symbols; the library is never closed, so the
                 // pointers stay valid.

@@ -17,6 +17,8 @@ use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Function, Stream};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Side};
 use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with};
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::{KernelDesc, Source};
 
 /// A driver of this test's own.
 pub struct Fake {
@@ -101,6 +103,24 @@ impl Compiler for Made {
             return Err(Unavailable::new("NVRTC", "error: expected ';'", "Report it"));
         }
         Ok(fakecuda::image(KERNELS))
+    }
+}
+
+/// A compiler for the stand-in: the kernels of a source, with as many parameters as each states.
+pub struct Named;
+
+impl Compiler for Named {
+    fn identity(&self) -> String {
+        "names for the stand-in 1.0".to_owned()
+    }
+
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        let source = Source::ALL.into_iter().find(|source| format!("{}.cu", source.name()) == program.name);
+        let source = source.ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))?;
+        let named = |kernel: &KernelDesc| format!("{}({})", kernel.name, vec!["8"; kernel.parameters.len()].join(","));
+        let target = program.target.parse().unwrap_or(Target::plain(90));
+        let kernels: Vec<String> = source.kernels(target).iter().map(named).collect();
+        Ok(fakecuda::image(&kernels.join(";")))
     }
 }
 

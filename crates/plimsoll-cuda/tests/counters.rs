@@ -1,0 +1,208 @@
+//! Hardware counters on stand-ins for the driver and for CUPTI: what is counted reaches the caller, and whatever CUPTI
+//! lacks or refuses is a reason with the way out that costs no figure.
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use common::{Bare, Fake, Named};
+use libloading::os::unix::Library;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Instrument, Outcome, Request, RunContext};
+use plimsoll_core::record::Record;
+use plimsoll_core::{Fault, counted};
+use plimsoll_cuda::cupti::Cupti;
+use plimsoll_cuda::{Counter, Counters, Options, open_with};
+
+/// A CUPTI of this test's own.
+struct Profiler {
+    path: PathBuf,
+    library: Library,
+}
+
+impl Profiler {
+    fn without(folder: &Path, missing: &[&str]) -> Self {
+        let path = folder.join("libcupti.so.13");
+        fakecuda::copy_without(&fakecuda::built("libfakecupti.so").unwrap(), &path, missing).unwrap();
+        // SAFETY: the stand-in's initialisers do nothing.
+        let library = unsafe { Library::new(&path) }.unwrap();
+        Self { path, library }
+    }
+
+    fn new(folder: &Path) -> Self {
+        Self::without(folder, &[])
+    }
+
+    fn order(&self, orders: &str) -> &Self {
+        let orders = CString::new(orders).unwrap();
+        // SAFETY: the symbol has this type, and the text is terminated.
+        unsafe {
+            let configure =
+                self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(b"fakecupti_configure").unwrap();
+            configure(orders.as_ptr());
+        }
+        self
+    }
+
+    fn number(&self, symbol: &str) -> u64 {
+        // SAFETY: both symbols have this type.
+        unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
+    }
+
+    fn counters(&self, fake: &Fake) -> Result<Counters, Fault> {
+        let cupti = Cupti::find(Some(&self.path), Some(13))?;
+        Ok(Counters::with(&cupti, &Bare::new(fake)?.context)?)
+    }
+}
+
+const VALUES: &str =
+    "value=dram__bytes_read.sum:4096;value=l1tex__t_sectors.sum:200;value=l1tex__t_sectors_lookup_hit.sum:50";
+
+#[test]
+fn a_launch_is_counted_once_for_each_pass_and_nothing_is_left_behind() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    for passes in [1, 3] {
+        profiler.order(&format!("{VALUES};passes={passes}"));
+        let counters = profiler.counters(fake.order("")).unwrap();
+        let mut launches = 0;
+        let counts = counters.measure(|| {
+            launches += 1;
+            Ok(())
+        });
+        let counts = counts.unwrap();
+        assert_eq!((launches, counters.passes()), (passes, passes));
+        assert_eq!((counts.get(Counter::DramRead), counts.l1_hit_rate()), (Some(4096.0), Some(0.25)));
+        counters.measure(|| Ok(())).unwrap();
+        drop(counters);
+        assert_eq!(profiler.number("fakecupti_alive"), 0);
+    }
+}
+
+#[test]
+fn a_metric_that_a_chip_calls_otherwise_is_found_and_one_that_it_lacks_is_left_out() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let orders =
+        "unknown=dram__bytes_read.sum;value=dram__bytes_op_read.sum:7;unknown=lts__t_sectors_srcunit_ltcfabric.sum";
+    let counters = profiler.order(orders).counters(&fake).unwrap();
+    let counts = counters.measure(|| Ok(())).unwrap();
+    assert_eq!(counts.get(Counter::DramRead), Some(7.0));
+    assert_eq!(counts.get(Counter::L2Crossed), None);
+    assert_eq!(counts.get(Counter::Instructions), Some(1.0));
+}
+
+#[test]
+fn a_launch_that_fails_ends_the_counting_in_order() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let counters = profiler.order("").counters(&fake).unwrap();
+    let failed = counters.measure(|| Err(Fault::Invalid("a bad launch".to_owned())));
+    assert!(matches!(failed, Err(Fault::Invalid(_))), "{failed:?}");
+    // The profiler is off again: the next launch is counted.
+    counters.measure(|| Ok(())).unwrap();
+}
+
+#[test]
+fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let measured = |orders: &str| profiler.order(orders).counters(&fake)?.measure(|| Ok(()));
+    for call in Cupti::CALLS {
+        for code in [1, 7, 35, 999, 12345] {
+            let ended = measured(&format!("fail={call}:{code}"));
+            let may_pass = call.contains("einitialize") || call.contains("DeInitialize") || call.contains("Disable");
+            match ended {
+                Ok(counts) => {
+                    // A chip for which no metric is known counts nothing.
+                    let nothing = counts == Default::default();
+                    assert!(may_pass || (nothing && call.contains("Properties")), "{call} answered {code} unnoticed");
+                }
+                Err(Fault::Unavailable { what, why, mend }) => {
+                    assert!(what == "CUPTI" && why.contains(call) && !mend.is_empty(), "{call} {code}: {why}");
+                    let ours = !call.contains("Disable") && !call.contains("HostDeinitialize");
+                    assert!(!ours || profiler.number("fakecupti_alive") == 0, "{call} {code}");
+                }
+                Err(other) => panic!("{call} {code}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_permission_names_the_driver_s_setting() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let fault = profiler.order("fail=cuptiProfilerGetCounterAvailability:35").counters(&fake).unwrap_err().to_string();
+    assert!(fault.contains("administrators") && fault.contains("NVreg_RestrictProfilingToAdminUsers=0"), "{fault}");
+}
+
+#[test]
+fn a_library_that_is_missing_old_or_newer_than_the_driver_is_told_so() {
+    let fake = Fake::new();
+    let old = tempfile::tempdir().unwrap();
+    let old = Profiler::without(old.path(), &["cuptiProfilerHostInitialize"]);
+    let why = Cupti::find(Some(&old.path), None).unwrap_err();
+    assert!(why.to_string().contains("cuptiProfilerHostInitialize") && why.to_string().contains("12.6"), "{why}");
+    let profiler = Profiler::new(fake.folder.path());
+    let newer = Cupti::find(Some(&profiler.order("version=130001").path), Some(12)).unwrap_err();
+    assert!(newer.to_string().contains("newer than the driver's CUDA 12"), "{newer}");
+    assert!(Cupti::find(Some(&profiler.order("version=26").path), Some(12)).is_ok());
+    let missing = Cupti::find(Some(Path::new("/nowhere/libcupti.so.13")), None).unwrap_err();
+    assert!(missing.to_string().contains("does not exist"), "{missing}");
+}
+
+/// `dispatch` with counters: its records.
+fn measured(fake: &Fake, cupti: &Path) -> (Outcome, Vec<Record>) {
+    let options = Options { cupti: Some(cupti.to_path_buf()), compiler: Some(Arc::new(Named)), ..fake.options() };
+    let mut bench = open_with(&fake.driver().unwrap(), 0, &options).unwrap();
+    let request = Request { counters: true, bytes: Some(64 << 20), ..Request::default() };
+    let (stop, mut records) = (AtomicBool::new(false), Vec::new());
+    let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    (bench.measure("copy", &mut run).unwrap(), records)
+}
+
+/// Kernels that take long, so that a sample has few of them, a small cache, and memory for arrays that it does not hold.
+const LONG: &str = "kernel=500000;cache=1048576;memory=4000000000";
+
+#[test]
+fn every_point_of_a_probe_carries_what_was_counted_and_cold_ones_a_flag_where_memory_moved_otherwise() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let (outcome, records) = measured(fake.order(LONG), &profiler.order(VALUES).path);
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    let points = records.iter().filter_map(|record| match record {
+        Record::Point(point) => Some(point),
+        _ => None,
+    });
+    let (mut flagged, mut all) = (0, 0);
+    for point in points {
+        assert!(
+            point.extra.contains_key(counted::DRAM_READ) && point.extra[counted::L1_HITS] == 0.25,
+            "{:?}",
+            point.at
+        );
+        flagged += usize::from(point.flags.contains(Flag::Counted));
+        all += 1;
+    }
+    assert!(flagged > 0 && flagged < all, "{flagged} of {all}");
+    let shows = |record: &Record| matches!(record, Record::Series(series) if series.metrics.iter().any(|metric| metric.name == counted::DRAM_READ));
+    assert!(records.iter().any(shows));
+}
+
+#[test]
+fn counting_that_fails_in_a_run_is_told_once_and_costs_no_point() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let plain = |records: &[Record]| records.iter().filter(|record| matches!(record, Record::Point(_))).count();
+    let (_, counted) = measured(fake.order(LONG), &profiler.order("").path);
+    let (outcome, records) = measured(fake.order(LONG), &profiler.order("fail=cuptiRangeProfilerStart:26").path);
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!(plain(&records), plain(&counted));
+    let told = records.iter().filter(|record| matches!(record, Record::Fault(fault) if fault.what.contains("CUPTI")));
+    assert_eq!(told.count(), 1);
+}

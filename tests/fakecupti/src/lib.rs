@@ -1,0 +1,251 @@
+//! A stand-in for `libcupti.so.13` with faults to order: every metric counts what was ordered, whatever is launched. It
+//! holds its callers to the order of calls and to the sizes of structures that the headers ask for.
+//!
+//! Orders come from `fakecupti_configure`, as words between spaces or semicolons:
+//!
+//! | word | what it does |
+//! | --- | --- |
+//! | `fail=cuptiRangeProfilerStart:35` | the call answers 35 |
+//! | `value=dram__bytes_read.sum:4096` | what a metric counts; 1 where nothing is ordered |
+//! | `unknown=dram__bytes_read.sum` | the chip has no such metric |
+//! | `passes=3` | passes that a range needs |
+//! | `version=26` | its interface's version |
+#![allow(unsafe_code, non_snake_case, clippy::missing_safety_doc)]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const OK: u32 = 0;
+const INVALID_PARAMETER: u32 = 1;
+const INVALID_OPERATION: u32 = 7;
+const UNKNOWN_METRIC: u32 = 17;
+
+#[derive(Default)]
+struct State {
+    fail: BTreeMap<String, u32>,
+    values: BTreeMap<String, f64>,
+    unknown: Vec<String>,
+    passes: usize,
+    version: u32,
+    /// Live host objects, by number, with their metrics.
+    hosts: BTreeMap<usize, Vec<String>>,
+    next: usize,
+    enabled: bool,
+    configured: bool,
+    started: bool,
+    pushed: bool,
+    pass: usize,
+    /// Ranges that were popped since the profiler was configured.
+    ranges: usize,
+    calls: u64,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fresh() -> State {
+    State { passes: 1, version: 130_000, ..State::default() }
+}
+
+/// Gives orders; everything before is forgotten.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fakecupti_configure(orders: *const c_char) {
+    let mut state = fresh();
+    // SAFETY: the test gives a terminated text.
+    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
+    for word in orders.split([' ', ';']) {
+        let Some((key, value)) = word.split_once('=') else { continue };
+        let (name, number) = value.split_once(':').unwrap_or((value, ""));
+        match key {
+            "fail" => drop(state.fail.insert(name.to_owned(), number.parse().unwrap_or(999))),
+            "value" => drop(state.values.insert(name.to_owned(), number.parse().unwrap_or(f64::NAN))),
+            "unknown" => state.unknown.push(name.to_owned()),
+            "passes" => state.passes = name.parse().unwrap_or(1),
+            "version" => state.version = name.parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+    *lock() = Some(state);
+}
+
+/// How many objects are left: hosts, and the profiler where it is on.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecupti_alive() -> u64 {
+    lock().as_ref().map_or(0, |state| state.hosts.len() as u64 + u64::from(state.enabled))
+}
+
+/// How many calls were made.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecupti_total() -> u64 {
+    lock().as_ref().map_or(0, |state| state.calls)
+}
+
+/// The version of the interface.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> u32 {
+    // SAFETY: the caller gives a live integer.
+    unsafe { *version = lock().get_or_insert_with(fresh).version };
+    OK
+}
+
+/// Declares calls: structure with its size by the headers, and what the call does with it.
+macro_rules! calls {
+    ($($symbol:ident $size:literal { $($field:ident: $ty:ty),* } |$state:ident, $params:ident| $body:expr;)*) => {$(
+        #[doc = concat!("As the headers' `", stringify!($symbol), "`.")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol(params: *mut c_void) -> u32 {
+            #[repr(C)]
+            struct Params { size: usize, private: *mut c_void, $($field: $ty),* }
+            // SAFETY: the caller gives the call's own structure.
+            let $params = unsafe { &mut *params.cast::<Params>() };
+            let mut guard = lock();
+            let $state = guard.get_or_insert_with(fresh);
+            $state.calls += 1;
+            if let Some(code) = $state.fail.get(stringify!($symbol)) {
+                return *code;
+            }
+            if $params.size != $size || !$params.private.is_null() {
+                return INVALID_PARAMETER;
+            }
+            $body
+        }
+    )*};
+}
+
+/// The names of a list.
+///
+/// # Safety
+/// The list must be as long as said, of terminated texts.
+unsafe fn names(list: *const *const c_char, count: usize) -> Vec<String> {
+    // SAFETY: this function's own obligation.
+    let name = |place| unsafe { CStr::from_ptr(*list.add(place)) }.to_string_lossy().into_owned();
+    (0..count).map(name).collect()
+}
+
+fn when(allowed: bool) -> u32 {
+    if allowed { OK } else { INVALID_OPERATION }
+}
+
+calls! {
+    cuptiProfilerInitialize 16 {} |_state, _params| OK;
+    cuptiProfilerDeInitialize 16 {} |_state, _params| OK;
+    cuptiProfilerGetCounterAvailability 40 { context: *mut c_void, bytes: usize, image: *mut u8 } |_state, params| {
+        if params.context.is_null() {
+            return INVALID_PARAMETER;
+        }
+        if params.image.is_null() {
+            params.bytes = 8;
+        } else if params.bytes != 8 {
+            return INVALID_PARAMETER;
+        }
+        OK
+    };
+    cuptiDeviceGetChipName 32 { device: usize, name: *const c_char } |_state, params| {
+        params.name = c"GH100".as_ptr();
+        when(params.device == 0)
+    };
+    cuptiProfilerHostInitialize 48 { kind: u32, chip: *const c_char, availability: *const u8, host: usize } |state, params| {
+        state.next += 16;
+        params.host = state.next;
+        state.hosts.insert(params.host, Vec::new());
+        when(params.kind == 0 && !params.chip.is_null() && !params.availability.is_null())
+    };
+    cuptiProfilerHostDeinitialize 24 { host: usize } |state, params| when(state.hosts.remove(&params.host).is_some());
+    cuptiProfilerHostGetMetricProperties 60 { host: usize, name: *const c_char, texts: [usize; 3], kind: u32 } |state, params| {
+        // SAFETY: the caller gives a terminated text.
+        let name = unsafe { names(&raw const params.name, 1) };
+        if state.unknown.contains(&name[0]) { UNKNOWN_METRIC } else { when(state.hosts.contains_key(&params.host)) }
+    };
+    cuptiProfilerHostConfigAddMetrics 40 { host: usize, list: *const *const c_char, count: usize } |state, params| {
+        // SAFETY: the caller's list is as long as said.
+        let names = unsafe { names(params.list, params.count) };
+        if names.iter().any(|name| state.unknown.contains(name)) {
+            return UNKNOWN_METRIC;
+        }
+        match state.hosts.get_mut(&params.host) {
+            Some(host) => host.extend(names),
+            None => return INVALID_PARAMETER,
+        }
+        OK
+    };
+    cuptiProfilerHostGetConfigImageSize 32 { host: usize, bytes: usize } |state, params| {
+        params.bytes = 64;
+        when(state.hosts.contains_key(&params.host))
+    };
+    cuptiProfilerHostGetConfigImage 40 { host: usize, bytes: usize, image: *mut u8 } |state, params| {
+        when(state.hosts.contains_key(&params.host) && params.bytes == 64 && !params.image.is_null())
+    };
+    cuptiProfilerHostGetNumOfPasses 40 { bytes: usize, image: *const u8, passes: usize } |state, params| {
+        params.passes = state.passes;
+        when(params.bytes == 64)
+    };
+    cuptiProfilerHostEvaluateToGpuValues 72 {
+        host: usize, data: *const u8, bytes: usize, range: usize, list: *const *const c_char, count: usize, values: *mut f64
+    } |state, params| {
+        // SAFETY: the caller's lists are as long as said.
+        for (place, name) in unsafe { names(params.list, params.count) }.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { *params.values.add(place) = state.values.get(name).copied().unwrap_or(1.0) };
+        }
+        when(params.bytes == 32 && params.range == 0 && state.ranges == state.passes)
+    };
+    cuptiRangeProfilerEnable 32 { context: *mut c_void, profiler: usize } |state, params| {
+        let allowed = !state.enabled && !params.context.is_null();
+        state.enabled = true;
+        params.profiler = 0x77;
+        when(allowed)
+    };
+    cuptiRangeProfilerDisable 24 { profiler: usize } |state, params| {
+        let allowed = state.enabled && !state.started && params.profiler == 0x77;
+        state.enabled = false;
+        when(allowed)
+    };
+    cuptiRangeProfilerGetCounterDataSize 64 {
+        profiler: usize, list: *const *const c_char, count: usize, ranges: usize, nodes: u32, bytes: usize
+    } |state, params| {
+        params.bytes = 32;
+        when(state.enabled && params.count > 0 && params.ranges >= 1 && params.nodes as usize >= params.ranges)
+    };
+    cuptiRangeProfilerCounterDataImageInitialize 40 { profiler: usize, bytes: usize, image: *mut u8 } |state, params| {
+        when(state.enabled && params.bytes == 32 && !params.image.is_null())
+    };
+    cuptiRangeProfilerSetConfig 90 {
+        profiler: usize, config_bytes: usize, config: *const u8, data_bytes: usize, data: *mut u8, range: u32, replay: u32,
+        ranges: usize, levels: u16, least: u16, pass: usize, level: u16
+    } |state, params| {
+        (state.configured, state.pass, state.ranges) = (true, 0, 0);
+        let sizes = params.config_bytes == 64 && params.data_bytes == 32;
+        when(sizes && state.enabled && !state.started && (params.range, params.replay) == (2, 3))
+    };
+    cuptiRangeProfilerStart 24 { profiler: usize } |state, _params| {
+        let allowed = state.configured && !state.started;
+        state.started = true;
+        when(allowed)
+    };
+    cuptiRangeProfilerStop 41 { profiler: usize, pass: usize, level: usize, all: u8 } |state, params| {
+        let allowed = state.started && !state.pushed;
+        state.started = false;
+        state.pass += 1;
+        params.all = u8::from(state.pass >= state.passes);
+        when(allowed)
+    };
+    cuptiRangeProfilerPushRange 32 { profiler: usize, name: *const c_char } |state, params| {
+        let allowed = state.started && !state.pushed && !params.name.is_null();
+        state.pushed = true;
+        when(allowed)
+    };
+    cuptiRangeProfilerPopRange 24 { profiler: usize } |state, _params| {
+        let allowed = state.pushed;
+        state.pushed = false;
+        state.ranges += 1;
+        when(allowed)
+    };
+    cuptiRangeProfilerDecodeData 32 { profiler: usize, dropped: usize } |state, params| {
+        params.dropped = 0;
+        when(state.configured && !state.started && state.pass == state.passes)
+    };
+}
