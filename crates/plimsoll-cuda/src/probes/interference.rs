@@ -31,9 +31,11 @@ const TRANSFER: u64 = 64 << 20;
 /// How long the device is kept busy while both streams' work is queued.
 const LEAD: Duration = Duration::from_micros(500);
 /// How often a sample is taken again because what ran beside it ended first.
-const AGAIN: u32 = 8;
+const AGAIN: u32 = 4;
 /// Most launches of a sample.
-const MOST: u32 = 64;
+const MOST: u32 = 8;
+/// Most of what runs beside one.
+const MOST_BESIDE: u32 = 64;
 
 /// The probe.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ struct Bench {
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Stream, &[kernel(READ).1, kernel(COPY).1])?;
-        let transfer = TRANSFER.min(bytes);
+        let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, landing) = (array(bytes)?, array(bytes)?, array(transfer)?);
         kit.checker.fill(Data::Unit, Element::F32, input.whole(), seed)?;
@@ -235,24 +237,22 @@ impl Contest {
             spinner.spin(first, LEAD)?;
         }
         begin.record(first)?;
-        if let Some(beside) = &self.beside {
-            second.wait_for(begin)?;
-            (0..self.more).try_for_each(|_| beside.enqueue(second))?;
-            others.record(second)?;
-        }
         (0..k).try_for_each(|_| self.action.enqueue(first))?;
         end.record(first)?;
-        if self.beside.is_none() {
+        let Some(beside) = &self.beside else {
             wait::event(end)?;
             return Ok((end.nanoseconds_since(begin)?, true));
-        }
+        };
+        second.wait_for(begin)?;
+        (0..self.more).try_for_each(|_| beside.enqueue(second))?;
+        others.record(second)?;
         first.wait_for(others)?;
         wait::stream(first)?;
         let (own, other) = (end.nanoseconds_since(begin)?, others.nanoseconds_since(begin)?);
         if other < own {
             // A tenth more than would have sufficed.
             let needed = f64::from(self.more) * own as f64 / other.max(1) as f64;
-            self.more = ((1.1 * needed).min(f64::from(MOST * AGAIN)) as u32 + 1).max(self.more + 1);
+            self.more = ((1.1 * needed) as u32 + 1).min(MOST_BESIDE);
         }
         Ok((own, other >= own))
     }
