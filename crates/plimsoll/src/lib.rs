@@ -29,6 +29,7 @@ pub use cuda::cuda_devices;
 pub use open::{OpenError, Opened, open, open_with, survey};
 pub use plimsoll_core as core;
 pub use plimsoll_cuda::Options as CudaOptions;
+pub use plimsoll_cuda::counters;
 pub use plimsoll_suite as suite;
 pub use run::{Plan, ProbeEnd, Summary, measure};
 pub use select::{DeviceSelector, ParseSelectorError};

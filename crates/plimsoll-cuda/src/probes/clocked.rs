@@ -196,6 +196,17 @@ impl Workload for Clocked {
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.last))
     }
 
+    fn ready(&mut self) -> Result<u32, Fault> {
+        self.stream.context().bind()?;
+        Workload::once(self).map(|()| 1)
+    }
+
+    fn once(&mut self) -> Result<(), Fault> {
+        self.stream.launch(&self.launches[self.turn])?;
+        self.turn = (self.turn + 1) % SLOTS;
+        wait::stream(&self.stream)
+    }
+
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         let mut sorted = self.cycles.clone();
         sorted.sort_by(f64::total_cmp);

@@ -132,6 +132,16 @@ impl Workload for Counted {
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.stream))
     }
 
+    fn ready(&mut self) -> Result<u32, Fault> {
+        self.stream.context().bind()?;
+        Workload::once(self).map(|()| 1)
+    }
+
+    fn once(&mut self) -> Result<(), Fault> {
+        self.stream.launch(&self.launches[0])?;
+        wait::stream(&self.stream)
+    }
+
     fn clock_hz(&self) -> Option<f64> {
         Some(self.hertz)
     }

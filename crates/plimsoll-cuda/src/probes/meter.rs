@@ -161,6 +161,14 @@ impl Workload for Metered {
         self.load.check()
     }
 
+    fn ready(&mut self) -> Result<u32, Fault> {
+        self.load.ready()
+    }
+
+    fn once(&mut self) -> Result<(), Fault> {
+        self.load.once()
+    }
+
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         self.load.extra(out);
         let figures = [("power", self.power), ("temperature", self.temperature)];

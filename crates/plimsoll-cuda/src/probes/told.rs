@@ -174,6 +174,15 @@ impl Workload for Telling {
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(told, turns))
     }
 
+    fn ready(&mut self) -> Result<u32, Fault> {
+        self.stream.context().bind()?;
+        Workload::once(self).map(|()| 1)
+    }
+
+    fn once(&mut self) -> Result<(), Fault> {
+        Self::once(self).map(drop)
+    }
+
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         for (metric, _, values) in &self.figures {
             let mut sorted = values.clone();
