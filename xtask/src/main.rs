@@ -1,5 +1,6 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
+mod hip;
 mod profiles;
 mod sass;
 mod stages;

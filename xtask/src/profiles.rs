@@ -31,7 +31,7 @@ pub fn command(arguments: &[String]) -> Result<()> {
         } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
             bail!("{} isn't what records/{folder} gives: run `cargo xtask profiles`", path.display());
         }
-        println!("{name}: {}", path.display());
+        eprintln!("{name}: {}", path.display());
     }
     Ok(())
 }

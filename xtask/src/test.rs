@@ -3,11 +3,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::sass;
+use crate::{hip, sass};
 
 struct Step {
     name: &'static str,
@@ -19,11 +20,21 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", run: || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]) },
     // Before the tests, because it brings the compiler that some of them need.
     Step { name: "sass", run: || sass::run(false) },
+    Step { name: "hip", run: hip::run },
     Step { name: "unit", run: unit },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "deny", run: deny },
 ];
+
+/// What could not be checked on this machine, told again at the end.
+static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says that something was not checked, and why: at once and after all steps, so that it can't pass for a success.
+pub fn skipped(what: String) {
+    eprintln!("SKIPPED: {what}");
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+}
 
 /// Runs the steps of these names, or all.
 ///
@@ -40,7 +51,10 @@ pub fn run(names: &[String]) -> Result<()> {
         eprintln!("== {}", step.name);
         let started = Instant::now();
         (step.run)().with_context(|| format!("step '{}' failed", step.name))?;
-        eprintln!("== {} passed in {:.0} s", step.name, started.elapsed().as_secs_f64());
+        eprintln!("== {} ended well in {:.0} s", step.name, started.elapsed().as_secs_f64());
+    }
+    for what in SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        eprintln!("SKIPPED: {what}");
     }
     Ok(())
 }
@@ -91,6 +105,6 @@ fn deny() -> Result<()> {
     if installed("deny") {
         return cargo(&["deny", "check"]);
     }
-    eprintln!("cargo-deny is not installed: licences and advisories were not checked");
+    skipped("cargo-deny is not installed: licences and advisories were not checked".to_owned());
     Ok(())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_cuda::disassembler::Disassembler;
 use plimsoll_cuda::nvrtc::Nvrtc;
 
-use crate::test::{finish, root};
+use crate::test::{finish, root, skipped};
 
 /// What the facts were found with; another version may choose other instructions. 13.2 is the first nvdisasm there is as a
 /// wheel.
@@ -34,7 +34,7 @@ pub fn ready() -> Result<Option<Tools>> {
             if std::env::var_os("CI").is_some() {
                 return Err(error.context("CI is set, so the machine code must be checked"));
             }
-            eprintln!("SKIPPED: the kernels' machine code was not checked: {error:#}");
+            skipped(format!("the kernels' machine code was not checked: {error:#}"));
             return Ok(None);
         }
         std::fs::write(&stamp, PACKAGES.join("\n"))?;

@@ -1,0 +1,53 @@
+// What the language offers without a header in CUDA and with one in HIP, declared and nothing more: enough to check that
+// kernels without PTX are HIP as well, on a machine with clang alone. It is put before the sources by `cargo xtask test hip`;
+// no kernel includes it, and a build for AMD devices would take ROCm's own headers.
+#pragma once
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+
+struct alignas(8) uint2 {
+    unsigned int x, y;
+};
+struct alignas(16) uint4 {
+    unsigned int x, y, z, w;
+};
+__device__ uint2 make_uint2(unsigned int x, unsigned int y);
+__device__ uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w);
+
+struct Index3 {
+    unsigned int x, y, z;
+};
+extern __device__ const Index3 threadIdx, blockIdx, blockDim, gridDim;
+
+__device__ void __syncthreads();
+__device__ void __threadfence();
+__device__ long long clock64();
+
+__device__ float fmaf(float a, float b, float c);
+__device__ double fma(double a, double b, double c);
+__device__ float sqrtf(float x);
+__device__ double sqrt(double x);
+
+__device__ unsigned int __float_as_uint(float x);
+__device__ float __uint_as_float(unsigned int x);
+__device__ long long __double_as_longlong(double x);
+__device__ double __longlong_as_double(long long x);
+
+// The operations that kernels use, on the types that HIP has them for.
+#define ATOMIC(name)                                                                                                   \
+    __device__ unsigned int name(unsigned int* at, unsigned int value);                                                \
+    __device__ unsigned long long name(unsigned long long* at, unsigned long long value);
+ATOMIC(atomicAdd)
+ATOMIC(atomicExch)
+ATOMIC(atomicMin)
+ATOMIC(atomicMax)
+ATOMIC(atomicXor)
+#undef ATOMIC
+__device__ float atomicAdd(float* at, float value);
+__device__ double atomicAdd(double* at, double value);
