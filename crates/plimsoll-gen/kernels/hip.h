@@ -27,17 +27,24 @@ extern __device__ const Index3 threadIdx, blockIdx, blockDim, gridDim;
 
 __device__ void __syncthreads();
 __device__ void __threadfence();
+__device__ long long clock();
 __device__ long long clock64();
 
 __device__ float fmaf(float a, float b, float c);
 __device__ double fma(double a, double b, double c);
 __device__ float sqrtf(float x);
 __device__ double sqrt(double x);
+__device__ double exp2(double x);
+__device__ double log2(double x);
+__device__ double fabs(double x);
+__device__ double sin(double x);
+__device__ double tanh(double x);
 
 __device__ unsigned int __float_as_uint(float x);
 __device__ float __uint_as_float(unsigned int x);
 __device__ long long __double_as_longlong(double x);
 __device__ double __longlong_as_double(long long x);
+__device__ double __hiloint2double(int high, int low);
 
 // The operations that kernels use, on the types that HIP has them for.
 #define ATOMIC(name)                                                                                                   \
