@@ -8,6 +8,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-suite", &["plimsoll-core"]),
+    ("plimsoll-expr", &["plimsoll-core"]),
     ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite"]),
     ("plimsoll-cuda", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen"]),
@@ -55,6 +56,7 @@ fn core_and_suite_use_no_unsafe_code() {
     let safe = [
         "plimsoll-core",
         "plimsoll-suite",
+        "plimsoll-expr",
         "plimsoll-gen",
         "plimsoll-report",
         "plimsoll-sim",

@@ -1,0 +1,334 @@
+//! Builds a graph node by node: checks types, inserts the conversions that promotion asks for, folds constants, and finds
+//! nodes that are there already.
+
+use std::collections::HashMap;
+
+use super::error::ExprError;
+use super::{Kind, MAX_INPUTS, MAX_NODES, MAX_RANK, MAX_SCALARS, Node, NodeId, Output, Parameter};
+use crate::dtype::{DType, Strength, common};
+use crate::op::{Binary, Comparison, Domain, Unary};
+use crate::oracle::{Precision, apply};
+use crate::value::Value;
+
+/// Words that are no names.
+const RESERVED: [&str; 7] = ["in", "scalar", "let", "true", "false", "inf", "nan"];
+
+/// True for what may name a parameter, an output or a value.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && text.len() <= 64
+        && text != "pi"
+        && !RESERVED.contains(&text)
+}
+
+/// An expression under construction. Every method gives the id of a node, an old one where it is there already.
+/// Ids of another builder give [`ExprError::ForeignHandle`] where they are out of range, and some other node where not.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    pub(super) nodes: Vec<Node>,
+    known: HashMap<Node, NodeId>,
+    pub(super) inputs: Vec<Parameter>,
+    pub(super) scalars: Vec<Parameter>,
+    pub(super) outputs: Vec<Output>,
+}
+
+impl Builder {
+    /// An empty expression.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Declares an input tensor.
+    ///
+    /// # Errors
+    /// If `name` is none, or taken, or there are too many.
+    pub fn input(&mut self, name: &str, dtype: DType) -> Result<NodeId, ExprError> {
+        if self.inputs.len() >= MAX_INPUTS {
+            return Err(ExprError::TooManyInputs);
+        }
+        self.check_name(name)?;
+        self.inputs.push(Parameter { name: name.to_owned(), dtype });
+        self.push(Kind::Input(self.inputs.len() as u32 - 1), dtype, Strength::Tensor)
+    }
+
+    /// Declares a run-time scalar.
+    ///
+    /// # Errors
+    /// If `name` is none, or taken, or there are too many.
+    pub fn scalar(&mut self, name: &str, dtype: DType) -> Result<NodeId, ExprError> {
+        if self.scalars.len() >= MAX_SCALARS {
+            return Err(ExprError::TooManyScalars);
+        }
+        self.check_name(name)?;
+        self.scalars.push(Parameter { name: name.to_owned(), dtype });
+        self.push(Kind::Scalar(self.scalars.len() as u32 - 1), dtype, Strength::Scalar)
+    }
+
+    /// Input tensors declared so far.
+    #[must_use]
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Scalars declared so far.
+    #[must_use]
+    pub fn scalar_count(&self) -> usize {
+        self.scalars.len()
+    }
+
+    /// Outputs declared so far.
+    #[must_use]
+    pub fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), ExprError> {
+        if !is_name(name) {
+            return Err(ExprError::Name(name.to_owned()));
+        }
+        let taken = self.inputs.iter().chain(&self.scalars).any(|parameter| parameter.name == name)
+            || self.outputs.iter().any(|output| output.name == name);
+        if taken { Err(ExprError::Taken(name.to_owned())) } else { Ok(()) }
+    }
+
+    /// A constant without a type of its own: f64, i64 (u64 above its range) or `bool` until it meets an operand.
+    ///
+    /// # Errors
+    /// If an integer is beyond i64 and u64.
+    pub fn literal(&mut self, value: Value) -> Result<NodeId, ExprError> {
+        let dtype = match value {
+            Value::Float(_) => DType::F64,
+            Value::Int(i) if i > i128::from(i64::MAX) => DType::U64,
+            Value::Int(_) => DType::I64,
+            Value::Bool(_) => DType::Bool,
+        };
+        self.constant(value, dtype, Strength::Literal)
+    }
+
+    /// A constant of a type, rounded to it.
+    ///
+    /// # Errors
+    /// If an integer is beyond the range of an integer type.
+    pub fn typed(&mut self, value: Value, dtype: DType) -> Result<NodeId, ExprError> {
+        self.constant(value, dtype, Strength::Scalar)
+    }
+
+    fn constant(&mut self, value: Value, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
+        if let (Value::Int(i), Some((low, high))) = (value, dtype.range())
+            && dtype.is_int()
+            && !(low..=high).contains(&i)
+        {
+            return Err(ExprError::Range { value: i.to_string(), dtype });
+        }
+        self.push(Kind::Constant(dtype.encode(value)), dtype, strength)
+    }
+
+    /// The element's row-major place in the shape, i64.
+    ///
+    /// # Errors
+    /// If there are too many nodes.
+    pub fn place(&mut self) -> Result<NodeId, ExprError> {
+        self.push(Kind::Place, DType::I64, Strength::Tensor)
+    }
+
+    /// The element's coordinate along `dimension` (0 is the slowest), i64.
+    ///
+    /// # Errors
+    /// If no tensor has so many dimensions.
+    pub fn coordinate(&mut self, dimension: u64) -> Result<NodeId, ExprError> {
+        if dimension >= MAX_RANK as u64 {
+            return Err(ExprError::Dimension(dimension));
+        }
+        self.push(Kind::Coordinate(dimension as u8), DType::I64, Strength::Tensor)
+    }
+
+    /// An operation of one operand.
+    ///
+    /// # Errors
+    /// If it isn't meant for the operand's type.
+    pub fn unary(&mut self, op: Unary, a: NodeId) -> Result<NodeId, ExprError> {
+        let (dtype, strength) = self.type_of(a)?;
+        let taken = takes(op.domain(), op.name(), dtype, strength)?;
+        if op.domain() == Domain::Rounding && dtype.is_int() {
+            return Ok(a);
+        }
+        let a = self.convert(a, taken, strength)?;
+        self.push(Kind::Unary(op, a), taken, strength)
+    }
+
+    /// An operation of two operands, which are promoted to their common type.
+    ///
+    /// # Errors
+    /// If it isn't meant for that type.
+    pub fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> Result<NodeId, ExprError> {
+        let (dtype, strength) = common(self.type_of(a)?, self.type_of(b)?);
+        let taken = takes(op.domain(), op.name(), dtype, strength)?;
+        let operands = [self.convert(a, taken, strength)?, self.convert(b, taken, strength)?];
+        self.push(Kind::Binary(op, operands), taken, strength)
+    }
+
+    /// A comparison of two operands in their common type; `bool` values compare as 0 and 1.
+    ///
+    /// # Errors
+    /// If there are too many nodes, or a literal is beyond the common type.
+    pub fn compare(&mut self, op: Comparison, a: NodeId, b: NodeId) -> Result<NodeId, ExprError> {
+        let (dtype, strength) = common(self.type_of(a)?, self.type_of(b)?);
+        let operands = [self.convert(a, dtype, strength)?, self.convert(b, dtype, strength)?];
+        self.push(Kind::Compare(op, operands), DType::Bool, strength)
+    }
+
+    /// a·b + c in the common type of the three, with one rounding for floats.
+    ///
+    /// # Errors
+    /// If that type is `bool`.
+    pub fn fma(&mut self, a: NodeId, b: NodeId, c: NodeId) -> Result<NodeId, ExprError> {
+        let (dtype, strength) = common(common(self.type_of(a)?, self.type_of(b)?), self.type_of(c)?);
+        let taken = takes(Domain::Number, "fma", dtype, strength)?;
+        let [a, b, c] = [a, b, c].map(|id| self.convert(id, taken, strength));
+        self.push(Kind::Fma([a?, b?, c?]), taken, strength)
+    }
+
+    /// `a` where `condition` is true, else `b`, in the common type of the two.
+    ///
+    /// # Errors
+    /// If the condition isn't `bool`.
+    pub fn select(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<NodeId, ExprError> {
+        let (is, of) = self.type_of(condition)?;
+        if is != DType::Bool {
+            return Err(ExprError::Condition(is));
+        }
+        let (mut dtype, mut strength) = common(self.type_of(a)?, self.type_of(b)?);
+        if strength == Strength::Literal && of != Strength::Literal {
+            // Literals must become something before they can be chosen from.
+            (dtype, strength) = (settled(dtype), Strength::Scalar);
+        }
+        let condition = if strength == Strength::Literal { condition } else { self.convert(condition, is, strength)? };
+        let operands = [condition, self.convert(a, dtype, strength)?, self.convert(b, dtype, strength)?];
+        self.push(Kind::Select(operands), dtype, strength)
+    }
+
+    /// `x` no less than `low` and no more than `high`, that is min(max(x, low), high): NaN if any of them is.
+    ///
+    /// # Errors
+    /// If one of them is `bool`.
+    pub fn clamp(&mut self, x: NodeId, low: NodeId, high: NodeId) -> Result<NodeId, ExprError> {
+        let floored = self.binary(Binary::Max, x, low)?;
+        self.binary(Binary::Min, floored, high)
+    }
+
+    /// `a` rounded to `dtype`. Nothing where `a` is a number of that type already.
+    ///
+    /// # Errors
+    /// If there are too many nodes.
+    pub fn cast(&mut self, a: NodeId, dtype: DType) -> Result<NodeId, ExprError> {
+        let node = *self.node(a)?;
+        if let Some(value) = node.constant() {
+            return self.push(Kind::Constant(dtype.encode(value)), dtype, Strength::Scalar);
+        }
+        let exact = matches!(node.kind, Kind::Input(_) | Kind::Scalar(_) | Kind::Cast(_));
+        if node.dtype == dtype && (exact || dtype.carrier() == dtype) {
+            return Ok(a);
+        }
+        self.push(Kind::Cast(a), dtype, node.strength)
+    }
+
+    /// The type and the strength of a node.
+    ///
+    /// # Errors
+    /// If it is no node of this builder.
+    pub fn type_of(&self, id: NodeId) -> Result<(DType, Strength), ExprError> {
+        self.node(id).map(|node| (node.dtype, node.strength))
+    }
+
+    /// The value of an untyped integer constant that isn't negative.
+    pub(crate) fn whole_literal(&self, id: NodeId) -> Option<u64> {
+        match self.nodes.get(id.index())?.constant()? {
+            Value::Int(i) => u64::try_from(i).ok(),
+            _ => None,
+        }
+    }
+
+    fn node(&self, id: NodeId) -> Result<&Node, ExprError> {
+        self.nodes.get(id.index()).ok_or(ExprError::ForeignHandle)
+    }
+
+    /// `a` as an operand of an operation in `dtype`: cast where the carriers differ. A weak operand takes the carrier, so that it
+    /// isn't rounded to 16 bits on its way; a tensor takes the type itself, as in PyTorch.
+    pub(super) fn convert(&mut self, a: NodeId, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
+        let node = *self.node(a)?;
+        match node.constant() {
+            // Untyped until it meets something that isn't.
+            Some(value) if node.strength == Strength::Literal && strength == Strength::Literal => {
+                self.constant(value, dtype, Strength::Literal)
+            }
+            Some(value) if node.strength == Strength::Literal => self.typed(value, dtype.carrier()),
+            _ if node.dtype.carrier() == dtype.carrier() => Ok(a),
+            _ if node.strength < strength => self.cast(a, dtype.carrier()),
+            _ => self.cast(a, dtype),
+        }
+    }
+
+    /// Adds a node, or finds it, or folds it where all its operands are constants.
+    fn push(&mut self, kind: Kind, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
+        if let Some(folded) = self.fold(kind, dtype, strength) {
+            return self.push(Kind::Constant(dtype.encode(folded)), dtype, strength);
+        }
+        let key = Node { kind: commuted(kind), dtype, strength };
+        if let Some(&id) = self.known.get(&key) {
+            return Ok(id);
+        }
+        if self.nodes.len() >= MAX_NODES {
+            return Err(ExprError::TooManyNodes);
+        }
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node { kind, dtype, strength });
+        self.known.insert(key, id);
+        Ok(id)
+    }
+
+    /// The value of an operation on constants, rounded to its carrier as it would be at run time. A typed constant of a
+    /// narrow type stays an operation: folding would round it to that type, which running it would not.
+    fn fold(&self, kind: Kind, dtype: DType, strength: Strength) -> Option<Value> {
+        let operands = kind.operands();
+        if operands.is_empty() || (strength != Strength::Literal && dtype.carrier() != dtype) {
+            return None;
+        }
+        let constants = operands.iter().map(|id| self.nodes.get(id.index())?.constant());
+        let values: Vec<Value> = constants.collect::<Option<_>>()?;
+        let carried = operands.last().and_then(|id| self.nodes.get(id.index())).map(|node| node.dtype.carrier())?;
+        Some(apply(kind, dtype, carried, &values, Precision::Carried))
+    }
+}
+
+/// The type in which an operation takes operands of `dtype`. A literal stays as precise as it is until it has a type.
+fn takes(domain: Domain, op: &'static str, dtype: DType, strength: Strength) -> Result<DType, ExprError> {
+    let mend = match domain {
+        Domain::Int | Domain::Bits if dtype.is_float() => "cast it to an integer type, as in 'i32(x)'",
+        Domain::Int => "cast it to an integer type, as in 'u8(x)'",
+        _ => "cast it to a number, as in 'i32(x)', or use & | ^ !",
+    };
+    match domain.takes(dtype) {
+        Some(_) if strength == Strength::Literal && domain == Domain::Float => Ok(DType::F64),
+        Some(taken) => Ok(taken),
+        None => Err(ExprError::Domain { op, dtype, mend }),
+    }
+}
+
+/// What an untyped constant becomes where nothing tells it otherwise: f32, i64 or `bool`, as in PyTorch.
+pub(super) fn settled(dtype: DType) -> DType {
+    if dtype.is_float() { DType::F32 } else { dtype }
+}
+
+/// The key of a node: operands of commutative operations in the order of their ids.
+fn commuted(kind: Kind) -> Kind {
+    match kind {
+        Kind::Binary(op, [a, b]) if op.is_commutative() && b < a => Kind::Binary(op, [b, a]),
+        Kind::Compare(op @ (Comparison::Equal | Comparison::NotEqual), [a, b]) if b < a => Kind::Compare(op, [b, a]),
+        Kind::Fma([a, b, c]) if b < a => Kind::Fma([b, a, c]),
+        kind => kind,
+    }
+}

@@ -1,0 +1,289 @@
+//! Where the elements of a tensor lie: shapes, strides in elements, offsets. Walking several tensors together, and what can
+//! be said of the walk, is [`Space`]'s.
+
+mod space;
+
+use std::fmt;
+
+use crate::graph::MAX_RANK;
+
+pub use space::{Access, IndexWidth, Pattern, Space};
+
+/// A layout that can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// More dimensions than [`MAX_RANK`].
+    #[error("{0} dimensions: there may be up to {MAX_RANK}")]
+    Rank(usize),
+    /// A number of strides that isn't the number of dimensions.
+    #[error("{strides} strides for {extents} dimensions: give one each")]
+    Strides {
+        /// Dimensions.
+        extents: usize,
+        /// Strides given.
+        strides: usize,
+    },
+    /// Elements or offsets beyond 2⁶³ − 1.
+    #[error("the shape {0} with its strides reaches beyond 2^63 elements")]
+    TooLarge(Shape),
+    /// An offset below the start of the memory.
+    #[error("the shape {0} with its strides reaches below the start of the memory: raise the offset")]
+    Negative(Shape),
+    /// Shapes that can't be broadcast together.
+    #[error("the shapes {0} and {1} don't go together: from the last dimension on, extents must be equal or 1")]
+    Broadcast(Shape, Shape),
+    /// Dimensions that are no permutation.
+    #[error("{0} is no order of {1} dimensions: name each once, from 0")]
+    Permutation(Shape, usize),
+}
+
+/// Extents, as errors show them: `8x3x1025`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape(pub Vec<u64>);
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extents: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        if extents.is_empty() { f.write_str("()") } else { f.write_str(&extents.join("x")) }
+    }
+}
+
+/// Shape, strides and offset of one tensor, in elements. Every offset that it reaches is between 0 and 2⁶³ − 1: checked
+/// when it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Vec<u64>,
+    strides: Vec<i64>,
+    offset: u64,
+}
+
+/// The number of elements of a shape.
+///
+/// # Errors
+/// If there are too many dimensions or elements. An extent of 0 makes the shape empty, whatever the others are.
+pub fn elements(shape: &[u64]) -> Result<u64, LayoutError> {
+    if shape.len() > MAX_RANK {
+        return Err(LayoutError::Rank(shape.len()));
+    }
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let product = shape.iter().try_fold(1_u64, |product, &extent| product.checked_mul(extent));
+    let product = product.filter(|&product| i64::try_from(product).is_ok());
+    product.ok_or_else(|| LayoutError::TooLarge(Shape(shape.to_vec())))
+}
+
+/// The shape to which shapes are broadcast together, as in NumPy: aligned at the last dimension, with 1 stretched.
+///
+/// # Errors
+/// If two extents differ and neither is 1, or the result is too large.
+pub fn broadcast(shapes: &[&[u64]]) -> Result<Vec<u64>, LayoutError> {
+    let mut common: Vec<u64> = Vec::new();
+    for shape in shapes {
+        let rank = common.len().max(shape.len());
+        let extent = |shape: &[u64], i: usize| if i + shape.len() < rank { 1 } else { shape[i + shape.len() - rank] };
+        let merged = (0..rank).map(|i| match (extent(&common, i), extent(shape, i)) {
+            (1, b) => Some(b),
+            (a, b) if a == b || b == 1 => Some(a),
+            _ => None,
+        });
+        let merged: Option<Vec<u64>> = merged.collect();
+        common = merged.ok_or_else(|| LayoutError::Broadcast(Shape(common.clone()), Shape(shape.to_vec())))?;
+    }
+    elements(&common)?;
+    Ok(common)
+}
+
+impl Layout {
+    /// Row-major without gaps: the last dimension is the fastest.
+    ///
+    /// # Errors
+    /// If there are too many dimensions or elements.
+    pub fn contiguous(shape: &[u64]) -> Result<Self, LayoutError> {
+        elements(shape)?;
+        let mut strides = vec![0; shape.len()];
+        let mut stride = 1_i64;
+        for (place, &extent) in strides.iter_mut().zip(shape).rev() {
+            *place = stride;
+            // Only an empty shape overflows here, and its strides are never used.
+            stride = stride.saturating_mul(i64::try_from(extent).unwrap_or(i64::MAX));
+        }
+        Self::strided(shape, &strides, 0)
+    }
+
+    /// Any shape and strides, which may be negative or 0, from an offset on.
+    ///
+    /// # Errors
+    /// If there are too many dimensions, not one stride each, or elements are out of range.
+    pub fn strided(shape: &[u64], strides: &[i64], offset: u64) -> Result<Self, LayoutError> {
+        let count = elements(shape)?;
+        if shape.len() != strides.len() {
+            return Err(LayoutError::Strides { extents: shape.len(), strides: strides.len() });
+        }
+        let layout = Self { shape: shape.to_vec(), strides: strides.to_vec(), offset };
+        let (low, high) = if count == 0 { (0, i128::from(offset)) } else { layout.reach() };
+        if low < 0 {
+            return Err(LayoutError::Negative(Shape(shape.to_vec())));
+        }
+        if high > i128::from(i64::MAX) {
+            return Err(LayoutError::TooLarge(Shape(shape.to_vec())));
+        }
+        Ok(layout)
+    }
+
+    /// The least and the greatest offset; meaningless where it is empty.
+    fn reach(&self) -> (i128, i128) {
+        let (mut low, mut high) = (i128::from(self.offset), i128::from(self.offset));
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+            let far = i128::from(extent.saturating_sub(1)) * i128::from(stride);
+            if far < 0 { low += far } else { high += far }
+        }
+        (low, high)
+    }
+
+    /// The extents; 0 is the slowest dimension.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Elements from one index to the next, per dimension.
+    #[must_use]
+    pub fn strides(&self) -> &[i64] {
+        &self.strides
+    }
+
+    /// Elements from the start of the memory to the element of index 0.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The same, `elements` further into the memory.
+    ///
+    /// # Errors
+    /// If elements are out of range then.
+    pub fn offset_by(&self, elements: u64) -> Result<Self, LayoutError> {
+        let offset = self.offset.checked_add(elements);
+        let offset = offset.ok_or_else(|| LayoutError::TooLarge(Shape(self.shape.clone())))?;
+        Self::strided(&self.shape, &self.strides, offset)
+    }
+
+    /// With the dimensions in another order: dimension i of the result is `order[i]` of this.
+    ///
+    /// # Errors
+    /// If `order` doesn't name each dimension once.
+    pub fn permuted(&self, order: &[usize]) -> Result<Self, LayoutError> {
+        let mut sorted = order.to_vec();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..self.shape.len()) {
+            let order = order.iter().map(|&dimension| dimension as u64).collect();
+            return Err(LayoutError::Permutation(Shape(order), self.shape.len()));
+        }
+        Ok(Self {
+            shape: order.iter().map(|&dimension| self.shape[dimension]).collect(),
+            strides: order.iter().map(|&dimension| self.strides[dimension]).collect(),
+            offset: self.offset,
+        })
+    }
+
+    /// With the last two dimensions exchanged; itself below two.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let mut transposed = self.clone();
+        let rank = self.shape.len();
+        if rank >= 2 {
+            transposed.shape.swap(rank - 2, rank - 1);
+            transposed.strides.swap(rank - 2, rank - 1);
+        }
+        transposed
+    }
+
+    /// Stretched to `shape`: dimensions of extent 1 and new ones in front get stride 0.
+    ///
+    /// # Errors
+    /// If it doesn't stretch to that.
+    pub fn broadcast_to(&self, shape: &[u64]) -> Result<Self, LayoutError> {
+        elements(shape)?;
+        let refuse = || LayoutError::Broadcast(Shape(self.shape.clone()), Shape(shape.to_vec()));
+        let fresh = shape.len().checked_sub(self.shape.len()).ok_or_else(refuse)?;
+        let mut strides = vec![0; fresh];
+        for ((&extent, &stride), &wanted) in self.shape.iter().zip(&self.strides).zip(&shape[fresh..]) {
+            match extent == wanted {
+                true => strides.push(stride),
+                false if extent == 1 => strides.push(0),
+                false => return Err(refuse()),
+            }
+        }
+        Self::strided(shape, &strides, self.offset)
+    }
+
+    /// The number of elements, counting those that are broadcast as often as they are visited.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
+    }
+
+    /// The number of elements, counting those that are broadcast once: what must be read of it.
+    #[must_use]
+    pub fn distinct(&self) -> u64 {
+        let walked = self.shape.iter().zip(&self.strides).filter(|(_, stride)| **stride != 0);
+        if self.elements() == 0 { 0 } else { walked.map(|(extent, _)| extent).product() }
+    }
+
+    /// The least and the greatest offset that it reaches; `None` where it is empty.
+    #[must_use]
+    pub fn span(&self) -> Option<(u64, u64)> {
+        // Both were checked to be in range.
+        let (low, high) = self.reach();
+        (self.elements() > 0).then_some((low as u64, high as u64))
+    }
+
+    /// The offset of an element; `None` outside of the shape.
+    #[must_use]
+    pub fn offset_of(&self, coordinates: &[u64]) -> Option<u64> {
+        if coordinates.len() != self.shape.len() {
+            return None;
+        }
+        let mut offset = i128::from(self.offset);
+        for ((&coordinate, &extent), &stride) in coordinates.iter().zip(&self.shape).zip(&self.strides) {
+            if coordinate >= extent {
+                return None;
+            }
+            offset += i128::from(coordinate) * i128::from(stride);
+        }
+        u64::try_from(offset).ok()
+    }
+
+    /// True where its elements follow each other in memory in row-major order, without gaps.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1_u64;
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if extent != 1 && u64::try_from(stride) != Ok(expected) && self.elements() > 0 {
+                return false;
+            }
+            expected = expected.saturating_mul(extent);
+        }
+        true
+    }
+
+    /// False where no two indices share an element, as outputs need it. Also true for some exotic layouts that don't overlap
+    /// but interleave.
+    #[must_use]
+    pub fn may_overlap_itself(&self) -> bool {
+        let mut steps: Vec<(u64, u64)> =
+            self.shape.iter().zip(&self.strides).map(|(&e, s)| (s.unsigned_abs(), e)).collect();
+        steps.retain(|&(_, extent)| extent > 1);
+        steps.sort_unstable();
+        let mut reach = 0_u64;
+        for (stride, extent) in steps {
+            if self.elements() > 0 && stride <= reach {
+                return true;
+            }
+            reach = reach.saturating_add(stride.saturating_mul(extent - 1));
+        }
+        false
+    }
+}

@@ -1,0 +1,165 @@
+//! Statements: declarations, `let`, and what is stored.
+
+use std::ops::Range;
+
+use super::lex::{Symbol, Token};
+use super::{Fault, Meaning, Parsed, Parser, suggestion};
+use crate::dtype::DType;
+use crate::graph::{ExprError, Graph, NodeId};
+
+impl<'a> Parser<'a> {
+    pub(super) fn program(mut self) -> Parsed<Graph> {
+        loop {
+            while self.token() == Token::Line || self.token() == Token::Symbol(Symbol::Semicolon) {
+                self.advance();
+            }
+            if self.token() == Token::End {
+                break;
+            }
+            self.statement()?;
+            match self.token() {
+                Token::End | Token::Line | Token::Symbol(Symbol::Semicolon) => {}
+                _ => return Err(self.unexpected("an operator or the end of the statement")),
+            }
+        }
+        let end = self.place();
+        Self::at(&end, self.builder.finish())
+    }
+
+    fn statement(&mut self) -> Parsed<()> {
+        match (self.token(), self.token_after()) {
+            (Token::Name("in"), _) => self.declarations(true),
+            (Token::Name("scalar"), _) => self.declarations(false),
+            (Token::Name("let"), _) => self.binding(),
+            (Token::Name(name), Token::Symbol(Symbol::Equal | Symbol::Colon)) => self.assignment(name),
+            _ => self.bare(),
+        }
+    }
+
+    /// `in x: bf16, y: f32` or `scalar a: f32`.
+    fn declarations(&mut self, tensors: bool) -> Parsed<()> {
+        self.advance();
+        loop {
+            let place = self.place();
+            let name = self.name()?;
+            self.expect(Symbol::Colon, "and a type")?;
+            let dtype = self.dtype()?;
+            self.refuse_bound(name, &place)?;
+            self.declare(name, dtype, tensors, &place)?;
+            if !self.take(Symbol::Comma) {
+                return Ok(());
+            }
+            self.skip_lines();
+        }
+    }
+
+    pub(super) fn declare(
+        &mut self,
+        name: &'a str,
+        dtype: DType,
+        tensor: bool,
+        place: &Range<usize>,
+    ) -> Parsed<NodeId> {
+        let declared = if tensor { self.builder.input(name, dtype) } else { self.builder.scalar(name, dtype) };
+        let id = Self::at(place, declared)?;
+        let meaning = if tensor { Meaning::Tensor(id, self.inputs) } else { Meaning::Scalar(id) };
+        self.inputs += u32::from(tensor);
+        self.scope.insert(name, meaning);
+        Ok(id)
+    }
+
+    /// `let t = …`: a name for a value, not stored.
+    fn binding(&mut self) -> Parsed<()> {
+        self.advance();
+        let place = self.place();
+        let name = self.name()?;
+        self.refuse_bound(name, &place)?;
+        if !crate::graph::is_name(name) {
+            return Self::at(&place, Err(ExprError::Name(name.to_owned())));
+        }
+        self.expect(Symbol::Equal, "and a value")?;
+        let value = self.expression()?;
+        self.scope.insert(name, Meaning::Value(value));
+        Ok(())
+    }
+
+    /// `y = …` or `y: bf16 = …`: stored; in place where `y` is an input.
+    fn assignment(&mut self, name: &'a str) -> Parsed<()> {
+        let place = self.place();
+        self.advance();
+        let dtype = if self.take(Symbol::Colon) { Some(self.dtype()?) } else { None };
+        self.expect(Symbol::Equal, "and a value")?;
+        self.refuse_second(&place)?;
+        let value = self.expression()?;
+        if !self.scope.contains_key(name)
+            && let Some(&declared) = self.names.tensors.get(name)
+        {
+            self.declare(name, declared, true, &place)?;
+        }
+        match self.scope.get(name).copied() {
+            Some(Meaning::Tensor(id, slot)) => {
+                let (holds, _) = Self::at(&place, self.builder.type_of(id))?;
+                if let Some(stores) = dtype.filter(|&stores| stores != holds) {
+                    return Self::at(&place, Err(ExprError::InPlace { name: name.to_owned(), holds, stores }));
+                }
+                Self::at(&place, self.builder.output_in_place(slot, value))?;
+            }
+            Some(_) => return Err(taken(name, place)),
+            None if self.names.scalars.contains_key(name) => return Err(taken(name, place)),
+            None => Self::at(&place, self.builder.output(name, value, dtype))?,
+        }
+        self.stored = true;
+        self.scope.insert(name, Meaning::Stored(value));
+        Ok(())
+    }
+
+    /// A value alone: stored as `out`, and the only thing that is.
+    fn bare(&mut self) -> Parsed<()> {
+        let place = self.place();
+        self.refuse_second(&place)?;
+        if self.stored {
+            return Err(Fault {
+                place, message: "this value has no name: write 'let t = …' or 'out = …'".to_owned()
+            });
+        }
+        let value = self.expression()?;
+        Self::at(&place, self.builder.output("out", value, None))?;
+        (self.stored, self.bare) = (true, true);
+        Ok(())
+    }
+
+    fn refuse_second(&self, place: &Range<usize>) -> Parsed<()> {
+        if !self.bare {
+            return Ok(());
+        }
+        let message = "of several values each needs a name, and the one before has none: write 'out = …'".to_owned();
+        Err(Fault { place: place.clone(), message })
+    }
+
+    fn refuse_bound(&self, name: &str, place: &Range<usize>) -> Parsed<()> {
+        let known = self.scope.contains_key(name);
+        let foreign = self.names.tensors.contains_key(name) || self.names.scalars.contains_key(name);
+        if known || foreign { Err(taken(name, place.clone())) } else { Ok(()) }
+    }
+
+    fn name(&mut self) -> Parsed<&'a str> {
+        let Token::Name(name) = self.token() else { return Err(self.unexpected("a name")) };
+        self.advance();
+        Ok(name)
+    }
+
+    fn dtype(&mut self) -> Parsed<DType> {
+        let place = self.place();
+        let Token::Name(name) = self.token() else { return Err(self.unexpected("a type such as f32")) };
+        let dtype = name.parse().map_err(|_| {
+            let near = suggestion(name, DType::ALL.iter().map(|dtype| dtype.name()));
+            Fault { place, message: format!("'{name}' is no type{near}") }
+        })?;
+        self.advance();
+        Ok(dtype)
+    }
+}
+
+fn taken(name: &str, place: Range<usize>) -> Fault {
+    Fault { place, message: format!("'{name}' means something already: choose another name") }
+}

@@ -1,0 +1,157 @@
+//! Closures of up to twelve parameters and what they return.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{Element, Expr, InOut, Open, Role, Tensor, Tracing, Weak, record, within};
+use crate::graph::{ExprError, Graph};
+
+/// A parameter of a traced closure: [`super::In`], [`super::Scalar`] or [`InOut`].
+pub trait Arg: Copy {
+    /// Declares it in the expression that is being traced.
+    #[doc(hidden)]
+    fn declare() -> Self;
+}
+
+impl<T: Element> Arg for Expr<T, Tensor> {
+    fn declare() -> Self {
+        record(&[], |builder| {
+            let name = format!("x{}", builder.input_count());
+            builder.input(&name, T::DTYPE)
+        })
+    }
+}
+
+impl<T: Element> Arg for Expr<T, Weak> {
+    fn declare() -> Self {
+        record(&[], |builder| {
+            let name = format!("a{}", builder.scalar_count());
+            builder.scalar(&name, T::DTYPE)
+        })
+    }
+}
+
+impl<T: Element> Arg for InOut<T> {
+    fn declare() -> Self {
+        let slot = within(&[], |tracing| Ok(tracing.builder.input_count() as u32)).unwrap_or(0);
+        Self { now: Arg::declare(), slot }
+    }
+}
+
+/// What a traced closure returns: one value, a tuple of up to eight, or `()` where all outputs are in place.
+pub trait Results {
+    /// Stores it.
+    #[doc(hidden)]
+    fn store(self);
+}
+
+impl Results for () {
+    fn store(self) {}
+}
+
+impl<T: Element, K: Role> Results for Expr<T, K> {
+    fn store(self) {
+        within(&[self.handle], |tracing| {
+            let name = format!("y{}", tracing.builder.output_count());
+            tracing.builder.output(&name, self.handle.id, Some(T::DTYPE))
+        });
+    }
+}
+
+/// A traced closure: its expression, with the types of its parameters and results for the backends' typed calls.
+pub struct Traced<Args, R> {
+    graph: Graph,
+    of: PhantomData<fn(Args) -> R>,
+}
+
+impl<Args, R> Traced<Args, R> {
+    /// The expression. Inputs (`x0`, `x1` …), scalars (`a0` …) and outputs (`y0` …) are in the order of the closure; an
+    /// [`InOut`] is an input and, with the same name, an output.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The expression by itself.
+    #[must_use]
+    pub fn into_graph(self) -> Graph {
+        self.graph
+    }
+}
+
+impl<Args, R> Clone for Traced<Args, R> {
+    fn clone(&self) -> Self {
+        Self { graph: self.graph.clone(), of: PhantomData }
+    }
+}
+
+impl<Args, R> fmt::Debug for Traced<Args, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traced").field("graph", &self.graph).finish()
+    }
+}
+
+/// A closure that can be traced.
+pub trait Elementwise<Args> {
+    /// What it returns.
+    type Out: Results;
+    /// Declares its parameters, calls it and stores what it returns.
+    #[doc(hidden)]
+    fn call(self);
+}
+
+/// Traces a closure: calls it once, on handles.
+///
+/// # Errors
+/// If an operation isn't meant for its types, a limit is passed, nothing is stored, or a handle of another closure was used.
+pub fn trace<Args, F: Elementwise<Args>>(closure: F) -> Result<Traced<Args, F::Out>, ExprError> {
+    let open = Open::new();
+    closure.call();
+    match open.tracing() {
+        Some(Tracing { fault: Some(error), .. }) => Err(error),
+        Some(Tracing { builder, .. }) => Ok(Traced { graph: builder.finish()?, of: PhantomData }),
+        None => Err(ExprError::ForeignHandle),
+    }
+}
+
+macro_rules! results {
+    ($($r:ident)+) => {
+        impl<$($r: Results),+> Results for ($($r,)+) {
+            #[allow(non_snake_case)]
+            fn store(self) {
+                let ($($r,)+) = self;
+                $($r.store();)+
+            }
+        }
+    };
+}
+
+macro_rules! closures {
+    ($($a:ident)*) => {
+        impl<Func, R: Results, $($a: Arg),*> Elementwise<($($a,)*)> for Func
+        where
+            Func: FnOnce($($a),*) -> R,
+        {
+            type Out = R;
+
+            #[allow(non_snake_case)]
+            fn call(self) {
+                // One after the other, as they are declared.
+                $(let $a = $a::declare();)*
+                self($($a),*).store();
+            }
+        }
+    };
+}
+
+macro_rules! up_to {
+    ($macro:ident: $first:ident $($rest:ident)*) => {
+        $macro!($first $($rest)*);
+        up_to!($macro: $($rest)*);
+    };
+    ($macro:ident:) => {};
+}
+
+up_to!(results: A B C D E F G H);
+up_to!(closures: A B C D E F G H I J K L);
+closures!();
