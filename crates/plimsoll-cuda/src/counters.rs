@@ -99,7 +99,8 @@ impl Counts {
         self.share(Counter::L1Hits, Counter::L1Sectors)
     }
 
-    /// Share of the multiprocessors' requests to the second-level cache that it had, 0…1. Writes are, wherever the line is.
+    /// Share of the multiprocessors' requests to the second-level cache that hit, 0…1. A write to a line that is not there
+    /// misses, though it reads nothing from memory (so on an H200).
     #[must_use]
     pub fn l2_hit_rate(&self) -> Option<f64> {
         self.share(Counter::L2Hits, Counter::L2Requests)
@@ -176,7 +177,7 @@ impl Counters {
 
     /// Counts what `launch` does on the device. It launches whatever it likes in the device's primary context, and must
     /// wait until that is done. It is called once for each of [`Counters::passes`], and should find the same state each
-    /// time: nothing is saved, restored or flushed in between. Takes some 0.2 s.
+    /// time: nothing is saved, restored or flushed in between. Takes some 0.2 s on an H200, which CUPTI needs to prepare.
     ///
     /// # Errors
     /// CUPTI's and those of `launch`.
