@@ -21,8 +21,8 @@ use crate::launch::{Arguments, Launch};
 use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
 
-/// Turns of a launch: where every addition takes its own time, and where a warp's go together.
-const TURNS: (u32, u32) = (8, 64);
+/// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
+const TURNS: (u32, u32, u32) = (2, 8, 64);
 /// Turns of a chain.
 const CHAIN: u32 = 64;
 /// Untimed turns before.
@@ -127,9 +127,13 @@ impl Point {
         vec![format!("{form} {}", self.number.name()).as_str().into(), self.addresses().into()]
     }
 
-    /// Few where a block's additions to one word follow each other.
+    /// Few where additions to one word follow each other.
     fn turns(&self) -> u32 {
-        if self.same { TURNS.0 } else { TURNS.1 }
+        match (self.same, self.space) {
+            (true, Space::Global) => TURNS.0,
+            (true, Space::Shared) => TURNS.1,
+            (false, _) => TURNS.2,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::l1::{self as kernels, THREADS, WIDTHS};
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
-use plimsoll_suite::probes::l1::{self, LOAD, SHARED, SHARED_ATOMIC, STORE, access};
+use plimsoll_suite::probes::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
 
 use super::counted::{Counted, Of};
 use super::folds::{self, MANY, SOME, Walk};
@@ -22,11 +22,13 @@ use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest piece, bytes.
-const PIECES: (u64, u64) = (4 << 10, 512 << 10);
+const PIECES: (u64, u64) = (4 << 10, 384 << 10);
 /// What first level and shared memory have together where the driver doesn't tell, bytes.
 const USUAL: u64 = 128 << 10;
-/// Bytes that a block moves in one launch: some 50 µs.
-const MOVED: u64 = 8 << 20;
+/// Bytes that a block moves in one launch: some 130 µs of loads and as many of stores, which are slower, and one warp.
+const MOVED: (u64, u64) = (32 << 20, 4 << 20);
+/// Threads of a warp.
+const WARP: u32 = 32;
 /// Turns of a verified launch: untimed and timed.
 const VERIFIED: [u64; 2] = [1, 3];
 
@@ -38,6 +40,7 @@ pub(super) struct L1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Load,
+    LoadAlone,
     Store,
     Shared,
     SharedAtomic,
@@ -87,8 +90,8 @@ impl Probe<Cuda> for L1 {
         let chunks: &[u64] = if depth == Depth::Small { &[1, 5] } else { &[1, 2, 5, 11] };
         let most = 12 * 4096 * u64::from(device.multiprocessors.max(1));
         let bench = Bench::new(device, 1, most)?;
-        for kind in [Kind::Load, Kind::Store, Kind::Shared, Kind::SharedAtomic] {
-            for width in if kind == Kind::SharedAtomic { &WIDTHS[..1] } else { &WIDTHS } {
+        for kind in Kind::ALL {
+            for width in kind.widths() {
                 for chunks in chunks {
                     let kernel = kind.kernel(*width);
                     let point = Point { kind, width: *width, piece: chunks * folds::chunk(&kernel) };
@@ -105,18 +108,39 @@ impl Probe<Cuda> for L1 {
 }
 
 impl Kind {
+    const ALL: [Self; 5] = [Self::Load, Self::LoadAlone, Self::Store, Self::Shared, Self::SharedAtomic];
+
     fn kernel(self, width: u32) -> KernelDesc {
         match self {
             Self::Load => kernels::load(width),
+            Self::LoadAlone => KernelDesc { threads: WARP, ..kernels::load(width) },
             Self::Store => kernels::store(width),
             Self::Shared => kernels::shared(width),
             Self::SharedAtomic => kernels::shared_atomic(),
         }
     }
 
+    /// The widths that it comes in.
+    fn widths(self) -> &'static [u32] {
+        match self {
+            Self::LoadAlone => &WIDTHS[2..],
+            Self::SharedAtomic => &WIDTHS[..1],
+            _ => &WIDTHS,
+        }
+    }
+
+    fn in_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::SharedAtomic)
+    }
+
+    fn reads(self) -> bool {
+        matches!(self, Self::Load | Self::LoadAlone | Self::Shared)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Load => LOAD,
+            Self::LoadAlone => LOAD_ALONE,
             Self::Store => STORE,
             Self::Shared => SHARED,
             Self::SharedAtomic => SHARED_ATOMIC,
@@ -138,15 +162,11 @@ fn points(device: &CudaDevice, effort: Effort, most: u64) -> Vec<Point> {
         _ => USUAL,
     };
     let shared = u64::try_from(attribute(Attribute::SharedPerBlock)).unwrap_or(0);
-    let kinds = [Kind::Load, Kind::Store, Kind::Shared, Kind::SharedAtomic];
     let mut points = Vec::new();
-    for kind in kinds {
-        for width in if kind == Kind::SharedAtomic { &WIDTHS[..1] } else { &WIDTHS } {
-            let least = match kind {
-                Kind::Shared | Kind::SharedAtomic => shared,
-                Kind::Load | Kind::Store => most,
-            };
-            let finest = kind == Kind::Load && *width == 16;
+    for kind in Kind::ALL {
+        for width in kind.widths() {
+            let least = if kind.in_shared() { shared } else { most };
+            let finest = kind == Kind::LoadAlone || (kind == Kind::Load && *width == 16);
             let pieces = if finest { close(together, effort, most) } else { octaves(effort, least.min(most)) };
             points.extend(pieces.into_iter().map(|piece| Point { kind, width: *width, piece }));
         }
@@ -160,14 +180,14 @@ fn octaves(effort: Effort, most: u64) -> Vec<u64> {
     (0..).map(|octave| PIECES.0 << (step * octave)).take_while(|piece| *piece <= most).collect()
 }
 
-/// Octaves, and close pieces from half of what first level and shared memory have together to a third more than it, in whole
+/// Octaves, and close pieces from half of what shared memory may have of it to two thirds more than that, in whole
 /// chunks.
 fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
     let factor = if effort == Effort::Quick { 1.05 } else { 1.03 };
     let chunk = folds::chunk(&kernels::load(16));
     let mut pieces: Vec<u64> = (0..).map(|octave| PIECES.0 << octave).take_while(|piece| *piece <= most).collect();
     let mut piece = 0.5 * together as f64;
-    while piece < 1.35 * together as f64 {
+    while piece < 1.7 * together as f64 {
         pieces.push((piece / chunk as f64).round() as u64 * chunk);
         piece *= factor;
     }
@@ -200,10 +220,11 @@ impl Bench {
         Ok(Self { kit, seed, input, out, left: Rc::new(left) })
     }
 
-    /// A workload of one point: the first pass untimed, then some 50 µs.
+    /// A workload of one point: the first pass untimed, then many.
     fn load(&self, point: &Point, hertz: Option<f64>) -> Result<Counted, Fault> {
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
-        let phases = [walk.pass(), (MOVED / walk.turn()).max(walk.pass())];
+        let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
+        let phases = [walk.pass(), (moved / walk.turn()).max(walk.pass())];
         self.counted(point, walk, phases, (hertz, SOME))
     }
 
@@ -227,20 +248,14 @@ impl Bench {
         let blocks = self.kit.unit.machine().multiprocessors;
         let of_all = |buffer: &DeviceBuffer| buffer.part(0, walk.bytes());
         let moved = walk.turn() * phases[1];
-        let traffic = match point.kind {
-            Kind::Load | Kind::Shared => Traffic::new(moved, 0),
-            Kind::Store | Kind::SharedAtomic => Traffic::new(0, moved),
-        };
-        let shared = match point.kind {
-            Kind::Shared | Kind::SharedAtomic => walk.slice as u32,
-            Kind::Load | Kind::Store => 0,
-        };
+        let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
+        let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
         self.kit.checker.poison(self.left.whole())?;
         self.kit.checker.poison(of_all(&self.out)?)?;
         let launch = |cycles| {
             let list = Arguments::new();
             let list = match point.kind {
-                Kind::Load | Kind::Shared => list.buffer(&self.left).span(cycles).buffer(&self.input),
+                Kind::Load | Kind::LoadAlone | Kind::Shared => list.buffer(&self.left).span(cycles).buffer(&self.input),
                 Kind::Store => list.buffer(&self.out).span(cycles),
                 Kind::SharedAtomic => list.buffer(&self.out).span(cycles).u32(1),
             };
@@ -248,12 +263,13 @@ impl Bench {
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
         let load = Counted::new(&self.kit, (blocks, Of::Typical), hertz, Work { traffic, ..Work::default() }, launch)?;
+        let threads = u64::from(blocks) * u64::from(kernel.threads);
         let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
         let (kind, out) = (point.kind, of_all(&self.out)?);
         let every_counter = self.counters(point, &walk, phases);
         Ok(load.with_check(move |stream| match kind {
-            Kind::Load | Kind::Shared => {
-                let found = folds::words(stream, &left, left.bytes() / 4)?;
+            Kind::Load | Kind::LoadAlone | Kind::Shared => {
+                let found = folds::words(stream, &left, threads)?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
             }
             Kind::Store => checker.marks(out),

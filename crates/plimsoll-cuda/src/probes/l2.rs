@@ -132,6 +132,14 @@ fn footprints(cache: u64, effort: Effort, most: u64) -> Vec<u64> {
     all
 }
 
+/// How many pieces on a multiprocessor goes after a pass: about three eighths of all, so that neighbours aren't at the same
+/// lines at the same time, and without a common divisor, so that it comes to every piece.
+fn shift(pieces: u32) -> u64 {
+    let pieces = u64::from(pieces);
+    let common = |a: u64| (2..=a).any(|divisor| a.is_multiple_of(divisor) && pieces.is_multiple_of(divisor));
+    (pieces * 3 / 8 + 1..pieces).find(|shift| !common(*shift)).unwrap_or(1)
+}
+
 /// What all points share.
 struct Bench {
     kit: Kit,
@@ -156,7 +164,8 @@ impl Bench {
     fn walk(&self, point: &Point) -> Walk {
         let machine = self.kit.unit.machine();
         let slice = point.footprint / point.arrays() / u64::from(machine.multiprocessors);
-        Walk::new(&kernel(point.access), slice, u64::from(point.access == READ_SHARED), machine)
+        let shift = if point.access == READ_SHARED { shift(machine.multiprocessors) } else { 0 };
+        Walk::new(&kernel(point.access), slice, shift, machine)
     }
 
     fn launch(&self, point: &Point, walk: &Walk, turns: u64) -> Result<Launch, Fault> {
@@ -223,6 +232,17 @@ impl Bench {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shifting_multiprocessor_comes_to_every_piece() {
+        for pieces in [1, 2, 8, 80, 108, 132, 144] {
+            let shift = shift(pieces);
+            let seen: std::collections::BTreeSet<u64> =
+                (0..u64::from(pieces)).map(|pass| pass * shift % u64::from(pieces)).collect();
+            assert_eq!(seen.len(), pieces as usize, "{pieces}");
+        }
+        assert_eq!(shift(132), 53);
+    }
 
     #[test]
     fn footprints_are_close_around_the_cache_and_its_half() {

@@ -33,7 +33,7 @@ const IN_ROWS: u32 = 8;
 /// Bytes that hold the farthest access.
 const BYTES: u64 = 32 * PITCHES[1] as u64 + SPAN as u64 + 64;
 /// Turns of a launch whose accesses take a cycle each, and the fewest of others.
-const TURNS: (u32, u32) = (256, 24);
+const TURNS: (u32, u32) = (256, 48);
 /// Turns of a verified launch.
 const VERIFIED: [u32; 2] = [1, 5];
 

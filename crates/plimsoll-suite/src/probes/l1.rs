@@ -6,6 +6,7 @@ use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::finding;
@@ -23,6 +24,8 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 
 /// Accesses whose width is told: `load 16 B`.
 pub const LOAD: &str = "load";
+/// Loads of one warp alone, which wait for each other: what misses shows at once.
+pub const LOAD_ALONE: &str = "one warp's load";
 /// Stores, which go through to the second level.
 pub const STORE: &str = "store";
 /// Loads from shared memory.
@@ -95,17 +98,24 @@ fn plateau(curve: &Series, access: &str) -> Option<Finding> {
     Some(Finding { says, ..finding(access, Unit::BytePerCycle, row, estimate) })
 }
 
-/// Where the widest loads leave the first level.
+/// What one warp still loads at its full rate: as soon as a line misses, the warp waits for it. Loads of all threads would hide
+/// many misses behind the load/store units' own limit.
+const KEPT: f64 = 0.97;
+
+/// Where one warp's loads begin to wait: from the largest footprint that keeps their rate to the smallest beyond that
+/// doesn't.
 fn capacity(curve: &Series) -> Option<Finding> {
-    let access = access(LOAD, 16);
-    let levels = levels_of(curve, &access);
-    let knee = levels.knees.first()?;
-    let away = |row: &&_| curve.number(row, "footprint").map_or(f64::INFINITY, |f| (f - knee.capacity).abs());
-    let rows = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(&access));
-    let row = rows.min_by(|a, b| away(a).total_cmp(&away(b)))?;
-    let estimate = Estimate { value: knee.capacity, interval: knee.interval };
-    let says = "beside no shared memory, with 16-byte loads".to_owned();
-    Some(Finding { says, ..finding("L1 capacity", Unit::Byte, row, estimate) })
+    let access = access(LOAD_ALONE, 16);
+    let of = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(&access));
+    let point = |row| Some((curve.number(row, "footprint")?, row, curve.estimate(row, "bytes per cycle")?.value));
+    let mut rows: Vec<_> = of.filter_map(point).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let plateau = levels_of(curve, &access).plateaus.first()?.value;
+    let last = rows.iter().rposition(|point| point.2 >= KEPT * plateau)?;
+    let (kept, lost) = (&rows[last], rows.get(last + 1)?);
+    let estimate = Estimate { value: kept.0, interval: Interval { lo: kept.0, hi: lost.0 } };
+    let says = "to which one warp keeps its rate, beside no shared memory".to_owned();
+    Some(Finding { says, ..finding("L1 capacity", Unit::Byte, kept.1, estimate) })
 }
 
 #[cfg(test)]
@@ -140,16 +150,20 @@ mod tests {
     #[test]
     fn plateau_and_capacity_are_those_of_the_machine() {
         let sizes = (0..=60).map(|i| 4.0 * 2.0_f64.powf(f64::from(i) / 60.0 * 7.0));
-        let mut points: Vec<Point> =
-            sizes.map(|kib| point("load 16 B", (kib * 4.0).round() * 256.0, machine(kib))).collect();
+        let at = |kib: f64| (kib * 4.0).round() * 256.0;
+        let mut points: Vec<Point> = Vec::new();
+        for kib in sizes {
+            points.push(point("load 16 B", at(kib), machine(kib)));
+            points.push(point("one warp's load 16 B", at(kib), machine(kib) / 3.0));
+        }
         points.extend([4.0, 64.0, 128.0].map(|kib| point("shared load 4 B", kib * 1024.0, 120.0)));
         let found = findings(&DeviceInfo::default(), &[Series::new(curve(), points)]);
         let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
-        assert_eq!(names, ["load 16 B", "shared load 4 B", "L1 capacity"]);
+        assert_eq!(names, ["load 16 B", "one warp's load 16 B", "shared load 4 B", "L1 capacity"]);
         assert!((found[0].value / 127.0 - 1.0).abs() < 0.01 && found[0].says.starts_with("99."), "{found:?}");
-        assert!((found[1].value / 120.0 - 1.0).abs() < 0.01);
-        assert!((found[2].value / (210.0 * 1024.0) - 1.0).abs() < 0.1, "{found:?}");
-        assert!(found[2].interval.contains(found[2].value));
+        assert!((found[2].value / 120.0 - 1.0).abs() < 0.01);
+        assert!((found[3].value / (202.0 * 1024.0) - 1.0).abs() < 0.05, "{found:?}");
+        assert!(found[3].interval.contains(found[3].value));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }
 }

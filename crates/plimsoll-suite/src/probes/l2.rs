@@ -53,6 +53,8 @@ pub fn curve() -> SeriesSpec {
     )
 }
 
+/// Footprints from this share of the cache on tell of it.
+const LEAST: f64 = 0.25;
 /// What counts as still on the plateau.
 const NEAR: f64 = 0.95;
 
@@ -60,7 +62,9 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
     let mut found = Vec::new();
     for access in [READ_SHARED, READ_UNIQUE, WRITE, COPY] {
-        let rows = of_access(curve, access);
+        // Few lines show something else: reads of one line at one time are answered together, or wait for each other.
+        let least = LEAST * info.last_level_cache() as f64;
+        let rows: Rows<'_> = of_access(curve, access).into_iter().filter(|row| row.0 >= least).collect();
         let levels = levels(&rows.iter().map(|(x, _, figure)| (*x, figure.value)).collect::<Vec<_>>(), 0.1);
         let Some(first) = levels.plateaus.first() else { continue };
         found.extend(plateau(info, access, first, &rows));
