@@ -66,6 +66,12 @@ impl Kernels {
         Self { context: Arc::clone(context), target, compiler, cache }
     }
 
+    /// The same compiler and folder for the context of another device, which runs the same target.
+    #[must_use]
+    pub fn beside(&self, context: &Arc<Context>) -> Self {
+        Self::new(context, self.target.clone(), self.compiler.clone(), self.cache.clone())
+    }
+
     /// The target that everything is compiled for.
     #[must_use]
     pub fn target(&self) -> &str {

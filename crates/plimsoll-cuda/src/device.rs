@@ -18,6 +18,7 @@ use crate::clock::CudaClock;
 use crate::compile::{Compiler, Kernels};
 use crate::counters::{self, Counters};
 use crate::cupti::Cupti;
+use crate::driver::nvml::Nvml;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
     Stream, mend,
@@ -78,6 +79,45 @@ impl CudaDevice {
     /// The driver's.
     pub fn memory_free(&self) -> Result<u64, Fault> {
         Ok(crate::memory::free(&self.context)?.0)
+    }
+
+    /// Another device of this process, opened for exchanges with this one: without calibration, telemetry or counters.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where it runs other machine code than this one, or can't be opened.
+    pub fn beside(&self, index: u32) -> Result<Self, Fault> {
+        let handle = DeviceHandle::new(self.context.device().driver(), index)?;
+        let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
+        let multiprocessors = attribute(Attribute::Multiprocessors)?;
+        let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
+        if capability != self.capability {
+            let why = format!("cuda:{index} has compute capability {}.{}", capability / 10, capability % 10);
+            let mend = "Let CUDA_VISIBLE_DEVICES show devices of one compute capability".to_owned();
+            return Err(Fault::Unavailable { what: "a second device of the same kind", why, mend });
+        }
+        let context = make_context(&handle, self.context.deadline())?;
+        let stream = Arc::new(Stream::new(&context)?);
+        let kernels = self.kernels.beside(&context);
+        let spinner =
+            Err(Unavailable::new("calibration kernels", "the device was opened beside another", "Open it by itself"));
+        Ok(Self {
+            context,
+            stream,
+            kernels,
+            spinner,
+            multiprocessors,
+            capability,
+            counters: OnceCell::new(),
+            cupti: self.cupti.clone(),
+        })
+    }
+
+    /// What all its active NVLinks signal one way together, bytes per second; `None` where there are none or NVML doesn't
+    /// tell.
+    #[must_use]
+    pub fn links(&self) -> Option<f64> {
+        let uuid = self.context.device().uuid().ok()?;
+        Nvml::system().ok()?.device(&format!("GPU-{uuid}")).ok()?.links()
     }
 
     /// Whether a kernel may begin before the one before it has ended, in a graph (the stream form needs less).

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
-use crate::driver::{Event, Graph, Stream};
+use crate::driver::{Context, Event, Graph, Stream};
 use crate::launch::Launch;
 use crate::memory::{HostBuffer, Span};
 use crate::spin::Spinner;
@@ -37,6 +37,19 @@ pub enum Action {
     Across(Span, Span),
     /// Every byte set to a value.
     Fill(Span, u8),
+    /// One device to another, whose contexts are named because either's stream may do it.
+    Peer {
+        /// Where it ends.
+        to: Span,
+        /// Whose memory that is.
+        to_context: Arc<Context>,
+        /// Where it begins.
+        from: Span,
+        /// Whose memory that is.
+        from_context: Arc<Context>,
+    },
+    /// A kernel that reads or writes pinned memory of the host, which it keeps.
+    OnHost(Rc<RefCell<HostBuffer>>, Launch),
 }
 
 impl Action {
@@ -47,6 +60,13 @@ impl Action {
             Self::Down(host, span) => host.borrow_mut().copy_from(stream, *span),
             Self::Across(to, from) => to.copy_from(stream, *from),
             Self::Fill(span, value) => Ok(span.fill(stream, *value)?),
+            Self::Peer { to, to_context, from, from_context } => {
+                to.copy_from_peer(stream, to_context, *from, from_context)
+            }
+            Self::OnHost(host, launch) => {
+                host.borrow_mut().enter(stream)?;
+                Ok(stream.launch(launch)?)
+            }
         }
     }
 }
@@ -59,6 +79,8 @@ pub enum Shape {
         /// Programmatic dependent launch on every edge.
         dependent: bool,
     },
+    /// One instantiated graph of the cycle's kernels, launched again and again between two events.
+    Replay,
     /// k calls between two events.
     Stream,
     /// One action between two events: the device's share of a launch.
@@ -103,7 +125,7 @@ impl Load {
     /// [`Fault::Invalid`] for no action or a copy in a graph; the driver's.
     pub fn new(stream: &Arc<Stream>, shape: Shape, cycle: Vec<Action>, work: Work) -> Result<Self, Fault> {
         let kernels = cycle.iter().all(|action| matches!(action, Action::Launch(_)));
-        if cycle.is_empty() || (matches!(shape, Shape::Graph { .. }) && !kernels) {
+        if cycle.is_empty() || (matches!(shape, Shape::Graph { .. } | Shape::Replay) && !kernels) {
             return Err(Fault::Invalid("a graph takes one or more kernels and nothing else".to_owned()));
         }
         let context = stream.context();
@@ -195,7 +217,11 @@ impl Load {
 
     /// Builds the graph of k kernels and learns how long the host takes to launch it.
     fn build(&mut self, k: u32) -> Result<(), Fault> {
-        let Shape::Graph { dependent } = self.shape else { return Ok(()) };
+        let (k, dependent) = match self.shape {
+            Shape::Graph { dependent } => (k, dependent),
+            Shape::Replay => (u32::try_from(self.cycle.len()).unwrap_or(u32::MAX), false),
+            _ => return Ok(()),
+        };
         if self.graph.as_ref().is_some_and(|(built, _)| *built == k) {
             return Ok(());
         }
@@ -219,6 +245,8 @@ impl Load {
         }
         if let Some((_, graph)) = self.graph.as_ref().filter(|_| matches!(self.shape, Shape::Graph { .. })) {
             graph.launch(&self.stream)?;
+        } else if let Some((kernels, graph)) = self.graph.as_ref().filter(|_| self.shape == Shape::Replay) {
+            (0..k / kernels).try_for_each(|_| graph.launch(&self.stream))?;
         } else {
             for _ in 0..k {
                 self.cycle[self.turn].enqueue(&self.stream)?;
@@ -315,7 +343,7 @@ impl Workload for Load {
                     self.slice(k, sample)?;
                 }
             }
-            Shape::Graph { .. } | Shape::Stream => {
+            Shape::Graph { .. } | Shape::Replay | Shape::Stream => {
                 for samples in out.chunks_mut(PAIRS) {
                     self.slice(k, samples)?;
                 }

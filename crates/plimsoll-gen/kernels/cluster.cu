@@ -1,6 +1,6 @@
 // cluster: shared memory of other blocks of a cluster: how long a load takes, and how many bytes move per cycle.
 //
-// What keeps it: accesses are volatile assembly; the chase stores where it ended, the others a sum of what they read or
+// What keeps it: accesses are volatile assembly, loads also to the assembler, which would take them out of the loop; the chase stores where it ended, the others a sum of what they read or
 // of what their partner left.
 // Its loop in SASS: the chase eight loads of a word, each the next one's address (LD or LDS); `read` and `write` four
 // loads or stores of 16 bytes; `add` four reductions; `bulk` UBLKCP and a wait for its barrier.
@@ -37,9 +37,9 @@ template <bool OWN> __device__ __forceinline__ u32 next(u32 at) {
 template <Access KIND> __device__ __forceinline__ u32 turn(u32 at, u32 value) {
     u32 x = 0, y = 0, z = 0, w = 0;
     if constexpr (KIND == READ)
-        asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at));
+        asm volatile("ld.volatile.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at));
     else if constexpr (KIND == READ_OWN)
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at));
+        asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at));
     else if constexpr (KIND == WRITE)
         asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(value) : "memory");
     else asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], 1;" ::"r"(at) : "memory");

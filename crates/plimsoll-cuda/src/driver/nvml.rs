@@ -4,7 +4,7 @@
 //! Own bindings and no crate: these calls run between slices of a measurement and must not allocate, and the driver's
 //! table has the machinery already.
 
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_char, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -47,20 +47,6 @@ pub(crate) struct Utilization {
     decoder: c_uint,
 }
 
-/// `nvmlFieldValue_t`; the value is a union of 8 bytes.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct FieldValue {
-    field: c_uint,
-    scope: c_uint,
-    time: i64,
-    latency: i64,
-    kind: c_uint,
-    answer: c_uint,
-    value: u64,
-}
-
-const _: () = assert!(size_of::<FieldValue>() == 40);
 const _: () = assert!(size_of::<ProcessInfo>() == 24 && size_of::<Utilization>() == 32);
 
 /// A number that NVML tells of a device, by its symbol.
@@ -87,7 +73,7 @@ const NUMBERS: [&str; 6] = [
 type OfNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> c_uint;
 type OfWide = unsafe extern "C" fn(Handle, *mut u64) -> c_uint;
 type OfClock = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
-type OfFields = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> c_uint;
+type OfPlace = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> c_uint;
 type OfPair = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> c_uint;
 type OfEcc = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut u64) -> c_uint;
 type OfProcesses = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> c_uint;
@@ -100,8 +86,9 @@ pub(crate) struct Nvml {
     numbers: [Option<OfNumber>; NUMBERS.len()],
     clock: Option<OfClock>,
     temperature: Option<OfClock>,
-    fields: Option<OfFields>,
     clock_most: Option<OfClock>,
+    link_state: Option<OfPlace>,
+    link_version: Option<OfPlace>,
     throttle: Option<OfWide>,
     energy: Option<OfWide>,
     ecc: Option<OfEcc>,
@@ -149,8 +136,9 @@ impl Nvml {
                 numbers,
                 clock: resolve(&library, "NVML", &["nvmlDeviceGetClockInfo"]).ok(),
                 temperature: resolve(&library, "NVML", &["nvmlDeviceGetTemperature"]).ok(),
-                fields: resolve(&library, "NVML", &["nvmlDeviceGetFieldValues"]).ok(),
                 clock_most: resolve(&library, "NVML", &["nvmlDeviceGetMaxClockInfo"]).ok(),
+                link_state: resolve(&library, "NVML", &["nvmlDeviceGetNvLinkState"]).ok(),
+                link_version: resolve(&library, "NVML", &["nvmlDeviceGetNvLinkVersion"]).ok(),
                 throttle: resolve(&library, "NVML", &["nvmlDeviceGetCurrentClocksThrottleReasons"]).ok(),
                 energy: resolve(&library, "NVML", &["nvmlDeviceGetTotalEnergyConsumption"]).ok(),
                 ecc: resolve(&library, "NVML", &["nvmlDeviceGetTotalEccErrors"]).ok(),
@@ -222,26 +210,32 @@ impl NvmlDevice {
         told(unsafe { ask(self.handle, CHIP, &raw mut value) }, value)
     }
 
-    /// Power of the board at this moment, mW; where it isn't told, that of [`Number::Power`], which many devices average
-    /// over a second.
-    pub(crate) fn milliwatts_now(&self) -> Option<u32> {
-        /// `NVML_FI_DEV_POWER_INSTANT`.
-        const INSTANT: c_uint = 186;
-        /// `NVML_VALUE_TYPE_UNSIGNED_INT`.
-        const UNSIGNED: c_uint = 1;
-        let mut field = FieldValue { field: INSTANT, ..FieldValue::default() };
-        // SAFETY: one structure is asked for and there is one, whose layout is checked above.
-        let instant = self.nvml.fields.filter(|ask| unsafe { ask(self.handle, 1, &raw mut field) } == 0);
-        let told = instant.filter(|_| field.answer == 0 && field.kind == UNSIGNED);
-        told.map(|_| field.value as u32).or_else(|| self.number(Number::Power))
-    }
-
     /// Their highest clock, MHz.
     pub(crate) fn multiprocessor_mhz_most(&self) -> Option<u32> {
         const SM: c_uint = 1;
         let (ask, mut value) = (self.nvml.clock_most?, 0);
         // SAFETY: as above.
         told(unsafe { ask(self.handle, SM, &raw mut value) }, value)
+    }
+
+    /// What all its active NVLinks signal one way together, bytes per second; `None` where none is active.
+    pub(crate) fn links(&self) -> Option<f64> {
+        /// `NVML_NVLINK_MAX_LINKS`.
+        const MOST: c_uint = 18;
+        /// Bytes per second of a link by `nvmlNvlinkVersion_t` (1.0, 2.0, 2.2, 3.0, 3.1, 4.0, 5.0), as nvidia-smi tells them.
+        const SPEEDS: [f64; 8] = [0.0, 20e9, 25.781e9, 25.781e9, 25e9, 25e9, 26.562e9, 53.125e9];
+        let (state, version) = (self.nvml.link_state?, self.nvml.link_version?);
+        let of = |ask: OfPlace, link: c_uint| {
+            let mut value = 0;
+            // SAFETY: as above.
+            told(unsafe { ask(self.handle, link, &raw mut value) }, value)
+        };
+        let speed = |link: c_uint| {
+            let active = of(state, link)? == 1;
+            let version = usize::try_from(of(version, link)?).ok()?;
+            active.then(|| SPEEDS.get(version).copied().unwrap_or(0.0))
+        };
+        Some((0..MOST).filter_map(speed).sum()).filter(|sum: &f64| *sum > 0.0)
     }
 
     /// `nvmlClocksEventReasons`, as bits.

@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Source, launch as kernels};
 use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, MODES, PERSISTENT, STREAM, STREAM_DEPENDENT,
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, MODES, PERSISTENT, REPLAY, STREAM, STREAM_DEPENDENT,
 };
 
 use super::kit::{Kit, asked, late};
@@ -89,7 +89,7 @@ fn modes(device: &CudaDevice) -> Vec<&'static str> {
     let attributes = driver.has("cuLaunchKernelEx").is_ok();
     let cooperative = device.context.device().attribute(Attribute::Cooperative).is_ok_and(|value| value != 0);
     let has = |mode: &&str| match *mode {
-        GRAPH => device.graphs().is_ok(),
+        GRAPH | REPLAY => device.graphs().is_ok(),
         STREAM_DEPENDENT => attributes && device.capability >= 90,
         GRAPH_DEPENDENT => device.graphs().is_ok() && device.dependent_launch().is_ok(),
         PERSISTENT => attributes && cooperative,
@@ -108,7 +108,7 @@ fn footprints(effort: Effort, largest: u64) -> Vec<u64> {
 /// Every mode at every footprint. A stream's small launches all take as long as their call, so that few show it.
 fn points(modes: &[&'static str], footprints: &[u64]) -> Vec<(&'static str, u64)> {
     let told = |mode: &str, bytes: u64| {
-        let by_host = matches!(mode, STREAM | STREAM_DEPENDENT) && bytes < BY_DEVICE;
+        let by_host = matches!(mode, STREAM | STREAM_DEPENDENT | REPLAY) && bytes < BY_DEVICE;
         !by_host || (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(4)
     };
     let all = modes.iter().flat_map(|mode| footprints.iter().map(|bytes| (*mode, *bytes)));
@@ -142,6 +142,7 @@ impl Bench {
             GRAPH | GRAPH_DEPENDENT => {
                 self.kit.load(Shape::Graph { dependent: mode == GRAPH_DEPENDENT }, vec![launch], work)
             }
+            REPLAY => Load::new(&self.stream, Shape::Replay, vec![Action::Launch(launch)], work),
             _ => Load::new(&self.stream, Shape::Stream, vec![Action::Launch(launch)], work),
         }
     }

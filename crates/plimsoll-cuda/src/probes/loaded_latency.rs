@@ -2,6 +2,7 @@
 //! after every piece. What the curve shows is `plimsoll_suite::probes::loaded_latency`'s; the kernels are
 //! `loaded_latency.cu`'s.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use plimsoll_core::Fault;
@@ -112,6 +113,8 @@ struct Bench {
     chain: Chain,
     to: DeviceBuffer,
     from: DeviceBuffer,
+    /// Launches so far: the chaser walks on from point to point, so that it never meets lines that it has just been at.
+    walked: Cell<u64>,
     /// Shared memory that keeps the chaser alone.
     shared: u32,
 }
@@ -127,7 +130,7 @@ impl Bench {
         let chain = Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32);
         let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
         kit.run(&[Action::Launch(kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)])?;
-        Ok(Self { kit, lines, chain, to, from, shared: alone(device, 0)? })
+        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone(device, 0)? })
     }
 
     fn multiprocessors(&self) -> u32 {
@@ -139,7 +142,8 @@ impl Bench {
         self.lines.pointer() + self.chain.at(turns * (LEAD_HOPS + HOPS))
     }
 
-    fn launch(&self, spot: Spot, limit: u32, places: Places, turn: u64) -> Result<Launch, Fault> {
+    fn launch(&self, spot: Spot, limit: u32, places: Places) -> Result<Launch, Fault> {
+        let turn = self.walked.replace(self.walked.get() + 1);
         let arguments = Arguments::new().span(places.out).u64(self.place(turn)).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
         let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(places.state);
@@ -152,7 +156,7 @@ impl Bench {
         let blocks = spot.delay.map_or(1, |_| self.multiprocessors());
         let work = Work { operations: HOPS as f64, ..Work::default() };
         let own = Rc::clone(self);
-        Telling::new(&self.kit, blocks, work, of_first, move |places, turn| own.launch(spot, limit, places, turn))
+        Telling::new(&self.kit, blocks, work, of_first, move |places, _| own.launch(spot, limit, places))
     }
 
     fn load(self: &Rc<Self>, spot: Spot) -> Result<Telling, Fault> {
@@ -162,12 +166,13 @@ impl Bench {
             told.iter().skip(1).map(rate).sum()
         };
         let own = Rc::clone(self);
-        let check = move |told: &[Told], turns: u64| Ok(own.check(told, turns));
+        let check = move |told: &[Told], _| Ok(own.check(told));
         Ok(self.telling(spot, 0)?.with_figure(BACKGROUND_BANDWIDTH, moved).with_check(check))
     }
 
     /// Did the chaser end where the chain leads, and did everybody else work?
-    fn check(&self, told: &[Told], turns: u64) -> Check {
+    fn check(&self, told: &[Told]) -> Check {
+        let turns = self.walked.get();
         let chaser = told.first().copied().unwrap_or_default();
         if (chaser.count, chaser.found) != (HOPS, self.place(turns)) {
             let (hops, off) = (chaser.count, chaser.found.wrapping_sub(self.lines.pointer()));
@@ -199,7 +204,7 @@ impl Bench {
             Background::Copy => self.kit.checker.map(Op::Copy, Element::Word, to, [from; 3], 0.0)?,
             Background::Read => Check::Passed,
         };
-        all([Ok(self.check(&told, 1)), Ok(read), Ok(copied)])
+        all([Ok(self.check(&told)), Ok(read), Ok(copied)])
     }
 
     /// Does every line lead to the next one?

@@ -25,6 +25,7 @@ mod loaded_latency;
 mod managed;
 mod meter;
 mod mix;
+mod peer;
 mod roofline;
 mod stream;
 mod strides;
@@ -63,6 +64,7 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &sync::Sync,
     &launch::Launch,
     &dispatch::Dispatch,
-    &transfer::Transfer, &interference::Interference, &managed::Managed, &roofline::Roofline,
+    &transfer::Transfer, &interference::Interference, &managed::Managed,
+    &peer::Peer, &roofline::Roofline,
     &tensor::Tensor,
 ];

@@ -26,8 +26,9 @@ use crate::{Cuda, CudaDevice, wait};
 
 /// Blocks of a cluster that every device with clusters allows.
 const CLUSTERS: [u32; 3] = [2, 4, 8];
-/// Events of one sample at most: their calls must fit into the time that the device is kept busy.
-const MOST_EVENTS: u32 = 64;
+/// Ways to the other stream and back in one sample, at most, and events in one stream: their calls must fit into the time
+/// that the device is kept busy.
+const MOST_EVENTS: (u32, u32) = (64, 1024);
 /// How long the device is kept busy while they are queued.
 const LEAD: Duration = Duration::from_millis(2);
 /// Meetings of a checked kernel.
@@ -231,7 +232,7 @@ impl Bench {
             streams: [Arc::clone(self.kit.stream()), Arc::clone(&self.second)],
             empty: self.kit.unit.launch(&kernels::empty(), 0, Arguments::new())?,
             pair: (Event::new(context)?, Event::new(context)?),
-            marks: (0..2 * MOST_EVENTS).map(event).collect::<Result<_, Fault>>()?,
+            marks: (0..2 * MOST_EVENTS.0).map(event).collect::<Result<_, Fault>>()?,
             spinner: self.spinner.clone(),
         })
     }
@@ -250,11 +251,11 @@ struct Events {
 impl Events {
     fn queue(&self, k: u32) -> Result<(), Fault> {
         let [first, second] = &self.streams;
+        if self.kind == RECORD {
+            let marks = self.marks.iter().cycle().take(k as usize);
+            return Ok(marks.into_iter().try_for_each(|mark| mark.record(first))?);
+        }
         for marks in self.marks.chunks(2).take(k as usize) {
-            if self.kind == RECORD {
-                marks[0].record(first)?;
-                continue;
-            }
             first.launch(&self.empty)?;
             marks[0].record(first)?;
             second.wait_for(&marks[0])?;
@@ -294,7 +295,12 @@ impl Workload for Events {
     }
 
     fn batch(&self) -> Batch {
-        Batch { cycle: 1, max: if self.kind == HOST { 1 } else { MOST_EVENTS } }
+        let max = match self.kind {
+            HOST => 1,
+            RECORD => MOST_EVENTS.1,
+            _ => MOST_EVENTS.0,
+        };
+        Batch { cycle: 1, max }
     }
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {

@@ -10,17 +10,20 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Figure, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy};
 use plimsoll_suite::probes::transfer::{
-    self, ACROSS, BOTH_PINNED, DOWN_PAGEABLE, DOWN_PINNED, PATHS, UP_PAGEABLE, UP_PINNED,
+    self, ACROSS, BOTH_PINNED, DOWN_KERNEL, DOWN_PAGEABLE, DOWN_PINNED, PATHS, UP_COMBINED, UP_KERNEL, UP_PAGEABLE,
+    UP_PINNED,
 };
 
 use super::checker::Checker;
 use super::kit::{all, asked, late};
+use super::unit::Unit;
 use super::window::room;
 use crate::driver::Stream;
+use crate::launch::Arguments;
 use crate::load::{Action, Load, Shape};
 use crate::memory::{DeviceBuffer, HostBuffer, HostKind};
 use crate::{Cuda, CudaDevice};
@@ -29,7 +32,7 @@ use crate::{Cuda, CudaDevice};
 const SIZES: (u64, u64) = (1 << 10, 1 << 30);
 /// Copies that are timed alone: beyond the largest the latency drowns.
 const SINGLES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
-/// Sizes of copies from and to pageable memory.
+/// Sizes of copies from and to pageable memory, of those by kernels, and from write-combined memory.
 const STAGED: [u64; 4] = [1 << 10, 1 << 20, 64 << 20, 1 << 30];
 /// From this size on every power of four is measured, below it every second one.
 const FINE_FROM: u64 = 1 << 20;
@@ -84,7 +87,9 @@ impl Probe<Cuda> for Transfer {
         let most = AWKWARD.iter().copied().chain(large).max().unwrap_or(SIZES.0);
         let (bench, _) = Bench::new(device, most.next_multiple_of(4096), 1)?;
         for path in PATHS {
-            for size in AWKWARD.into_iter().chain(large) {
+            // Kernels copy whole words.
+            let whole = |size: &u64| !matches!(path, UP_KERNEL | DOWN_KERNEL) || size % 4 == 0;
+            for size in AWKWARD.into_iter().chain(large).filter(whole) {
                 let verdict = bench.once(path, size)?;
                 let wrong = if let Check::Failed(wrong) = verdict { wrong } else { String::new() };
                 report(Case { kernel: path.to_owned(), on: format!("{size} bytes"), wrong });
@@ -106,7 +111,7 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
         let coarse = i % 2 == 0;
         let fine = effort != Effort::Quick && size >= FINE_FROM;
         let wanted = |path: &str| match path {
-            UP_PAGEABLE | DOWN_PAGEABLE => STAGED.contains(&size),
+            UP_PAGEABLE | DOWN_PAGEABLE | UP_COMBINED | UP_KERNEL | DOWN_KERNEL => STAGED.contains(&size),
             _ => coarse || fine,
         };
         points.extend(PATHS.into_iter().filter(|path| wanted(path)).map(|path| (path, size)));
@@ -117,7 +122,8 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
 /// Those that are timed alone: few sizes, as the line through them has but two terms.
 fn singles(largest: u64) -> Vec<Point> {
     let sizes = SINGLES.into_iter().filter(|size| *size <= largest.max(SIZES.0));
-    sizes.flat_map(|size| PATHS.map(|path| (path, size))).collect()
+    let by_engine = |path: &&str| !matches!(*path, UP_COMBINED | UP_KERNEL | DOWN_KERNEL);
+    sizes.flat_map(|size| PATHS.into_iter().filter(by_engine).map(move |path| (path, size))).collect()
 }
 
 /// Host memory of one kind. What is copied up and what comes down are apart where both are under way at once.
@@ -149,6 +155,10 @@ struct Bench {
     back: Rc<DeviceBuffer>,
     pinned: Host,
     pageable: Host,
+    combined: Host,
+    /// The kernel that copies, with its description.
+    unit: Unit,
+    kernel: KernelDesc,
 }
 
 impl Bench {
@@ -157,7 +167,10 @@ impl Bench {
         let (mut bytes, mut flags) = (bytes, Flags::NONE);
         let hosts = loop {
             let pinned = Host::new(device, HostKind::Pinned, bytes);
-            match pinned.and_then(|pinned| Ok((pinned, Host::new(device, HostKind::Pageable, bytes)?))) {
+            let others = |kind| Host::new(device, kind, bytes);
+            let all =
+                pinned.and_then(|pinned| Ok((pinned, others(HostKind::Pageable)?, others(HostKind::WriteCombined)?)));
+            match all {
                 Err(Fault::OutOfMemory { .. }) if bytes >= 2 * SIZES.0 => {
                     bytes = (bytes / 2).next_multiple_of(16);
                     flags.insert(Flag::Shrunk);
@@ -166,6 +179,7 @@ impl Bench {
             }
         };
         let array = || DeviceBuffer::new(&device.context, bytes);
+        let kernel = copy::vector(4, Index::U64);
         let bench = Self {
             checker: Checker::new(device)?,
             stream: Arc::clone(&device.stream),
@@ -175,6 +189,9 @@ impl Bench {
             back: Rc::new(array()?),
             pinned: hosts.0,
             pageable: hosts.1,
+            combined: hosts.2,
+            unit: Unit::new(device, Source::Copy, std::slice::from_ref(&kernel))?,
+            kernel,
         };
         bench.checker.fill(Data::Bits, Element::Word, bench.origin.whole(), seed)?;
         Ok((bench, flags))
@@ -185,7 +202,11 @@ impl Bench {
     }
 
     fn host(&self, path: &str) -> &Host {
-        if matches!(path, UP_PAGEABLE | DOWN_PAGEABLE) { &self.pageable } else { &self.pinned }
+        match path {
+            UP_PAGEABLE | DOWN_PAGEABLE => &self.pageable,
+            UP_COMBINED => &self.combined,
+            _ => &self.pinned,
+        }
     }
 
     /// Puts data where a copy begins and poison where it ends, as far as the host's memory is concerned.
@@ -210,10 +231,23 @@ impl Bench {
         let down = || Action::Down(Rc::clone(&host.down), origin);
         Ok(match path {
             ACROSS => (Action::Across(target, origin), None),
+            UP_KERNEL => (self.by_kernel(&host.up, true, size)?, None),
+            DOWN_KERNEL => (self.by_kernel(&host.down, false, size)?, None),
             BOTH_PINNED => (up(), Some(down())),
             _ if is_up(path) => (up(), None),
             _ => (down(), None),
         })
+    }
+
+    /// A copy of whole words by a kernel from the host's memory, or to it.
+    fn by_kernel(&self, host: &Rc<RefCell<HostBuffer>>, up: bool, size: u64) -> Result<Action, Fault> {
+        let there = host.borrow_mut().mapped()?;
+        let list = match up {
+            true => Arguments::new().span(self.target.part(0, size)?).u64(there),
+            false => Arguments::new().u64(there).span(self.origin.part(0, size)?),
+        };
+        let launch = self.unit.launch(&self.kernel, size / 4, list.u64(size / 4))?;
+        Ok(Action::OnHost(Rc::clone(host), launch))
     }
 
     /// Did all arrive? Whole words are compared on the device: what came down goes up again first.
@@ -285,11 +319,11 @@ impl Bench {
 }
 
 fn is_up(path: &str) -> bool {
-    matches!(path, UP_PINNED | UP_PAGEABLE | BOTH_PINNED)
+    matches!(path, UP_PINNED | UP_PAGEABLE | BOTH_PINNED | UP_COMBINED | UP_KERNEL)
 }
 
 fn is_down(path: &str) -> bool {
-    matches!(path, DOWN_PINNED | DOWN_PAGEABLE | BOTH_PINNED)
+    matches!(path, DOWN_PINNED | DOWN_PAGEABLE | BOTH_PINNED | DOWN_KERNEL)
 }
 
 fn ends_on_device(path: &str) -> bool {
@@ -320,6 +354,6 @@ mod tests {
     #[test]
     fn both_directions_and_copies_within_the_device_count_each_byte_twice() {
         let total = |path| traffic(path, 100).total();
-        assert_eq!(PATHS.map(total), [100, 100, 200, 100, 100, 200]);
+        assert_eq!(PATHS.map(total), [100, 100, 200, 100, 100, 200, 100, 100, 100]);
     }
 }

@@ -25,6 +25,8 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 pub const STREAM: &str = "stream";
 /// All kernels in one graph.
 pub const GRAPH: &str = "graph";
+/// A graph of one kernel, launched again and again.
+pub const REPLAY: &str = "graph replay";
 /// One call per kernel, each of which may begin before the one before has ended.
 pub const STREAM_DEPENDENT: &str = "stream, dependent";
 /// All kernels in one graph with such edges.
@@ -32,7 +34,7 @@ pub const GRAPH_DEPENDENT: &str = "graph, dependent";
 /// One kernel that does the work of many, with a barrier of its whole grid between.
 pub const PERSISTENT: &str = "persistent";
 /// Every mode, in the order in which they are shown.
-pub const MODES: [&str; 5] = [STREAM, GRAPH, STREAM_DEPENDENT, GRAPH_DEPENDENT, PERSISTENT];
+pub const MODES: [&str; 6] = [STREAM, GRAPH, REPLAY, STREAM_DEPENDENT, GRAPH_DEPENDENT, PERSISTENT];
 
 /// By the device's events, around the launch.
 pub const EVENTS: &str = "events";

@@ -27,6 +27,12 @@ pub const UP_PINNED: &str = "H2D pinned";
 pub const DOWN_PINNED: &str = "D2H pinned";
 /// Both at once, each on its own stream, counted together.
 pub const BOTH_PINNED: &str = "both pinned";
+/// Host to device, from locked memory that the host writes past its caches.
+pub const UP_COMBINED: &str = "H2D write-combined";
+/// Host to device by a kernel that reads locked memory of the host.
+pub const UP_KERNEL: &str = "H2D by a kernel";
+/// Device to host by a kernel that writes there.
+pub const DOWN_KERNEL: &str = "D2H by a kernel";
 /// Host to device, from ordinary memory.
 pub const UP_PAGEABLE: &str = "H2D pageable";
 /// Device to host, to ordinary memory.
@@ -34,7 +40,8 @@ pub const DOWN_PAGEABLE: &str = "D2H pageable";
 /// Within the device: each byte is read and written, and counted twice.
 pub const ACROSS: &str = "D2D";
 /// Every path, in the order in which they are shown.
-pub const PATHS: [&str; 6] = [UP_PINNED, DOWN_PINNED, BOTH_PINNED, UP_PAGEABLE, DOWN_PAGEABLE, ACROSS];
+pub const PATHS: [&str; 9] =
+    [UP_PINNED, DOWN_PINNED, BOTH_PINNED, UP_PAGEABLE, DOWN_PAGEABLE, ACROSS, UP_COMBINED, UP_KERNEL, DOWN_KERNEL];
 
 /// Copies back to back, by path and size.
 #[must_use]
