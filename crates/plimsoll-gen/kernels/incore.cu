@@ -35,9 +35,10 @@ template <u32 BITS> struct Constant<double, BITS> {
 #define NEAR_1 0x3f800002
 #define SMALL 0x35800000
 #define ONE_AND_A_HALF 0x3fc00000
+// A multiply-add takes the same register twice: with three, all may lie in one bank, which takes it two turns to read.
 #define F32(name, ...) LINK(name, float, "f", NEAR_1, SMALL, __VA_ARGS__)
 #define F64(name, ...) LINK(name, double, "d", NEAR_1, SMALL, __VA_ARGS__)
-F32(fma_f32, "fma.rn.f32 %0, %0, %1, %2;")
+F32(fma_f32, "fma.rn.f32 %0, %0, %1, %1;")
 F32(add_f32, "add.rn.f32 %0, %0, %2;")
 F32(mul_f32, "mul.rn.f32 %0, %0, %1;")
 LINK(div_f32, float, "f", ONE_AND_A_HALF, SMALL, "div.rn.f32 %0, %1, %0;")
@@ -49,7 +50,7 @@ F32(ex2_f32, "{.reg .f32 t; neg.f32 t, %0; ex2.approx.ftz.f32 %0, t;}")
 F32(lg2_f32, "{.reg .f32 t; abs.f32 t, %0; lg2.approx.ftz.f32 %0, t;}")
 F32(sin_f32, "sin.approx.ftz.f32 %0, %0;")
 F32(tanh_f32, "tanh.approx.f32 %0, %0;")
-F64(fma_f64, "fma.rn.f64 %0, %0, %1, %2;")
+F64(fma_f64, "fma.rn.f64 %0, %0, %1, %1;")
 F64(add_f64, "add.rn.f64 %0, %0, %2;")
 F64(mul_f64, "mul.rn.f64 %0, %0, %1;")
 LINK(div_f64, double, "d", ONE_AND_A_HALF, SMALL, "div.rn.f64 %0, %1, %0;")
@@ -72,10 +73,10 @@ FUNCTION(tanh_f64, tanh(x))
 
 // Pairs of 16 bits: a half (or -1), and 1.
 #define HALVES(name, half, one, ...) LINK(name, u32, "r", half, one, __VA_ARGS__)
-HALVES(fma_f16x2, 0x38003800, 0x3c003c00, "fma.rn.f16x2 %0, %0, %1, %2;")
+HALVES(fma_f16x2, 0x38003800, 0x3c003c00, "fma.rn.f16x2 %0, %0, %1, %1;")
 HALVES(add_f16x2, 0x38003800, 0x3c003c00, "add.rn.f16x2 %0, %0, %2;")
 HALVES(mul_f16x2, 0xbc00bc00, 0x3c003c00, "mul.rn.f16x2 %0, %0, %1;")
-HALVES(fma_bf16x2, 0x3f003f00, 0x3f803f80, "fma.rn.bf16x2 %0, %0, %1, %2;")
+HALVES(fma_bf16x2, 0x3f003f00, 0x3f803f80, "fma.rn.bf16x2 %0, %0, %1, %1;")
 #if __CUDA_ARCH__ >= 900
 HALVES(add_bf16x2, 0x3f003f00, 0x3f803f80, "add.rn.bf16x2 %0, %0, %2;")
 HALVES(mul_bf16x2, 0xbf80bf80, 0x3f803f80, "mul.rn.bf16x2 %0, %0, %1;")

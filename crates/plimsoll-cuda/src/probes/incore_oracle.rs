@@ -41,7 +41,7 @@ pub(super) fn link(name: &str, lane: u32) -> Option<(f64, f64)> {
 
 fn real(what: &str, x: f64, single: bool) -> Option<f64> {
     Some(match what {
-        "fma" => x.mul_add(NEAR_1, SMALL),
+        "fma" => x.mul_add(NEAR_1, NEAR_1),
         "add" => x + SMALL,
         "mul" => x * NEAR_1,
         "div" => DIVIDEND / x,
@@ -78,11 +78,11 @@ fn word(name: &str, x: u32, lane: u32) -> Option<f64> {
     Some(value.into())
 }
 
-/// Two numbers of 16 bits at once: x · ½ + 1, x + 1, −x.
+/// Two numbers of 16 bits at once: x · ½ + ½, x + 1, −x.
 fn pair(name: &str, x: u32) -> Option<u32> {
     let (what, of) = name.split_once('_')?;
     let next = |x: f64| match what {
-        "fma" => Some(x.mul_add(0.5, 1.0)),
+        "fma" => Some(x.mul_add(0.5, 0.5)),
         "add" => Some(x + 1.0),
         "mul" => Some(-x),
         _ => None,

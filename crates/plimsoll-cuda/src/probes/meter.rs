@@ -1,8 +1,7 @@
-//! Loads whose power is read meanwhile: the board's power and temperature beside a point, and its energy over a steady
-//! stretch. What is launched is the probe's business.
+//! Loads whose kernels tell their clock and, where they are steady, whose power and temperature the device tells. What is launched is the probe's business.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
@@ -13,8 +12,6 @@ use crate::driver::nvml::{Nvml, NvmlDevice};
 use crate::load::Load;
 use crate::memory::DeviceBuffer;
 
-/// Least time between two looks at the power.
-const INTERVAL: Duration = Duration::from_millis(20);
 /// Length of a sample of a steady load, seconds: thirty of them span many of the steps in which devices count energy.
 const STEADY: f64 = 0.025;
 
@@ -34,7 +31,7 @@ impl Meter {
     }
 }
 
-/// A load whose power is read between its samples, and whose kernels leave their own clock: cycles and nanoseconds, 8 bytes
+/// A load whose power may be read between its samples, and whose kernels leave their own clock: cycles and nanoseconds, 8 bytes
 /// each.
 pub(super) struct Metered {
     load: Load,
@@ -43,8 +40,7 @@ pub(super) struct Metered {
     hertz: Option<f64>,
     /// Launches of a sample where the load is steady.
     steady: Option<u32>,
-    looked: Option<Instant>,
-    power: Option<f64>,
+    begun: Option<Instant>,
     temperature: Option<f64>,
     energy: Energy,
 }
@@ -87,8 +83,7 @@ impl Metered {
             clock,
             hertz: None,
             steady: None,
-            looked: None,
-            power: None,
+            begun: None,
             temperature: None,
             energy: Energy::default(),
         }
@@ -103,12 +98,8 @@ impl Metered {
     fn look(&mut self) {
         let (Some(meter), now) = (self.meter, Instant::now()) else { return };
         if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(|launches| launches > 1)) {
-            let begin = *self.looked.get_or_insert(now);
+            let begin = *self.begun.get_or_insert(now);
             self.energy.read(joules, now.duration_since(begin).as_secs_f64());
-            self.power = self.energy.power();
-        } else if self.looked.is_none_or(|last| now.duration_since(last) >= INTERVAL) {
-            self.looked = Some(now);
-            self.power = meter.0.milliwatts_now().map(|milliwatts| f64::from(milliwatts) / 1e3);
         }
         self.temperature = meter.0.temperature().map(f64::from);
     }
@@ -171,7 +162,7 @@ impl Workload for Metered {
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         self.load.extra(out);
-        let figures = [("power", self.power), ("temperature", self.temperature)];
+        let figures = [("power", self.energy.power()), ("temperature", self.temperature)];
         out.extend(figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     }
 

@@ -1,5 +1,5 @@
 //! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all multiprocessors, in four
-//! types; in runs to be quoted also the energy at both ends. What the curve shows is `plimsoll_suite::probes::roofline`'s;
+//! types; in runs to be quoted also the energy of steady loads. What the curve shows is `plimsoll_suite::probes::roofline`'s;
 //! the kernels are `roofline.cu`'s.
 
 use std::rc::Rc;
@@ -37,10 +37,11 @@ fn forms() -> Vec<Form> {
     Real::ALL.into_iter().flat_map(Form::of).collect()
 }
 
-/// The memory's end, which is the same for all types, and the arithmetic's of every type.
-fn ends() -> Vec<Form> {
-    let lowest = Form::of(Real::F32).next();
-    lowest.into_iter().chain(Real::ALL.into_iter().filter_map(|real| Form::of(real).last())).collect()
+/// Where the energy is looked at: along the curve of singles, and at the arithmetic's end of the other types.
+fn steady() -> Vec<Form> {
+    let singles = Form::of(Real::F32).step_by(4);
+    let ends = Real::ALL.into_iter().filter_map(|real| Form::of(real).last());
+    singles.chain(ends).collect()
 }
 
 fn at(form: &Form) -> Vec<Value> {
@@ -63,7 +64,7 @@ impl Probe<Cuda> for Roofline {
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
-        forms().len() + if has_energy(request.effort) { ends().len() } else { 0 }
+        forms().len() + if has_energy(request.effort) { steady().len() } else { 0 }
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -77,13 +78,14 @@ impl Probe<Cuda> for Roofline {
         let bench = Bench::new(session.device, bytes, session.request.seed)?;
         let late = late(session, begin, roofline::SPEC.budget(effort));
         let with_energy = has_energy(effort) && meter.is_some();
-        let share = if with_energy { 0.6 } else { 1.0 };
+        // Both series together take two thirds of what a CPU needs.
+        let share = if with_energy { 0.32 } else { 0.66 };
         let forms = forms();
-        let sweep = Sweep { series: roofline::sweep_of_device(), points: &forms, share: share + late, flags };
-        session.sweep(sweep, at, |_, form| bench.load(*form, meter))?;
+        let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share + late, flags };
+        session.sweep(sweep, at, |_, form| bench.load(*form, None))?;
         if with_energy {
-            let ends = ends();
-            let sweep = Sweep { series: roofline::energy(), points: &ends, share: 0.4, flags };
+            let steady = steady();
+            let sweep = Sweep { series: roofline::energy(), points: &steady, share: 0.34, flags };
             session.sweep(sweep, at, |_, form| Ok(bench.load(*form, meter)?.steady()))?;
         }
         Ok(())

@@ -30,9 +30,9 @@ const WARP: u32 = 32;
 /// Most warps of a block.
 const MOST_WARPS: u32 = 16;
 /// Most turns of a loop: sums of small whole numbers stay exact in single precision.
-const MOST_TURNS: u32 = 2048;
-/// How much longer a launch of the whole device is than one that counts cycles: 0.3 ms, which starting it is little of.
-const LONGER: u32 = 16;
+const MOST_TURNS: u32 = 4096;
+/// How much longer a launch of the whole device is than one that counts cycles: 0.4 ms, which starting it is little of.
+const LONGER: u32 = 8;
 
 /// The probe.
 #[derive(Debug)]

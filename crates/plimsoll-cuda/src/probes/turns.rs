@@ -11,8 +11,8 @@ use crate::memory::Span;
 
 /// Turns of the launch that the others' length is planned from.
 const TRIAL: u32 = 4;
-/// Cycles that a launch takes, about: what stands around the loop is some tens.
-const LENGTH: f64 = 40_000.0;
+/// Cycles that a launch takes, about: what stands around the loop is some hundreds: all warps meet the loop's code for the first time.
+const LENGTH: f64 = 100_000.0;
 
 /// Samples of launches of one block per multiprocessor, each of as many turns as make it long enough, at most `most`.
 /// `operations` are those of one multiprocessor in one turn; `launch` makes a launch of so many turns whose blocks leave

@@ -69,7 +69,7 @@ const INTENSITIES: std::ops::RangeInclusive<i32> = -3..=8;
 /// Up to so many multiply-adds per word memory decides, and more is kept in flight.
 const MEMORY_BOUND: u32 = 8;
 /// `ROUND` in `roofline.cu`.
-const ROUND: u32 = 32;
+const ROUND: u32 = 64;
 
 impl Form {
     /// The forms of a type from 1/8 to 256 FLOP per byte, each twice the one before.

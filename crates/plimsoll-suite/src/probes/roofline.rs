@@ -5,7 +5,7 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
@@ -36,24 +36,14 @@ pub fn sweep() -> SeriesSpec {
     )
 }
 
-/// The same on a device that tells its power and temperature.
-#[must_use]
-pub fn sweep_of_device() -> SeriesSpec {
-    let mut spec = sweep();
-    spec.metrics.extend([power(), metric("temperature", Unit::Celsius, Quantity::Extra)]);
-    spec
-}
-
-/// Steady load at both ends of the curve, by the device's own counter of energy.
+/// Steady load along the curve, by the device's own counter of energy.
 #[must_use]
 pub fn energy() -> SeriesSpec {
     let SeriesSpec { figure, cache, axes, metrics, .. } = sweep();
-    let metrics = std::iter::once(power()).chain(metrics).collect();
-    SeriesSpec::new("energy", figure, cache, axes, metrics, Draw::Table)
-}
-
-fn power() -> Metric {
-    metric("power", Unit::Watt, Quantity::Extra)
+    let told = [metric("power", Unit::Watt, Quantity::Extra), metric("temperature", Unit::Celsius, Quantity::Extra)];
+    let metrics = told.into_iter().chain(metrics).collect();
+    let (x, y, by) = ("intensity".into(), "power".into(), Some("type".into()));
+    SeriesSpec::new("energy", figure, cache, axes, metrics, Draw::Lines { x, y, by, log_x: true, log_y: false })
 }
 
 /// The types, as the axis names them and as devices name their peaks; CPUs have the first two.
@@ -76,8 +66,17 @@ const LOW: f64 = 1.0;
 
 /// The whole board's power over what it moves at the low end and over what it computes at the high ends.
 fn energies(series: &Series) -> Vec<Finding> {
+    let intensity = |row: &Row| series.number(row, "intensity").unwrap_or(0.0);
+    let last = |row: &Row| {
+        let same = series.rows.iter().filter(|other| series.text(other, "type") == series.text(row, "type"));
+        same.map(intensity).fold(0.0, f64::max)
+    };
+    let first = series.rows.iter().map(intensity).fold(f64::INFINITY, f64::min);
     let finding = |row: &Row| {
-        let (of, intensity) = (series.text(row, "type")?, series.number(row, "intensity")?);
+        let (of, intensity) = (series.text(row, "type")?, intensity(row));
+        if intensity > first && intensity < last(row) {
+            return None;
+        }
         let power = series.estimate(row, "power")?;
         let (name, unit, of_what) = if intensity <= LOW {
             ("energy per byte".to_owned(), Unit::JoulePerByte, series.estimate(row, "bandwidth")?)
