@@ -26,12 +26,6 @@ template <int NEAREST> __device__ __forceinline__ void timed(Timed* out, u64* cu
     out->multiprocessor = multiprocessor();
 }
 
-// The threads of one block share a round of the chain among them: what the caches hold afterwards is what a chase finds.
-__device__ __forceinline__ void tour(u64 base, Chain chain, u64 n) {
-    const u64 share = (n + blockDim.x - 1) / blockDim.x;
-    chase<FIRST_LEVEL>(base + chain.at(threadIdx.x * share), share);
-}
-
 #define LATENCY_BUILD(name)                                                                                            \
     extern "C" __global__ void __launch_bounds__(256)                                                                  \
         name(u64 base, u32 pages, u32 visits, u32 pitch, u32 seed, u64 n) {                                            \
@@ -41,10 +35,4 @@ __device__ __forceinline__ void tour(u64 base, Chain chain, u64 n) {
 #define LATENCY_CHASE(name, nearest)                                                                                   \
     extern "C" __global__ void __launch_bounds__(32) name(Timed* out, u64* cursor, u64 warm, u64 hops) {               \
         if (threadIdx.x == 0) timed<nearest>(out, cursor, warm, hops);                                                 \
-    }
-
-#define LATENCY_TOUR(name)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(256)                                                                  \
-        name(u64 base, u32 pages, u32 visits, u32 pitch, u32 seed, u64 n) {                                            \
-        tour(base, Chain{pages, visits, pitch, seed}, n);                                                              \
     }

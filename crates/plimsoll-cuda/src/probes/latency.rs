@@ -12,7 +12,7 @@ use plimsoll_core::sample::{Check, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 use plimsoll_gen::kernel::latency::{self as kernels, Nearest};
-use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_gen::kernel::Source;
 use plimsoll_suite::probes::latency::device::{self, LOCAL, RANDOM, SPARSE};
 use plimsoll_suite::probes::latency::{self, SPEC};
 use plimsoll_suite::probes::levels;
@@ -46,8 +46,9 @@ const RESOLUTION: f64 = 1.03;
 const PER_KNEE: usize = 14;
 /// Shares of the budget, which is a CPU's, for the two sweeps: in a first look and otherwise.
 const SHARES: [[f64; 2]; 2] = [[0.45, 0.25], [0.27, 0.15]];
-/// Rounds of a chain that its block makes before one thread follows it, where a cache may hold a part of it.
-const TOURS: usize = 16;
+/// Chains up to this multiple of the last cache are followed once around before they are measured: a copy in the nearer part
+/// of a cache comes with the first visit of a lone load, and seldom with one of many.
+const ROUND: f64 = 1.25;
 
 /// What is measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -167,34 +168,30 @@ struct Bench {
     cursor: Rc<DeviceBuffer>,
     seed: u32,
     hertz: Option<f64>,
-    /// Bytes that a cache may hold.
-    cached: u64,
+    /// The last cache, bytes.
+    cache: u64,
 }
 
 impl Bench {
     fn new(session: &Session<'_, Cuda>, bytes: u64) -> Result<Self, Fault> {
         let bench = Self::with(session.device, bytes, session.request.seed as u32)?;
-        let (hertz, cached) = (session.info().calibration.clock_hz, 2 * session.info().last_level_cache());
-        Ok(Self { hertz, cached, ..bench })
+        let (hertz, cache) = (session.info().calibration.clock_hz, session.info().last_level_cache());
+        Ok(Self { hertz, cache, ..bench })
     }
 
     fn with(device: &CudaDevice, bytes: u64, seed: u32) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Latency, &kernels::kernels())?;
         let (memory, cursor) = (kit.array(bytes)?, Rc::new(kit.array(8)?));
-        Ok(Self { kit, memory, cursor, seed, hertz: None, cached: 0 })
+        Ok(Self { kit, memory, cursor, seed, hertz: None, cache: 0 })
     }
 
-    /// Builds a chain, follows it so many times around, and puts the cursor on its first element.
-    fn build(&self, chain: &Chain, tours: usize) -> Result<(), Fault> {
+    /// Builds a chain, and puts the cursor on its first element.
+    fn build(&self, chain: &Chain) -> Result<(), Fault> {
         let base = self.memory.part(0, chain.span())?;
         let arguments = Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch);
         let n = chain.elements();
-        let launch = |kernel: &KernelDesc| {
-            Ok::<_, Fault>(Action::Launch(self.kit.unit.launch(kernel, n, arguments.u32(chain.seed).u64(n))?))
-        };
-        self.kit.run(&[launch(&kernels::build())?])?;
-        let tour = launch(&kernels::tour())?;
-        (0..tours).try_for_each(|_| self.kit.run(std::slice::from_ref(&tour)))?;
+        let launch = self.kit.unit.launch(&kernels::build(), n, arguments.u32(chain.seed).u64(n))?;
+        self.kit.run(&[Action::Launch(launch)])?;
         self.cursor.upload(self.kit.stream(), &(base.pointer() + chain.at(0)).to_le_bytes())
     }
 
@@ -205,14 +202,21 @@ impl Bench {
 
     fn load(&self, at: &At) -> Result<Clocked, Fault> {
         let chain = at.chain(self.seed);
-        self.build(&chain, if chain.elements() * LINE <= self.cached { TOURS } else { 0 })?;
+        self.build(&chain)?;
         let (warm, kernel) = (Self::warm(&chain), kernels::chase(at.nearest()));
+        let around = chain.elements().next_multiple_of(HOPS);
         let work = Work { operations: LENGTH as f64, ..Work::default() };
         let launch = |place: super::clocked::Place| {
             let arguments = Arguments::new().span(place.out).buffer(&self.cursor).u64(warm).u64(LENGTH);
             self.kit.unit.launch(&kernel, 1, arguments)
         };
         let load = Clocked::new(&self.kit, (device::CYCLES, self.hertz), work, launch)?;
+        if around > warm && (around * LINE) as f64 <= ROUND * self.cache as f64 {
+            let out = self.kit.array(32)?;
+            let arguments = Arguments::new().buffer(&out).buffer(&self.cursor).u64(around).u64(HOPS);
+            self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernel, 1, arguments)?)])?;
+            wait::stream(self.kit.stream())?;
+        }
         let (base, span) = (self.memory.pointer(), chain.span());
         Ok(load.with_check(move |last| Ok(inside(last, base, span))))
     }
@@ -221,17 +225,13 @@ impl Bench {
     fn verify(&self, at: &At, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let chain = at.chain(self.seed);
         let on = format!("{} lines, {}", chain.elements(), at.order);
-        self.build(&chain, 0)?;
+        self.build(&chain)?;
         let mut bytes = vec![0; usize::try_from(chain.span()).unwrap_or(0)];
         self.memory.download(self.kit.stream(), &mut bytes)?;
         let wrong = walk(&bytes, self.memory.pointer(), &chain);
         report(Case { kernel: "latency_build".to_owned(), on: on.clone(), wrong });
-        self.build(&chain, 1)?;
-        // A tour leaves nothing: that it ended is all there is to see.
-        wait::stream(self.kit.stream())?;
-        report(Case { kernel: kernels::tour().name, on: on.clone(), wrong: String::new() });
         for nearest in [Nearest::FirstLevel, Nearest::SecondLevel] {
-            self.build(&chain, 0)?;
+            self.build(&chain)?;
             let kernel = kernels::chase(nearest);
             let out = self.kit.array(32)?;
             let arguments = Arguments::new().buffer(&out).buffer(&self.cursor).u64(2 * HOPS).u64(HOPS);

@@ -6,35 +6,33 @@ use super::{Element, Grid, KernelDesc, Output, Source};
 pub const THREADS: u32 = 256;
 /// Blocks on each multiprocessor.
 pub const BLOCKS: u32 = 4;
-/// Vectors of each array that a thread has in hand.
-const UNROLL: u32 = 4;
-
 /// Reads, one array.
 #[must_use]
 pub fn read() -> KernelDesc {
-    kernel("footprint_read", 1, 0)
+    kernel("footprint_read", 1, 0, 8)
 }
 
 /// out = a.
 #[must_use]
 pub fn copy() -> KernelDesc {
-    kernel("footprint_copy", 1, 1)
+    kernel("footprint_copy", 1, 1, 8)
 }
 
 /// out = a + s · b, in single precision.
 #[must_use]
 pub fn triad() -> KernelDesc {
-    KernelDesc { element: Element::F32, ..kernel("footprint_triad", 2, 1) }
+    KernelDesc { element: Element::F32, ..kernel("footprint_triad", 2, 1, 4) }
 }
 
-fn kernel(name: &str, inputs: u32, outputs: u32) -> KernelDesc {
+/// `unroll`: vectors of each array that a thread has in hand.
+fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
     KernelDesc {
-        entry: format!("FOOTPRINT({name}, {inputs}, {outputs}, {THREADS}, {UNROLL})"),
+        entry: format!("FOOTPRINT({name}, {inputs}, {outputs}, {THREADS}, {unroll})"),
         parameters: &["out", "a", "b", "s", "apart", "step", "rounds", "steps"],
         inputs,
         outputs,
         vector_bytes: 16,
-        unroll: UNROLL,
+        unroll,
         grid: Grid::Resident { blocks: BLOCKS },
         looping: true,
         output: if outputs > 0 { Output::Map } else { Output::WarpBits },

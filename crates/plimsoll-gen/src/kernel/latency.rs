@@ -24,13 +24,6 @@ pub fn build() -> KernelDesc {
     }
 }
 
-/// The threads of one block follow a chain once around together. n counts its elements.
-#[must_use]
-pub fn tour() -> KernelDesc {
-    let name = "latency_tour".to_owned();
-    KernelDesc { entry: format!("LATENCY_TOUR({name})"), name, grid: Grid::Blocks(1), ..build() }
-}
-
 /// Follows one, in one thread.
 #[must_use]
 pub fn chase(nearest: Nearest) -> KernelDesc {
@@ -51,5 +44,5 @@ pub fn chase(nearest: Nearest) -> KernelDesc {
 /// Every one.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    vec![build(), tour(), chase(Nearest::FirstLevel), chase(Nearest::SecondLevel)]
+    vec![build(), chase(Nearest::FirstLevel), chase(Nearest::SecondLevel)]
 }
