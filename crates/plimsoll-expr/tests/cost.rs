@@ -1,0 +1,80 @@
+//! What expressions cost.
+
+use plimsoll_core::Traffic;
+use plimsoll_expr::cost::{Class, Function, traffic};
+use plimsoll_expr::op::Unary;
+use plimsoll_expr::strategy::{Expressions, graphs};
+use plimsoll_expr::{Cost, DType, Graph, Layout, Names, parse};
+use proptest::prelude::*;
+
+fn graph(text: &str, dtype: DType) -> Graph {
+    parse(text, &Names::all(dtype)).unwrap()
+}
+
+#[test]
+fn bytes_are_each_input_and_each_output_once() {
+    let cost = |text, dtype| Cost::of(&graph(text, dtype)).traffic;
+    assert_eq!(cost("d = x", DType::Bf16), Traffic::new(2, 2));
+    assert_eq!(cost("d = x*x + exp(x)", DType::F32), Traffic::new(4, 4));
+    assert_eq!(cost("d = a*b + c", DType::F64), Traffic::new(24, 8));
+    assert_eq!(cost("y = a*x + y", DType::F16), Traffic::new(6, 2));
+    assert_eq!(cost("in unused: f64\nd = 1.5", DType::F32), Traffic::new(0, 4));
+    let adam =
+        "in g: bf16, m: f32, v: f32, p: f32\nm = 0.9*m + 0.1*g\nv = 0.99*v + 0.01*g*g\np = p - 1e-3*m/(sqrt(v) + 1e-8)";
+    assert_eq!(Cost::of(&parse(adam, &Names::default()).unwrap()).traffic, Traffic::new(14, 12));
+}
+
+#[test]
+fn operations_are_counted_by_class_and_carrier() {
+    let cost = Cost::of(&graph("d = fma(a, b, c) + erf(a)/b", DType::Bf16));
+    let expected = [
+        ((Class::Add, DType::F32), 1),
+        ((Class::Fma, DType::F32), 1),
+        ((Class::Divide, DType::F32), 1),
+        ((Class::Function(Function::Unary(Unary::Erf)), DType::F32), 1),
+        // Three loads and the store.
+        ((Class::Convert, DType::F32), 4),
+    ];
+    assert_eq!(cost.operations, expected.into());
+    assert_eq!(cost.flops(), 5);
+    assert_eq!(cost.arithmetic_intensity(), Some(5.0 / 8.0));
+}
+
+#[test]
+fn work_on_scalars_alone_is_not_an_element_s() {
+    let text = "in x: f32\nscalar a: f32, b: f32\nd = x*exp(a*b)";
+    let cost = Cost::of(&parse(text, &Names::default()).unwrap());
+    assert_eq!(cost.operations, [((Class::Mul, DType::F32), 1)].into());
+}
+
+#[test]
+fn integers_and_comparisons_are_no_flops() {
+    let cost = Cost::of(&graph("d = a*b + 1\ne = a < b\nf = select(a < b, a, b)", DType::I32));
+    assert_eq!(cost.flops(), 0);
+    assert_eq!(cost.operations[&(Class::Compare, DType::I32)], 1, "one comparison, used twice");
+}
+
+#[test]
+fn what_is_broadcast_is_read_once() {
+    let g = graph("d = x*b", DType::F32);
+    let layouts = [Layout::contiguous(&[1000, 64]).unwrap(), Layout::contiguous(&[64]).unwrap()];
+    assert_eq!(traffic(&g, &layouts), Ok(Traffic::new(4 * (64_000 + 64), 256_000)));
+    let huge = [Layout::contiguous(&[1 << 62]).unwrap(), Layout::contiguous(&[1]).unwrap()];
+    assert!(traffic(&g, &huge).is_err());
+}
+
+proptest! {
+    #[test]
+    fn traffic_of_contiguous_tensors_is_that_of_an_element_times_n(graph in graphs(&Expressions::default()), n in 1_u64..1000) {
+        let layout = Layout::contiguous(&[n]).unwrap();
+        let layouts = vec![layout; graph.inputs().len()];
+        prop_assert_eq!(Some(traffic(&graph, &layouts).unwrap()), Cost::of(&graph).traffic.checked_mul(n));
+    }
+
+    #[test]
+    fn no_more_operations_are_counted_than_there_are(graph in graphs(&Expressions::default())) {
+        let counted: u64 = Cost::of(&graph).operations.values().sum();
+        let most = graph.nodes().len() + graph.outputs().len();
+        prop_assert!(counted <= most as u64);
+    }
+}
