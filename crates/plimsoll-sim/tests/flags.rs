@@ -7,7 +7,8 @@ use plimsoll_core::Flag;
 use plimsoll_core::probe::Request;
 use plimsoll_core::sample::Effort;
 
-/// What raises a flag: scenario, probe, and the size asked for. `None` for those that no measurement raises.
+/// What raises a flag: scenario, probe, and the size asked for. `None` for those that no measurement of a simulated
+/// device raises.
 fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
     Some(match flag {
         Flag::LaunchBound => ("launch=1ms", "stream", None),
@@ -32,7 +33,8 @@ fn cause(flag: Flag) -> Option<(&'static str, &'static str, Option<u64>)> {
         Flag::Budget => ("noise=0.5", "sync", None),
         Flag::VerifyFail => ("wrong=sync", "sync", None),
         Flag::Shrunk => ("memory=1GiB", "stream", None),
-        Flag::Unknown => return None,
+        // A simulated device counts nothing.
+        Flag::Counted | Flag::Unknown => return None,
     })
 }
 

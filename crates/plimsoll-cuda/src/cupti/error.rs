@@ -8,7 +8,7 @@ use crate::unavailable::Unavailable;
 pub(super) const SUCCESS: Code = 0;
 
 /// `CUPTI_ERROR_INSUFFICIENT_PRIVILEGES`.
-pub(super) const FORBIDDEN: Code = 35;
+const FORBIDDEN: Code = 35;
 
 /// An answer other than success.
 pub(super) fn refusal(call: &str, code: Code) -> Unavailable {
@@ -17,6 +17,11 @@ pub(super) fn refusal(call: &str, code: Code) -> Unavailable {
         meaning => format!("{meaning} ({call} answered {code})"),
     };
     Unavailable::new(WHAT, why, mend(code))
+}
+
+/// The same as the driver's own settings tell it, before anything is asked of CUPTI.
+pub(super) fn restricted() -> Unavailable {
+    Unavailable::new(WHAT, format!("{} (its RmProfilingAdminOnly is 1)", meaning(FORBIDDEN)), mend(FORBIDDEN))
 }
 
 /// In words; empty where the code says nothing to a user.
@@ -29,7 +34,7 @@ fn meaning(code: Code) -> &'static str {
         26 => "the hardware's counters are in use",
         27 | 38 => "the device's counters can't be read through it",
         33 => "a virtual GPU does not let its counters be read",
-        35 => "the driver lets administrators alone read hardware counters",
+        FORBIDDEN => "the driver lets administrators alone read hardware counters",
         39 | 36 => "another profiler is at work in this process",
         40 => "this virtual GPU does not let its counters be read",
         41 => "counters can't be read while confidential computing is on",
@@ -43,7 +48,7 @@ fn meaning(code: Code) -> &'static str {
 
 fn mend(code: Code) -> &'static str {
     match code {
-        35 => {
+        FORBIDDEN => {
             "Run as root (in a container with CAP_SYS_ADMIN), or let every user read them: put 'options nvidia \
              NVreg_RestrictProfilingToAdminUsers=0' into a file in /etc/modprobe.d and reload the driver"
         }

@@ -213,7 +213,7 @@ impl Drop for Session {
 
 /// The reason where the driver keeps counters for administrators.
 pub(crate) fn forbidden() -> Unavailable {
-    error::refusal("RmProfilingAdminOnly", error::FORBIDDEN)
+    error::restricted()
 }
 
 /// Text of others, safe to show.
