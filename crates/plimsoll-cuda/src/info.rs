@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::Fault;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver};
+use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver, rates};
 
 use crate::calibrate::Replay;
 use crate::counters;
@@ -43,7 +43,7 @@ pub(crate) fn info(found: &Found<'_>, calibration: Calibration) -> Result<Device
         memory_total: handle.memory()?,
         memory_free: free,
         caches: caches(handle)?,
-        peaks: bandwidth(handle, &name, instance)?.into_iter().collect(),
+        peaks: bandwidth(handle, &name, instance)?.into_iter().chain(arithmetic(found)?).collect(),
         capabilities: capabilities(found),
         calibration,
         notes: notes(found)?,
@@ -81,6 +81,21 @@ fn bandwidth(handle: &DeviceHandle, name: &str, instance: bool) -> Result<Option
         Err(_) => return Ok(None),
     };
     Ok(Some(Peak { metric: "bandwidth".to_owned(), value, unit: Unit::BytePerSecond, source }))
+}
+
+/// What the multiprocessors can compute at their highest clock, as far as their rates are published.
+fn arithmetic(found: &Found<'_>) -> Result<Vec<Peak>, Fault> {
+    let device = found.device;
+    let hz = number(found.handle, Attribute::ClockRate)? as f64 * 1e3;
+    let peak = |kind: &str| {
+        let rate = rates::per_cycle(device.capability, kind)?;
+        let value = rate * f64::from(device.multiprocessors) * hz;
+        let clock = Unit::Hertz.format(hz);
+        let source =
+            format!("{rate} per cycle × {} multiprocessors × {clock} ({})", device.multiprocessors, rates::SOURCE);
+        Some(Peak { metric: kind.to_owned(), value, unit: Unit::FlopPerSecond, source })
+    };
+    Ok(rates::kinds().filter_map(peak).filter(|peak| peak.value > 0.0).collect())
 }
 
 fn capabilities(found: &Found<'_>) -> Vec<Capability> {
