@@ -96,7 +96,7 @@ fn fits(bytes: u64, free: u64) -> Result<(), Fault> {
         return Ok(());
     }
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64);
-    let most = (free as f64 * SHARE) as u64 / (2 * ARRAYS) >> 20;
+    let most = ((free as f64 * SHARE) as u64 / (2 * ARRAYS)) >> 20;
     Err(Fault::Invalid(format!(
         "managed needs {} and the device has {} free, of which it takes 80 %: unified memory beyond that would move back \
          and forth and may hang the device; give at most --bytes {most}MiB",

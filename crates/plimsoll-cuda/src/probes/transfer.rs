@@ -88,7 +88,7 @@ impl Probe<Cuda> for Transfer {
         let (bench, _) = Bench::new(device, most.next_multiple_of(4096), 1)?;
         for path in PATHS {
             // Kernels copy whole words.
-            let whole = |size: &u64| !matches!(path, UP_KERNEL | DOWN_KERNEL) || size % 4 == 0;
+            let whole = |size: &u64| !matches!(path, UP_KERNEL | DOWN_KERNEL) || size.is_multiple_of(4);
             for size in AWKWARD.into_iter().chain(large).filter(whole) {
                 let verdict = bench.once(path, size)?;
                 let wrong = if let Check::Failed(wrong) = verdict { wrong } else { String::new() };
