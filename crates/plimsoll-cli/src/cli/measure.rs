@@ -32,6 +32,10 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
     };
     if args.counters && args.trace {
         say("note", "--counters changes nothing with --trace: counting would come between the launches");
+    } else if args.counters {
+        let reasons =
+            instruments.iter().filter_map(|instrument| instrument.counters().err().map(|why| (instrument, why)));
+        reasons.for_each(|(instrument, why)| say("note", &format!("{}: {why}", instrument.info().selector)));
     }
     let without_size = list::without_size(&specs, &instruments, &plan.request);
     if args.bytes.is_some() && !without_size.is_empty() {
