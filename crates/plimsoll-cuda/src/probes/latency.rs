@@ -249,7 +249,7 @@ impl Bench {
 
 /// Whether chases ended on lines of their chain.
 fn inside(last: &[Timed], base: u64, span: u64) -> Check {
-    let outside = |timed: &&Timed| timed.end < base || timed.end - base >= span || (timed.end - base) % LINE != 0;
+    let outside = |timed: &&Timed| timed.end < base || timed.end - base >= span || !(timed.end - base).is_multiple_of(LINE);
     match last.iter().find(outside) {
         None => Check::Passed,
         Some(timed) => Check::Failed(format!("a chase ended at {:#x}, which is no line of its chain", timed.end)),

@@ -20,7 +20,7 @@ use super::window::{Flush, room};
 use crate::launch::{Arguments, Launch};
 use crate::load::{Action, Load};
 use crate::memory::{DeviceBuffer, Span};
-use crate::{Cuda, CudaDevice, wait};
+use crate::{Cuda, CudaDevice};
 
 /// The probe.
 #[derive(Debug)]
@@ -32,8 +32,9 @@ const DRAWN: u64 = 4 << 20;
 const CHAIN: u64 = 128 << 10;
 /// Hops of a launch in the last cache, the whole chain, and in memory.
 const HOPS: [u64; 2] = [CHAIN / LINE, 128];
-/// How often each reads alone before the first is measured: a cache in two parts holds copies in both after some hundred reads.
-const WARM_UPS: usize = 6;
+/// How often all together read what one will read alone: a cache in two parts takes copies into the nearer one, of which few
+/// come with each reading when many loads come together.
+const WARM_UPS: usize = 512;
 /// Regions of the memory in a first look and otherwise, at most.
 const REGIONS: [u64; 2] = [16, 32];
 /// Pages of the memory in a first look and otherwise, at most.
@@ -69,7 +70,8 @@ impl Probe<Cuda> for Uniformity {
 
         let all: Vec<u32> = (0..session.device.multiprocessors).collect();
         let at = |multiprocessor: &u32| vec![u64::from(*multiprocessor).into()];
-        bench.warm_up(session.device.multiprocessors)?;
+        let warm = Action::Launch(bench.kit.checker.read(bench.memory.part(0, DRAWN)?)?);
+        (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
         session.sweep(sweep, at, |_, multiprocessor| bench.draw(*multiprocessor))?;
 
@@ -177,17 +179,6 @@ impl Bench {
         let arguments = Arguments::new().span(place.out).span(place.ticket).u32(place.turn).u32(wanted);
         let arguments = arguments.buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::read(), 1, arguments)
-    }
-
-    /// Every multiprocessor reads alone in turn, some times over.
-    fn warm_up(&self, multiprocessors: u32) -> Result<(), Fault> {
-        let (input, out) = (self.memory.part(0, DRAWN)?, self.kit.array(64)?);
-        self.kit.checker.words(out.whole(), u32::MAX)?;
-        for turn in 0..WARM_UPS as u32 * multiprocessors {
-            let place = Place { out: out.part(0, 32)?, ticket: out.part(32, 4)?, turn };
-            self.kit.run(&[Action::Launch(self.alone(turn % multiprocessors.max(1), input, place)?)])?;
-        }
-        wait::stream(self.kit.stream())
     }
 
     fn reading(&self, input: Span) -> Result<Launch, Fault> {

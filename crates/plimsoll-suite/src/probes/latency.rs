@@ -274,7 +274,7 @@ fn capacity_finding(cache: &CacheInfo, known: Estimate, flags: Flags) -> Finding
     let range = Interval { lo: reported, hi: reported };
     Finding {
         published: Some(Published { range, source: "capacity that the system reports".to_owned() }),
-        ..derived(&capacity_of(&cache.level), Unit::Byte, known, flags)
+        ..derived(capacity_of(&cache.level), Unit::Byte, known, flags)
     }
 }
 

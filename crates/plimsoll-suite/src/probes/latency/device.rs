@@ -151,7 +151,7 @@ fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], leve
             let cache = device.caches.iter().max_by_key(|cache| cache.bytes)?;
             return Some(super::capacity_finding(cache, known, flags));
         }
-        Some(super::derived(&super::capacity_of(own.name), Unit::Byte, known, flags))
+        Some(super::derived(super::capacity_of(own.name), Unit::Byte, known, flags))
     };
     levels.windows(2).filter_map(end).collect()
 }
