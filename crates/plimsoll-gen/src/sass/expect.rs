@@ -137,6 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn counted_instructions_must_be_there_and_in_chains_of_their_own() {
+        let with = |mnemonics: &'static [&'static str], count, chains| {
+            let issues = vec![Issue { mnemonics, count, chains }];
+            faults(&KernelDesc { issues, ..copy::vector(4, Index::U32) }, Target::plain(80), &found("vector4_u32"))
+        };
+        assert_eq!(with(&["LDG.E.128"], 1, 1), [""; 0]);
+        assert_eq!(with(&["FFMA", "LDG"], 1, 1), [""; 0]);
+        for (mnemonics, count, chains) in [(&["LDG"], 2, 1), (&["LDG"], 1, 2), (&["FFMA"], 1, 1)] {
+            assert_eq!(with(mnemonics, count, chains).len(), 1, "{mnemonics:?} {count} {chains}");
+        }
+    }
+
+    #[test]
     fn narrow_accesses_missing_loops_and_spills_are_faults() {
         let sm_80 = Target::plain(80);
         let wide = copy::vector(4, Index::U32);

@@ -73,9 +73,8 @@ pub struct Hot {
     pub accesses: Vec<Accesses>,
     /// Instructions by class.
     pub classes: BTreeMap<Class, u32>,
-    /// Instructions by mnemonic, with the different registers that they write: how many, and for every register how often.
-    /// No part of a written report.
-    #[serde(skip)]
+    /// Instructions by mnemonic and by what they name first, which is the register that most write.
+    #[serde(default)]
     pub mnemonics: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
