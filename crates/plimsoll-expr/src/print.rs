@@ -107,11 +107,8 @@ impl<'g> Printer<'g> {
             Kind::Constant(bits) => constant(node.dtype.decode(bits), node.dtype, true),
             Kind::Place => Piece::atom("index()".to_owned(), 0),
             Kind::Coordinate(dimension) => Piece::atom(format!("index({dimension})"), 0),
-            Kind::Unary(op, of) if op.is_prefix() => {
-                // A minus before a number would be read as the number's.
-                let number = self.graph.nodes()[of.index()].constant().is_some();
-                let text = if number { format!("({})", taken[0].text) } else { taken[0].within(PREFIX) };
-                Piece { text: format!("{}{text}", op.name()), binding: PREFIX, depth }
+            Kind::Unary(op, _) if op.is_prefix() => {
+                Piece { text: format!("{}{}", op.name(), taken[0].within(PREFIX)), binding: PREFIX, depth }
             }
             Kind::Binary(op, _) if op.is_infix() => between(op, &taken[0], &taken[1], depth),
             Kind::Compare(op, _) => compared(op, &taken[0], &taken[1], depth),
@@ -135,7 +132,9 @@ impl<'g> Printer<'g> {
             Kind::Binary(..) | Kind::Compare(..) | Kind::Fma(_) => user.kind.operands().to_vec(),
             _ => Vec::new(),
         };
-        let others = promoted.iter().map(|id| &self.graph.nodes()[id.index()]).filter(|node| node.constant().is_none());
+        // Constants of a narrow type always name it.
+        let tells = |node: &&Node| node.constant().is_none() || node.dtype.carrier() != node.dtype;
+        let others = promoted.iter().map(|id| &self.graph.nodes()[id.index()]).filter(tells);
         let others = others.map(|node| (node.dtype, node.strength)).reduce(common);
         let told = others.is_some_and(|(dtype, _)| {
             let same = matches!(user.kind, Kind::Compare(..)) || dtype == user.dtype;

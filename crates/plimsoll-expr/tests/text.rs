@@ -90,6 +90,14 @@ fn lines_end_statements_but_not_inside_parentheses_or_after_operators() {
 }
 
 #[test]
+fn plain_names_make_expressions_equal_that_differ_in_names_alone() {
+    let (one, other) = (graph("w = w - rate*grad; old = w"), graph("q = q - b*c; x0 = q"));
+    assert_ne!(one, other);
+    assert_eq!(one.with_plain_names(), other.with_plain_names());
+    leads_back(&one.with_plain_names());
+}
+
+#[test]
 fn printed_text_is_readable() {
     let text = "in a: f32, b: f32, c: f32\nd = a*b + 0.1 - max(-c, 2.0)*exp(a)";
     assert_eq!(graph(text).to_string(), text);
@@ -169,6 +177,10 @@ fn long_sums_are_taken_and_deep_nesting_is_refused_without_overflow() {
     }
     let many = format!("d = x{}", (0..MAX_NODES).map(|i| format!(" + {i}.5")).collect::<String>());
     assert!(refusal(&many).contains("more than 16384 operations"));
+    for long in ["a", "1", "_", "0x"] {
+        let error = refusal(&format!("d = {}", long.repeat(200_000)));
+        assert!(error.len() < 2_000, "{} bytes of error for '{long}…'", error.len());
+    }
     assert!(refusal(&" ".repeat(MAX_TEXT + 1)).contains("bytes of text"));
     let mut deep = "let t0 = x".to_owned();
     for i in 1..10_000 {

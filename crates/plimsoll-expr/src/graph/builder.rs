@@ -274,7 +274,7 @@ impl Builder {
 
     /// Adds a node, or finds it, or folds it where all its operands are constants.
     fn push(&mut self, kind: Kind, dtype: DType, strength: Strength) -> Result<NodeId, ExprError> {
-        if let Some(folded) = self.fold(kind, dtype, strength) {
+        if let Some(folded) = self.fold(kind, dtype) {
             return self.push(Kind::Constant(dtype.encode(folded)), dtype, strength);
         }
         let key = Node { kind: commuted(kind), dtype, strength };
@@ -290,11 +290,11 @@ impl Builder {
         Ok(id)
     }
 
-    /// The value of an operation on constants, rounded to its carrier as it would be at run time. A typed constant of a
-    /// narrow type stays an operation: folding would round it to that type, which running it would not.
-    fn fold(&self, kind: Kind, dtype: DType, strength: Strength) -> Option<Value> {
+    /// The value of an operation on constants alone. It is a constant of the operation's type, so that no operation is left
+    /// whose operands are all constants.
+    fn fold(&self, kind: Kind, dtype: DType) -> Option<Value> {
         let operands = kind.operands();
-        if operands.is_empty() || (strength != Strength::Literal && dtype.carrier() != dtype) {
+        if operands.is_empty() {
             return None;
         }
         let constants = operands.iter().map(|id| self.nodes.get(id.index())?.constant());

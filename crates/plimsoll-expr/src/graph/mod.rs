@@ -218,6 +218,22 @@ impl Graph {
         reads
     }
 
+    /// The same expression with the names `x0`, `x1` … for inputs, `a0` … for scalars and `y0` … for outputs, so that kernels
+    /// and their cache don't depend on what users call things. Its text is a key for that cache.
+    #[must_use]
+    pub fn with_plain_names(&self) -> Self {
+        let mut plain = self.clone();
+        for (parameters, letter) in [(&mut plain.inputs, 'x'), (&mut plain.scalars, 'a')] {
+            for (place, parameter) in parameters.iter_mut().enumerate() {
+                parameter.name = format!("{letter}{place}");
+            }
+        }
+        for (place, output) in plain.outputs.iter_mut().enumerate() {
+            output.name = output.in_place.map_or_else(|| format!("y{place}"), |slot| format!("x{slot}"));
+        }
+        plain
+    }
+
     /// True where a value depends on where its element stands, so that dimensions can't be merged or reordered freely.
     #[must_use]
     pub fn depends_on_place(&self) -> bool {

@@ -236,8 +236,7 @@ impl Layout {
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         // Both were checked to be in range.
-        let (low, high) = self.reach();
-        (self.elements() > 0).then_some((low as u64, high as u64))
+        (self.elements() > 0).then(|| self.reach()).map(|(low, high)| (low as u64, high as u64))
     }
 
     /// The offset of an element; `None` outside of the shape.

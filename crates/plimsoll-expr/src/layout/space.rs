@@ -139,6 +139,9 @@ impl Space {
     /// The integers that indices need within it: places, and offsets of each tensor from its first element.
     #[must_use]
     pub fn index_width(&self) -> IndexWidth {
+        if self.elements() == 0 {
+            return IndexWidth::Bits32;
+        }
         let most = i128::from(i32::MAX);
         let reach = |access: &Access, sign: i128| -> i128 {
             let far = self.extents.iter().zip(&access.strides);

@@ -26,7 +26,7 @@ impl ParseError {
         let before: Vec<char> = text[line_start..start].chars().collect();
         let skipped = before.len().saturating_sub(AROUND);
         let within = text[start..end.min(line_end)].chars().count();
-        let after = text[start..line_end].chars().take(within.max(1) + AROUND).map(printable);
+        let after = text[start..line_end].chars().take(within.clamp(1, AROUND) + AROUND).map(printable);
         let shown: String = before[skipped..].iter().copied().map(printable).chain(after).collect();
         let caret = " ".repeat(before.len() - skipped) + &"^".repeat(within.clamp(1, AROUND));
         let line = text[..start].matches('\n').count() + 1;

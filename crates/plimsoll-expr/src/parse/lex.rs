@@ -1,7 +1,11 @@
 //! Text to tokens. Line ends count outside parentheses alone; `#` starts a comment.
 
-use super::{Fault, Parsed};
 use std::ops::Range;
+
+use super::{Fault, Parsed};
+
+/// Most characters of a name or a number: enough for any f64 that prints itself, and little enough for messages.
+const MAX_WORD: usize = 400;
 
 /// A word of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,10 @@ pub(super) fn tokens(text: &str) -> Parsed<Vec<(Token<'_>, Range<usize>)>> {
             _ => Symbol::ALL.iter().map(|s| s.text()).find(|s| rest.starts_with(s)).map_or(0, str::len),
         };
         let place = at..at + length;
+        if length > MAX_WORD {
+            let message = format!("{length} characters in one word: up to {MAX_WORD} are taken");
+            return Err(Fault { place: at..at + length, message });
+        }
         let token = match c {
             _ if length == 0 => {
                 let place = at..at + c.len_utf8();
