@@ -17,7 +17,7 @@ use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Module, St
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
 use plimsoll_cuda::nvrtc::Nvrtc;
-use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with, wait};
+use plimsoll_cuda::{Action, Counter, Counters, Load, Options, Shape, Spinner, Unavailable, open_with, wait};
 use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
 
 const BYTES: u64 = 64 << 20;
@@ -112,6 +112,18 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     drop(loads);
     for _ in 0..3 {
         println!("clock: {:?} Hz", spinner.clock_hz(&stream, Duration::from_millis(50))?);
+    }
+    match Counters::new(&context) {
+        Ok(counters) => {
+            let counts = counters.measure(|| {
+                stream.launch(&empty)?;
+                wait::stream(&stream)
+            })?;
+            println!("{} in {} pass(es): {counts:?}", counters.chip(), counters.passes());
+            // One warp that does nothing but end still executes that.
+            assert!(counts.get(Counter::Instructions).is_none_or(|executed| executed >= 1.0), "{counts:?}");
+        }
+        Err(reason) => println!("no counters: {reason}"),
     }
     if std::env::var_os("PLIMSOLL_TEST_HANG").is_none() {
         return Ok(());
