@@ -103,14 +103,14 @@ fn plateau(info: &DeviceInfo, access: &str, first: &Plateau, rows: &Rows<'_>) ->
     Some(Finding { says, ..finding(format!("{access} L2"), Unit::BytePerSecond, row, estimate) })
 }
 
-/// The largest footprint up to which the curve keeps 95 % of its plateau: what the partition of the cache that is near
+/// The largest footprint up to which the curve keeps 95 % of what its plateau begins with: what the partition of the cache that is near
 /// each multiprocessor holds, where lines are copied into it.
 fn end(access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
-    let after = rows.iter().position(|(x, _, figure)| *x >= first.to && figure.value < NEAR * first.value)?;
+    let after = rows.iter().position(|(x, _, figure)| *x > first.from && figure.value < NEAR * first.begin)?;
     let before = after.checked_sub(1)?;
     let interval = Interval { lo: rows[before].0, hi: rows[after].0 };
     let estimate = Estimate { value: rows[before].0, interval };
-    let says = format!("to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.value));
+    let says = format!("to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.begin));
     Some(Finding { says, ..finding("near capacity", Unit::Byte, rows[before].1, estimate) })
 }
 
