@@ -74,10 +74,10 @@ const ROUND: u32 = 64;
 impl Form {
     /// The forms of a type from 1/8 to 256 FLOP per byte, each twice the one before.
     pub fn of(real: Real) -> impl Iterator<Item = Self> {
-        INTENSITIES.filter_map(move |power| {
+        INTENSITIES.map(move |power| {
             let fma = f64::from(power).exp2() * f64::from(real.bytes()) / f64::from(real.operations());
             let form = if fma >= 1.0 { (fma as u32, 1) } else { (1, fma.recip() as u32) };
-            Some(Self { real, fma: form.0, per: form.1 })
+            Self { real, fma: form.0, per: form.1 }
         })
     }
 
