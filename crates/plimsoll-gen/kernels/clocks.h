@@ -32,6 +32,7 @@ struct Timed {
     u64 cycles, nanoseconds, end, multiprocessor;
 };
 
+#if defined(__CUDA_ARCH__)
 // Whether this block is the one to work: the first of the launch on multiprocessor `wanted`. All threads must ask. `ticket`
 // holds the turn of the launch before, so `turn` must differ from that one's.
 __device__ __forceinline__ bool takes_turn(u32* ticket, u32 turn, u32 wanted) {
@@ -41,3 +42,4 @@ __device__ __forceinline__ bool takes_turn(u32* ticket, u32 turn, u32 wanted) {
     __syncthreads();
     return mine != 0;
 }
+#endif
