@@ -83,7 +83,16 @@ fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> 
     }
     let moves = matches!(
         kernel.source,
-        Source::Stream | Source::Mix | Source::Copy | Source::Launch | Source::Footprint | Source::Uniformity
+        Source::Stream
+            | Source::Mix
+            | Source::Copy
+            | Source::Launch
+            | Source::Footprint
+            | Source::Uniformity
+            | Source::Gather
+            | Source::L1
+            | Source::L2
+            | Source::Strides
     );
     if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
         return None;
