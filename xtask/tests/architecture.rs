@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll", &["plimsoll-core", "plimsoll-suite", "plimsoll-cpu", "plimsoll-sim", "plimsoll-gen", "plimsoll-cuda"]),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
     ("fakecuda", &[]),
+    ("fakecupti", &[]),
     ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-cuda"]),
 ];
 
