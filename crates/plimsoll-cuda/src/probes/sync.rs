@@ -226,7 +226,8 @@ impl Bench {
 
     fn events(&self, kind: &'static str) -> Result<Events, Fault> {
         let context = self.kit.stream().context();
-        let event = |_| Ok(Event::untimed(context)?);
+        // An event without a time is nothing that the device does.
+        let event = |_| Ok(if kind == RECORD { Event::new(context)? } else { Event::untimed(context)? });
         Ok(Events {
             kind,
             streams: [Arc::clone(self.kit.stream()), Arc::clone(&self.second)],
