@@ -1,9 +1,11 @@
 //! The oracle says what closures written by hand say, and never panics.
 
 use half::{bf16, f16};
+use plimsoll_expr::graph::Kind;
+use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::oracle::{Element, OracleError, Precision, Tensor, evaluate, run};
-use plimsoll_expr::strategy::{Expressions, graphs, layouts, shapes, values};
-use plimsoll_expr::{DType, Graph, Layout, Names, Value, parse};
+use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
+use plimsoll_expr::{DType, Graph, Layout, Names, NodeId, Value, parse};
 use proptest::prelude::*;
 
 /// The outputs of `text` for one element of each input, in the order in which they are mentioned.
@@ -228,4 +230,101 @@ fn operands_that_do_not_fit_are_errors() {
     ));
     assert!(matches!(run(&graph, &[1, 4], &[], &[], Precision::Wide), Err(OracleError::Count { expected: 1, .. })));
     assert!(matches!(run(&graph, &[1, 5], &[short], &[], Precision::Wide), Err(OracleError::Layout(_))));
+}
+
+/// A second interpreter, in the processor's own f32; truth is 0 or 1. `None` where an expression has other types.
+fn native(graph: &Graph, inputs: &[f32], scalars: &[f32]) -> Option<Vec<f32>> {
+    let mut values: Vec<f32> = Vec::new();
+    for node in graph.nodes() {
+        if !matches!(node.dtype, DType::F32 | DType::Bool) {
+            return None;
+        }
+        let of = |id: NodeId| values[id.index()];
+        let truth = |b: bool| f32::from(u8::from(b));
+        values.push(match node.kind {
+            Kind::Input(slot) => inputs[slot as usize],
+            Kind::Scalar(slot) => scalars[slot as usize],
+            Kind::Constant(_) => node.constant()?.as_f64() as f32,
+            Kind::Cast(a) if node.dtype == DType::Bool => truth(of(a) != 0.0),
+            Kind::Cast(a) => of(a),
+            Kind::Select([condition, a, b]) => {
+                if of(condition) != 0.0 {
+                    of(a)
+                } else {
+                    of(b)
+                }
+            }
+            Kind::Fma([a, b, c]) => of(a).mul_add(of(b), of(c)),
+            Kind::Compare(op, [a, b]) => truth(match op {
+                Comparison::Less => of(a) < of(b),
+                Comparison::LessEqual => of(a) <= of(b),
+                Comparison::Greater => of(a) > of(b),
+                Comparison::GreaterEqual => of(a) >= of(b),
+                Comparison::Equal => of(a) == of(b),
+                Comparison::NotEqual => of(a) != of(b),
+            }),
+            Kind::Unary(op, a) => match (op, of(a)) {
+                (Unary::Neg, x) => -x,
+                (Unary::Not, x) => 1.0 - x,
+                (Unary::Abs, x) => x.abs(),
+                (Unary::Sign, x) => {
+                    if x.is_nan() || x == 0.0 {
+                        x + 0.0
+                    } else {
+                        x.signum()
+                    }
+                }
+                (Unary::Floor, x) => x.floor(),
+                (Unary::Ceil, x) => x.ceil(),
+                (Unary::Round, x) => x.round_ties_even(),
+                (Unary::Trunc, x) => x.trunc(),
+                (Unary::Sqrt, x) => x.sqrt(),
+                (Unary::Recip, x) => 1.0 / x,
+                (Unary::Relu, x) => {
+                    if x > 0.0 || x.is_nan() {
+                        x
+                    } else {
+                        0.0
+                    }
+                }
+                _ => return None,
+            },
+            Kind::Binary(op, [a, b]) => match (op, of(a), of(b)) {
+                (Binary::Add, x, y) => x + y,
+                (Binary::Sub, x, y) => x - y,
+                (Binary::Mul, x, y) => x * y,
+                (Binary::Div, x, y) => x / y,
+                (Binary::And, x, y) => x * y,
+                (Binary::Or, x, y) => x.max(y),
+                (Binary::Xor, x, y) => truth(x != y),
+                // Zeros of different sign are a matter of their own.
+                (Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, 0.0, 0.0) => return None,
+                (Binary::Min | Binary::Max, x, y) if x.is_nan() || y.is_nan() => f32::NAN,
+                (Binary::Min | Binary::Fmin, x, y) => x.min(y),
+                (Binary::Max | Binary::Fmax, x, y) => x.max(y),
+                _ => return None,
+            },
+            _ => return None,
+        });
+    }
+    Some(graph.outputs().iter().map(|output| values[output.node.index()]).collect())
+}
+
+proptest! {
+    #[test]
+    fn exact_expressions_in_f32_are_the_processor_s_bit_for_bit(
+        graph in graphs(&Expressions { dtypes: vec![DType::F32], operations: Operations::Exact, most: 16, place: false }),
+        operands in prop::collection::vec(values(DType::F32), 6),
+    ) {
+        let parts = |count: usize, skip: usize| operands[skip..skip + count].to_vec();
+        let (inputs, scalars) = (parts(graph.inputs().len(), 0), parts(graph.scalars().len(), 4));
+        let narrow = |values: &[Value]| values.iter().map(|value| value.as_f64() as f32).collect::<Vec<_>>();
+        if let Some(expected) = native(&graph, &narrow(&inputs), &narrow(&scalars)) {
+            let element = Element { inputs: &inputs, scalars: &scalars, coordinates: &[], place: 0 };
+            let got = evaluate(&graph, element, Precision::Carried).unwrap();
+            for (got, expected) in got.into_iter().zip(expected) {
+                prop_assert!(same(got.as_f64(), expected.into()), "{}\n{:?}: {:?} against {}", graph, operands, got, expected);
+            }
+        }
+    }
 }
