@@ -1,7 +1,8 @@
 //! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
-//! What the figures mean is `plimsoll-suite`'s.
+//! Workloads timed by their own kernels are `clocked` (one block) and `counted` (every block); `folds` holds what walks read to
+//! a naive one. What the figures mean is `plimsoll-suite`'s.
 
 mod atomics;
 mod checker;
