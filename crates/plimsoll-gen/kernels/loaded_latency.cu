@@ -38,6 +38,13 @@ __device__ __forceinline__ void chaser(u64* out, u64 at, u64 hops, volatile u32*
     out[3] = at;
 }
 
+// Waits so many cycles.
+__device__ __forceinline__ void pause(u32 cycles) {
+    const u32 begin = clock();
+    while (u32(clock()) - begin < cycles) {
+    }
+}
+
 template <Background KIND>
 __device__ __forceinline__ void generator(u64* out, uint4* to, const uint4* from, u64 vectors, u32 delay, u32 limit,
                                           u32* state) {

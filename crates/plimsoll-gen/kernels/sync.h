@@ -53,13 +53,6 @@ __device__ __forceinline__ void tell(u64* out, Moment begin, Moment end) {
     out[1] = end.nanoseconds - begin.nanoseconds;
 }
 
-// Waits so many cycles.
-__device__ __forceinline__ void pause(u32 cycles) {
-    const u32 begin = clock();
-    while (u32(clock()) - begin < cycles) {
-    }
-}
-
 #if __CUDA_ARCH__ >= 900
 // All threads of a cluster wait for each other, and see what the others wrote before.
 __device__ __forceinline__ void cluster_barrier() {
