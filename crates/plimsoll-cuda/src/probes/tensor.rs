@@ -30,7 +30,7 @@ const WARP: u32 = 32;
 /// Most warps of a block.
 const MOST_WARPS: u32 = 16;
 /// Most turns of a loop: sums of small whole numbers stay exact in single precision.
-const MOST_TURNS: u32 = 4096;
+const MOST_TURNS: u32 = 3072;
 /// How much longer a launch of the whole device is than one that counts cycles: 0.4 ms, which starting it is little of.
 const LONGER: u32 = 8;
 
@@ -238,7 +238,7 @@ impl Bench {
         self.begin(spot)?;
         let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
         let (_, turns) = long_enough(&self.kit, self.hertz, (operations, MOST_TURNS), launch)?;
-        let turns = turns * LONGER;
+        let turns = (turns * LONGER).min(MOST_TURNS);
         let long = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
         let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);
         let work = Work { operations: operations * f64::from(turns) * multiprocessors, ..Work::default() };
