@@ -299,7 +299,7 @@ pub enum Output {
     BlockMarks,
 }
 
-/// An instruction that a kernel's hot part must hold, so that what is named is what is counted.
+/// An instruction that a kernel's largest innermost loop must hold, so that what is named is what is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// Its mnemonics, any of them, by how they begin: `MUFU.RCP`.

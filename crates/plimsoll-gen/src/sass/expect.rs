@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Class, Hot, HotKind, KernelReport};
+use super::{Class, HotKind, KernelReport};
 use crate::Target;
 use crate::kernel::chain::HOPS;
 use crate::kernel::{Issue, KernelDesc, Output, Source};
@@ -50,7 +50,7 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         expect(found.hot.as_ref().is_some_and(|hot| hot.kind == kind), format!("hot part is not {kind:?}"));
     }
     for issue in &kernel.issues {
-        let (count, registers) = found.hot.as_ref().map_or((0, 0), |hot| issued(hot, issue));
+        let (count, registers) = issued(found, issue);
         let (wanted, chains) = (issue.count, issue.chains);
         let names = issue.mnemonics.join(" or ");
         // The assembler may take the same instruction for a purpose of its own (a constant, the loop's counter).
@@ -66,9 +66,9 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
 const EXTRA: u32 = 3;
 
 /// How many instructions of this kind there are, and how many different registers they write.
-fn issued(hot: &Hot, issue: &Issue) -> (u32, u32) {
+fn issued(found: &KernelReport, issue: &Issue) -> (u32, u32) {
     let of_kind = |name: &&String| issue.mnemonics.iter().any(|known| name.starts_with(known));
-    let written: Vec<_> = hot.mnemonics.keys().filter(of_kind).flat_map(|name| &hot.mnemonics[name]).collect();
+    let written: Vec<_> = found.looped.keys().filter(of_kind).flat_map(|name| &found.looped[name]).collect();
     let registers: BTreeSet<&String> = written.iter().map(|(register, _)| *register).collect();
     (written.iter().map(|(_, count)| **count).sum(), registers.len() as u32)
 }

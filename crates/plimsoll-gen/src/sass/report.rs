@@ -40,6 +40,10 @@ pub struct KernelReport {
     pub barriers: u32,
     /// Where the time goes; `None` for a kernel that does nothing.
     pub hot: Option<Hot>,
+    /// Instructions of the innermost loop that has most, by mnemonic and by what they name first, which is the register that
+    /// most write.
+    #[serde(default)]
+    pub looped: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
 /// What a hot part is.
@@ -73,9 +77,6 @@ pub struct Hot {
     pub accesses: Vec<Accesses>,
     /// Instructions by class.
     pub classes: BTreeMap<Class, u32>,
-    /// Instructions by mnemonic and by what they name first, which is the register that most write.
-    #[serde(default)]
-    pub mnemonics: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
 /// Like accesses.
@@ -124,6 +125,7 @@ impl KernelReport {
             loops: number(graph.loops.len()),
             barriers: count(&|i| i.opcode() == "BAR"),
             hot: hot(instructions, &graph),
+            looped: looped(instructions, &graph),
         }
     }
 }
@@ -131,6 +133,19 @@ impl KernelReport {
 /// Counts fit: a listing's size is limited.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn looped(instructions: &[Instruction], graph: &Graph) -> BTreeMap<String, BTreeMap<String, u32>> {
+    let part = |blocks: &mut dyn Iterator<Item = usize>| -> Vec<&Instruction> {
+        blocks.flat_map(|block| &instructions[graph.blocks[block].instructions.clone()]).collect()
+    };
+    let largest = graph.innermost().map(|l| part(&mut l.blocks.iter().copied())).max_by_key(Vec::len);
+    let mut mnemonics: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
+    for instruction in largest.into_iter().flatten() {
+        let written = instruction.operands.first().cloned().unwrap_or_default();
+        *mnemonics.entry(instruction.mnemonic.clone()).or_default().entry(written).or_default() += 1;
+    }
+    mnemonics
 }
 
 fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
@@ -157,11 +172,8 @@ impl Hot {
     fn new(kind: HotKind, part: &[&Instruction]) -> Self {
         let mut accesses: BTreeMap<Access, u32> = BTreeMap::new();
         let mut classes: BTreeMap<Class, u32> = BTreeMap::new();
-        let mut mnemonics: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
         for instruction in part {
             *classes.entry(instruction.class()).or_default() += 1;
-            let written = instruction.operands.first().cloned().unwrap_or_default();
-            *mnemonics.entry(instruction.mnemonic.clone()).or_default().entry(written).or_default() += 1;
             if let Some(access) = instruction.access() {
                 *accesses.entry(access).or_default() += 1;
             }
@@ -179,7 +191,6 @@ impl Hot {
             written: moved(Class::GlobalStore),
             accesses: accesses.into_iter().map(|(access, count)| Accesses { access, count }).collect(),
             classes,
-            mnemonics,
         }
     }
 
