@@ -32,9 +32,9 @@ const DRAWN: u64 = 4 << 20;
 const CHAIN: u64 = 128 << 10;
 /// Hops of a launch in the last cache, the whole chain, and in memory.
 const HOPS: [u64; 2] = [CHAIN / LINE, 128];
-/// How often all together read what one will read alone: a cache in two parts takes copies into the nearer one, of which few
-/// come with each reading when many loads come together.
-const WARM_UPS: usize = 512;
+/// How often all together read what one will read alone, some 60 ms in all: on an H200 the first multiprocessors that read alone
+/// were up to a third slower than the same ones later, for about as long.
+const WARM_UPS: usize = 8192;
 /// Regions of the memory in a first look and otherwise, at most.
 const REGIONS: [u64; 2] = [16, 32];
 /// Pages of the memory in a first look and otherwise, at most.

@@ -24,6 +24,9 @@ pub const ORDERS: [&str; 3] = [RANDOM, LOCAL, SPARSE];
 /// The metric that the kernel counts.
 pub const CYCLES: &str = "cycles";
 
+/// Half-width that is asked: refresh of the memory and what a cache happens to hold move a figure by more than less.
+const PRECISION: f64 = 0.005;
+
 /// One hop over the footprint, by order.
 #[must_use]
 pub fn chase() -> SeriesSpec {
@@ -45,6 +48,7 @@ fn spec(case: &str) -> SeriesSpec {
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
         Draw::Lines { x: "footprint".into(), y: CYCLES.into(), by: Some("order".into()), log_x: true, log_y: true },
     )
+    .within(PRECISION)
 }
 
 /// Cycles per hop over footprint in bytes, in one order, over all of `series` that have them.
