@@ -187,9 +187,8 @@ impl Span {
         let (to, bytes) = (self.pointer, self.size());
         // SAFETY: only memory of the two devices is touched, whose contexts live; an address that isn't there any more is
         // the driver's error.
-        let answer = unsafe {
-            context.call().copy_peer(to, own.handle(), from.pointer, peer.handle(), bytes, stream.handle())
-        };
+        let answer =
+            unsafe { context.call().copy_peer(to, own.handle(), from.pointer, peer.handle(), bytes, stream.handle()) };
         Ok(context.watch(answer)?)
     }
 

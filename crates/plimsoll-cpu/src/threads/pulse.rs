@@ -54,9 +54,7 @@ impl Pulse {
     /// Times a chain now, on the calling thread.
     pub(super) fn beat(&self, gauge: Gauge) {
         let hz = match gauge {
-            Gauge::Dense if cycle::has_dense() => {
-                self.time(DENSE_CYCLES, cycle::CYCLES_PER_DENSE_TURN, |turns| cycle::dense(turns))
-            }
+            Gauge::Dense if cycle::has_dense() => self.time(DENSE_CYCLES, cycle::CYCLES_PER_DENSE_TURN, cycle::dense),
             _ if cycle::exists() => self.time(CYCLES, cycle::ADDS_PER_TURN, cycle::chain),
             _ => return,
         };

@@ -10,9 +10,9 @@ use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Effort, Work};
 use plimsoll_core::series::Value;
+use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 use plimsoll_gen::kernel::latency::{self as kernels, Nearest};
-use plimsoll_gen::kernel::Source;
 use plimsoll_suite::probes::latency::device::{self, LOCAL, RANDOM, SPARSE};
 use plimsoll_suite::probes::latency::{self, SPEC};
 use plimsoll_suite::probes::levels;
@@ -249,7 +249,8 @@ impl Bench {
 
 /// Whether chases ended on lines of their chain.
 fn inside(last: &[Timed], base: u64, span: u64) -> Check {
-    let outside = |timed: &&Timed| timed.end < base || timed.end - base >= span || !(timed.end - base).is_multiple_of(LINE);
+    let outside =
+        |timed: &&Timed| timed.end < base || timed.end - base >= span || !(timed.end - base).is_multiple_of(LINE);
     match last.iter().find(outside) {
         None => Check::Passed,
         Some(timed) => Check::Failed(format!("a chase ended at {:#x}, which is no line of its chain", timed.end)),

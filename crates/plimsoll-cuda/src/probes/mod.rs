@@ -6,8 +6,8 @@
 
 mod atomics;
 mod checker;
-mod cluster;
 mod clocked;
+mod cluster;
 mod copy;
 mod counted;
 mod dispatch;
@@ -57,7 +57,8 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &latency::Latency,
     &loaded_latency::LoadedLatency,
     &topology::Topology,
-    &atomics::Atomics, &cluster::Cluster,
+    &atomics::Atomics,
+    &cluster::Cluster,
     &incore::Incore,
     &l1::L1,
     &l2::L2,
@@ -65,7 +66,10 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &sync::Sync,
     &launch::Launch,
     &dispatch::Dispatch,
-    &transfer::Transfer, &interference::Interference, &managed::Managed,
-    &peer::Peer, &roofline::Roofline,
+    &transfer::Transfer,
+    &interference::Interference,
+    &managed::Managed,
+    &peer::Peer,
+    &roofline::Roofline,
     &tensor::Tensor,
 ];

@@ -81,12 +81,32 @@ unsafe fn xor_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t {
 }
 
 vector!(
-    F64x2, float64x2_t, f64, 2,
-    vdupq_n_f64, vld1q_f64, vst1q_f64, vaddq_f64, vmulq_f64, vfmaq_f64, xor_f64, vaddvq_f64
+    F64x2,
+    float64x2_t,
+    f64,
+    2,
+    vdupq_n_f64,
+    vld1q_f64,
+    vst1q_f64,
+    vaddq_f64,
+    vmulq_f64,
+    vfmaq_f64,
+    xor_f64,
+    vaddvq_f64
 );
 vector!(
-    F32x4, float32x4_t, f32, 4,
-    vdupq_n_f32, vld1q_f32, vst1q_f32, vaddq_f32, vmulq_f32, vfmaq_f32, xor_f32, vaddvq_f32
+    F32x4,
+    float32x4_t,
+    f32,
+    4,
+    vdupq_n_f32,
+    vld1q_f32,
+    vst1q_f32,
+    vaddq_f32,
+    vmulq_f32,
+    vfmaq_f32,
+    xor_f32,
+    vaddvq_f32
 );
 
 /// The instruction set `neon`.
