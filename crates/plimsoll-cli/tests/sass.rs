@@ -136,7 +136,6 @@ fn a_wrong_question_is_answered_before_any_tool_is_looked_for() {
         ("", "--kernel copy"),
         ("x+y", "later version"),
         ("--kernel nope", "kernels of: stream, mix, copy"),
-        ("--kernel latency", "kernels of: stream"),
         ("--kernel copy --compare index=16", "there are 32, 64"),
         ("--kernel copy --compare index", "write one like index=32,64"),
         ("--kernel copy --compare width=4", "there are op, index, vector"),

@@ -103,7 +103,7 @@ fn any_size_is_measured_refused_or_out_of_memory() {
 #[test]
 fn a_probe_that_the_device_lacks_is_listed_with_the_reason_and_measures_nothing() {
     let listed = device("without=sync").probes(&Request::default());
-    assert_eq!(listed.len(), plimsoll_suite::probes::ALL.len());
+    assert_eq!(listed.len(), plimsoll_sim::PROBES.len());
     for listing in listed {
         assert_eq!(listing.supported.is_err(), listing.spec.name == "sync");
     }

@@ -68,7 +68,7 @@ fn rounds_visit_all_points_before_any_is_visited_again() {
 
 #[test]
 fn a_probe_ends_within_its_budget_and_one_point() {
-    for spec in plimsoll_suite::probes::ALL {
+    for spec in plimsoll_sim::PROBES.iter().map(|probe| probe.spec()) {
         for effort in [Effort::Quick, Effort::Standard] {
             // So noisy that no point ever converges.
             let (outcome, records) = measure("noise=0.4", spec.name, &at(effort));

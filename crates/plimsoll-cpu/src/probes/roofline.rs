@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn both_types_go_from_an_eighth_to_256_flop_per_byte() {
         let spots = spots();
-        for of in roofline::TYPES {
+        for of in ["f64", "f32"] {
             let intensities: Vec<f64> = spots.iter().filter(|spot| spot.of == of).map(|spot| spot.intensity).collect();
             assert_eq!((intensities.len(), intensities[0], intensities[11]), (12, 0.125, 256.0), "{of}");
         }

@@ -56,9 +56,9 @@ pub fn measure_until(last: usize, scenario: &str, probe: &str) -> (Outcome, Vec<
     (outcome, sink.records)
 }
 
-/// Every probe's name.
+/// Every simulated probe's name.
 pub fn probes() -> impl Iterator<Item = &'static str> {
-    plimsoll_suite::probes::ALL.iter().map(|spec| spec.name)
+    plimsoll_sim::PROBES.iter().map(|probe| probe.spec().name)
 }
 
 /// The points among records.
