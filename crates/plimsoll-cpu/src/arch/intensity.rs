@@ -45,7 +45,7 @@ pub const FORMS: [Form; 13] = [
 ];
 
 /// Accumulators: at least latency × throughput (4 cycles × 2 FMA on current x86-64 cores, up to 3 per cycle besides),
-/// and with two constants, or one and the two vectors of [`PARITIES`], they fit the 16 registers of AVX2.
+/// and with two constants, or one and the two vectors of `PARITIES`, they fit the 16 registers of AVX2.
 pub const CHAINS: usize = 12;
 
 /// FMA per chain in one turn of the inner loop: its counter costs 1 of 96.

@@ -54,7 +54,7 @@ pub enum Lap {
     Team,
     /// Rank 0's own: the others only make load.
     First,
-    /// Rank 0's own, after [`LEAD_IN`] at the same work.
+    /// Rank 0's own, after 60 µs at the same work.
     Warm,
     /// The same of dense 512-bit code, whose clock is another.
     Dense,
