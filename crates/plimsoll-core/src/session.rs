@@ -194,12 +194,12 @@ impl<'s, B: Backend> Session<'s, B> {
         clock.resume(idle, self.parts.stop)?;
         let Policy { trace, half_width: asked, .. } = self.parts.sampler.policy();
         let mut measured = self.parts.sampler.measure(&mut workload, figure, seconds, self.parts.stop)?;
-        measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
         let work = workload.work();
         let (cache, precision) = (sweep.series.cache, sweep.series.precision);
-        let resolution = self.info.calibration.resolution;
-        let context = Context { device: self.info, cache, resolution, asked, precision };
+        let context = Context { device: self.info, cache, resolution: measured.resolution, asked, precision };
         let mut flags = judge(measured.seconds, measured.k, &work, &measured.evidence, &context).union(sweep.flags);
+        // What turned counted cycles into time turns them back; whether the clock was low, the telemetry's has told.
+        measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
         let cut = matches!(measured.ended, Ended::Budget) && !trace;
         flags.insert_if(Flag::Budget, cut && !narrow_enough(measured.seconds, asked));
         let wrong = match measured.check {

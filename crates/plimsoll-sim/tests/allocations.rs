@@ -1,45 +1,10 @@
 //! The sampler allocates nothing while it measures.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Check, Clock, Ended, Evidence, Figure, Policy, Sampler, Work, Workload};
 use plimsoll_core::stats::{MAX_SAMPLES, Rng};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-fn count() {
-    // While a thread ends its cell may be gone; what it still allocates is not measured.
-    let _ = ALLOCATIONS.try_with(|cell| cell.set(cell.get() + 1));
-}
-
-// SAFETY: every request goes to the system's allocator unchanged, with the same layout; counting neither allocates
-// (the cell is const and has no destructor) nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `alloc`, which is passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`, and the pointer came from `System`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller keeps the contract of `realloc`, and the pointer came from `System`.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 struct Fixed {
     now: f64,
@@ -89,14 +54,17 @@ fn measuring_a_point_allocates_nothing_whether_it_converges_or_fills_every_buffe
         let mut sampler = Sampler::new(Fixed { now: 0.0 }, policy);
         let mut workload = Noisy { rng: Rng::new(1), noise };
         for figure in [Figure::Throughput, Figure::Latency] {
-            let before = ALLOCATIONS.get();
-            let measured = sampler.measure(&mut workload, figure, 1e9, &stop);
-            let allocated = ALLOCATIONS.get() - before;
-            let measured = measured.unwrap();
+            let mut outcome = None;
+            let allocated = allocation_counter::measure(|| {
+                outcome = Some(sampler.measure(&mut workload, figure, 1e9, &stop));
+            });
+            let measured = outcome.expect("it was measured").unwrap();
             assert!(matches!(measured.ended, Ended::Converged | Ended::Budget));
             largest = largest.max(measured.ticks.len());
-            assert_eq!(allocated, 0, "noise {noise}, {} samples", measured.ticks.len());
+            assert_eq!(allocated.count_total, 0, "noise {noise}, {} samples", measured.ticks.len());
         }
     }
     assert_eq!(largest, MAX_SAMPLES);
+    // The counter itself works.
+    assert_eq!(allocation_counter::measure(|| drop(std::hint::black_box(vec![0_u8; 64]))).count_total, 1);
 }

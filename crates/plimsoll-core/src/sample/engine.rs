@@ -37,6 +37,8 @@ pub struct Measured<'s> {
     pub seconds: &'s [f64],
     /// Seconds per tick.
     pub tick: f64,
+    /// Smallest difference that a sample can show, seconds.
+    pub resolution: f64,
     /// What happened meanwhile.
     pub evidence: Evidence,
     /// Why sampling ended.
@@ -118,9 +120,14 @@ impl<C: Clock> Sampler<C> {
                 Err(fault) => ended = Ended::Fault(fault),
             }
         }
-        let tick = self.clock.tick();
+        let (tick, resolution) = (self.clock.tick(), self.resolution(workload));
         let evidence = gathered.evidence();
-        Ok(Measured { k, ticks: &self.ticks, seconds: &self.seconds, tick, evidence, ended, check })
+        Ok(Measured { k, ticks: &self.ticks, seconds: &self.seconds, tick, resolution, evidence, ended, check })
+    }
+
+    /// Smallest difference that a sample can show: the clock's, or a cycle where the workload counts those itself.
+    fn resolution(&self, workload: &dyn Workload) -> f64 {
+        workload.clock_hz().map_or(self.clock.resolution(), |hz| hz.recip().max(self.clock.tick()))
     }
 
     /// Warms up with two untimed launches and finds how many launches make a sample long enough.
@@ -139,11 +146,12 @@ impl<C: Clock> Sampler<C> {
         if figure == Figure::Latency {
             return Ok(1);
         }
-        let need = self.policy.sample_seconds.max(RESOLUTIONS * self.clock.resolution());
+        let resolution = self.resolution(workload);
+        let need = self.policy.sample_seconds.max(RESOLUTIONS * resolution);
         let mut k = cycle;
         while k < most && !stop.load(Ordering::Relaxed) {
             // A sample below some resolutions says only that k must grow.
-            let seconds = (length[0] as f64 * self.clock.tick()).max(self.clock.resolution());
+            let seconds = (length[0] as f64 * self.clock.tick()).max(resolution);
             let wanted = (f64::from(k) * need / seconds).min(f64::from(most)).ceil() as u32;
             let next = wanted.div_ceil(cycle).saturating_mul(cycle).clamp(cycle, most);
             if next <= k {
@@ -194,7 +202,7 @@ impl<C: Clock> Sampler<C> {
             let n = self.ticks.len();
             if n == check_at {
                 let estimate = estimate(&self.seconds, &mut self.scratch);
-                let resolution = self.clock.resolution() / (estimate.median * f64::from(k)).max(f64::MIN_POSITIVE);
+                let resolution = self.resolution(workload) / (estimate.median * f64::from(k)).max(f64::MIN_POSITIVE);
                 if rule.check(&estimate, resolution) && !self.policy.trace {
                     return Ended::Converged;
                 }

@@ -1,5 +1,5 @@
-//! A chain of dependent one-cycle additions: the yardstick that turns time into core cycles. Timing it is
-//! [`crate::timer::core_hz`]'s work.
+//! Chains of instructions of known latency, the yardsticks that turn time into core cycles: additions, and multiplications
+//! amid dense 512-bit code. Timing them is the work of `crate::timer` and `crate::threads::pulse`.
 
 /// Additions per turn of the loop in [`chain`]. Large enough that the loop's own counter hides beside the chain.
 pub const ADDS_PER_TURN: u64 = 32;
@@ -65,7 +65,8 @@ pub const CYCLES_PER_DENSE_TURN: u64 = 51;
 #[must_use]
 pub fn has_dense() -> bool {
     #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512f");
+    // Xeon Phi has AVX-512F without VL, and another integer side.
+    return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -73,8 +74,8 @@ pub fn has_dense() -> bool {
 /// Runs `turns` × [`CYCLES_PER_DENSE_TURN`] cycles of dependent integer multiplications amid 512-bit FMAs: the yardstick
 /// for code that a core runs at a lower clock than other code, since within a microsecond of its end the clock may be back.
 ///
-/// A 64-bit multiplication takes three cycles on every x86-64 core with AVX-512, on a port that no 512-bit FMA uses
-/// (Intel's port 1; AMD's integer side). Five FMAs per multiplication are five sixths of what two ports take: with six,
+/// A 64-bit multiplication takes three cycles on the x86-64 cores with AVX-512VL (uops.info, IMUL R64, R64: Skylake-X to Golden
+/// Cove, Zen 4), on a port that no 512-bit FMA uses (Intel's port 1; AMD's integer side). Five FMAs per multiplication are five sixths of what two ports take: with six,
 /// the chain was seen to wait for them (1 % on an Emerald Rapids core); with five it agreed with a chain of additions
 /// right behind it.
 ///

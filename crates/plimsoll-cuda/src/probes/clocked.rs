@@ -132,10 +132,15 @@ impl Clocked {
         self
     }
 
+    /// The clock by which cycles become time: its own once enough was seen.
+    fn hertz(&self) -> f64 {
+        let (seen, passed) = self.seen;
+        if passed >= CERTAIN && seen > 0 { seen as f64 / passed as f64 * 1e9 } else { self.calibrated }
+    }
+
     /// Nanoseconds of so many cycles.
     fn time(&self, cycles: u64) -> u64 {
-        let (seen, passed) = self.seen;
-        let hertz = if passed >= CERTAIN && seen > 0 { seen as f64 / passed as f64 * 1e9 } else { self.calibrated };
+        let hertz = self.hertz();
         // Nothing counted is a length that no estimate divides by; the check tells of it.
         ((cycles as f64 / hertz * 1e9).round() as u64).max(1)
     }
@@ -194,6 +199,10 @@ impl Workload for Clocked {
             return Ok(Check::Failed("a launch counted no cycles: no block worked".to_owned()));
         }
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.last))
+    }
+
+    fn clock_hz(&self) -> Option<f64> {
+        Some(self.hertz())
     }
 
     fn ready(&mut self) -> Result<u32, Fault> {

@@ -74,22 +74,28 @@ fn reported(info: &DeviceInfo) -> Vec<Level<'_>> {
     levels
 }
 
-/// The levels of a GPU, which tells of its last cache alone: stores go there, and what is only read has a plateau before
-/// it where the multiprocessors' own caches hold it.
+/// The levels of a GPU, which tells of its last cache alone. Before it lies a plateau of what is only read, where the
+/// multiprocessors' own caches hold it; they hold what copies and triads read just as well, though their stores go on.
 fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: &str) -> Vec<Level<'a>> {
     let Some(cache) = info.caches.last() else { return Vec::new() };
     let bytes = cache.bytes as f64;
     let mut found = Vec::new();
     let mut nearer = 0.0;
-    if kernel == KERNELS[0] {
-        let point = |row| Some((curve.number(row, "footprint")?, curve.estimate(row, "bandwidth")?.value));
-        let rows = curve.rows.iter().filter(|row| curve.text(row, "kernel") == Some(kernel));
-        let points: Vec<(f64, f64)> = rows.filter_map(point).collect();
-        let first = levels::levels(&points, TOLERANCE).plateaus.first().copied();
-        if let Some(first) = first.filter(|first| first.to < 0.75 * bytes) {
+    let point = |row| Some((curve.number(row, "footprint")?, curve.estimate(row, "bandwidth")?.value));
+    let read = curve.rows.iter().filter(|row| curve.text(row, "kernel") == Some(KERNELS[0]));
+    let points: Vec<(f64, f64)> = read.filter_map(point).collect();
+    let first = levels::levels(&points, TOLERANCE).plateaus.first().copied();
+    if let Some(first) = first.filter(|first| first.to < 0.75 * bytes) {
+        if kernel == KERNELS[0] {
             found.push(Level { name: "L1", from: first.from, to: first.to });
-            nearer = first.to;
         }
+        // Of a copy's footprint the reads are a half, of a triad's two thirds.
+        nearer = first.to
+            * match kernel {
+                "copy" => 2.0,
+                "triad" => 1.5,
+                _ => 1.0,
+            };
     }
     found.push(Level { name: &cache.level, from: 2.0 * nearer, to: 0.85 * bytes });
     found.push(Level { name: MEMORY, from: 3.0 * bytes, to: f64::INFINITY });
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_has_a_first_level_where_it_only_reads_and_the_last_one_of_stores() {
+    fn a_gpu_has_a_first_level_where_it_only_reads_and_the_last_one_beyond_it() {
         let info = DeviceInfo {
             backend: "cuda".into(),
             multiprocessors: 132,
@@ -222,7 +228,7 @@ mod tests {
         let found = findings(&info, &[Series::new(super::curve(), points)]);
         let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), (f.value / 1e11).round())).collect();
         let expected =
-            [("read L1", 330.0), ("read L2", 55.0), ("read memory", 45.0), ("copy L2", 40.0), ("copy memory", 45.0)];
+            [("read L1", 330.0), ("read L2", 55.0), ("read memory", 45.0), ("copy L2", 55.0), ("copy memory", 45.0)];
         assert_eq!(figures, expected);
     }
 

@@ -71,9 +71,9 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         match access {
             READ_SHARED => {
                 found.extend(end(access, first, &rows));
-                found.extend(capacity("L2 capacity, shared", &levels, &rows));
+                found.extend(capacity(info, "L2 capacity, shared", &levels, &rows));
             }
-            READ_UNIQUE => found.extend(capacity("L2 capacity", &levels, &rows)),
+            READ_UNIQUE => found.extend(capacity(info, "L2 capacity", &levels, &rows)),
             _ => {}
         }
     }
@@ -100,24 +100,32 @@ fn plateau(info: &DeviceInfo, access: &str, first: &Plateau, rows: &Rows<'_>) ->
     let per_cycle = row.clock_hz().map(|clock| first.value / clock / f64::from(info.multiprocessors.max(1)));
     let says = per_cycle.map_or(String::new(), |bytes| format!("{bytes:.1} B/cycle per multiprocessor"));
     let estimate = Estimate { value: first.value, interval: first.interval };
-    Some(Finding { says, ..finding(format!("{access} L2"), Unit::BytePerSecond, row, estimate) })
+    let within = rows.iter().filter(|point| (first.from..=first.to).contains(&point.0));
+    let flags = within.fold(row.flags, |flags, point| flags.union(point.1.flags));
+    Some(Finding { says, flags, ..finding(format!("{access} L2"), Unit::BytePerSecond, row, estimate) })
 }
 
-/// The largest footprint up to which the curve keeps 95 % of what its plateau begins with: what the partition of the cache that is near
-/// each multiprocessor holds, where lines are copied into it.
+/// The largest footprint up to which the curve keeps 95 % of what its plateau begins with. Where lines are copied into the
+/// partition near each multiprocessor it lies beyond what a partition holds: bandwidth stays for a while when latency no
+/// longer does (`latency` finds the partition).
 fn end(access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
     let after = rows.iter().position(|(x, _, figure)| *x > first.from && figure.value < NEAR * first.begin)?;
     let before = after.checked_sub(1)?;
     let interval = Interval { lo: rows[before].0, hi: rows[after].0 };
     let estimate = Estimate { value: rows[before].0, interval };
     let says = format!("to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.begin));
-    Some(Finding { says, ..finding("near capacity", Unit::Byte, rows[before].1, estimate) })
+    Some(Finding { says, ..finding("full rate to", Unit::Byte, rows[before].1, estimate) })
 }
 
-fn capacity(name: &str, levels: &Levels, rows: &Rows<'_>) -> Option<Finding> {
+fn capacity(device: &DeviceInfo, name: &str, levels: &Levels, rows: &Rows<'_>) -> Option<Finding> {
     let knee = levels.knees.last()?;
     let row = nearest(rows, knee.capacity)?;
-    Some(finding(name, Unit::Byte, row, Estimate { value: knee.capacity, interval: knee.interval }))
+    let says = match device.last_level_cache() {
+        0 => String::new(),
+        bytes => format!("the device reports {}", Unit::Byte.format(bytes as f64)),
+    };
+    let known = Estimate { value: knee.capacity, interval: knee.interval };
+    Some(Finding { says, ..finding(name, Unit::Byte, row, known) })
 }
 
 #[cfg(test)]
@@ -166,7 +174,7 @@ mod tests {
         assert!((of("read, shared L2").value / 9.6e12 - 1.0).abs() < 0.01);
         assert_eq!(of("read, shared L2").says, "48.0 B/cycle per multiprocessor");
         assert!((of("read, unique L2").value / 8.0e12 - 1.0).abs() < 0.01);
-        assert!((of("near capacity").value / MIB - 27.0).abs() < 2.0, "{found:?}");
+        assert!((of("full rate to").value / MIB - 27.0).abs() < 2.0, "{found:?}");
         assert!((of("L2 capacity").value / MIB / 60.0 - 1.0).abs() < 0.1, "{found:?}");
         assert!(findings(&device, &[]).is_empty());
     }

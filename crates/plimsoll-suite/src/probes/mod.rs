@@ -34,12 +34,15 @@ use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Estimate, Row};
 use plimsoll_core::unit::Unit;
 
-/// Every probe, in the order in which it is listed and run.
+/// Every probe, in the order in which it is listed and run. `launch` and `dispatch` come early: behind the others in one
+/// process an empty kernel of a graph took 0.68 µs on an H200 instead of 0.50, for a reason that is not known.
 pub static ALL: &[&ProbeSpec] = &[
     &stream::SPEC,
     &mix::SPEC,
-    &gather::SPEC,
     &copy::SPEC,
+    &launch::SPEC,
+    &dispatch::SPEC,
+    &gather::SPEC,
     &footprint::SPEC,
     &uniformity::SPEC,
     &latency::SPEC,
@@ -52,8 +55,6 @@ pub static ALL: &[&ProbeSpec] = &[
     &l2::SPEC,
     &strides::SPEC,
     &sync::SPEC,
-    &launch::SPEC,
-    &dispatch::SPEC,
     &transfer::SPEC,
     &interference::SPEC,
     &managed::SPEC,
