@@ -134,6 +134,56 @@ fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn counters_that_end_leave_the_process_s_profiler_on_for_the_others() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let first = profiler.order("").counters(&fake).unwrap();
+    // The same library, opened anew.
+    let second = profiler.counters(&fake).unwrap();
+    drop(second);
+    first.measure(|| Ok(())).unwrap();
+    drop(first);
+    profiler.counters(&fake).unwrap().measure(|| Ok(())).unwrap();
+}
+
+#[test]
+fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let refused = profiler.order("after=cuptiRangeProfilerSetConfig:1").counters(&fake).unwrap().measure(|| Ok(()));
+    assert!(matches!(refused, Err(Fault::Unavailable { .. })), "{refused:?}");
+    // The stand-in switches off only with its buffer as it left it.
+    assert_eq!(profiler.number("fakecupti_alive"), 0);
+    let cupti = Cupti::find(Some(&profiler.order("").path), Some(13)).unwrap();
+    let context = Bare::new(&fake).unwrap().context;
+    let counters = Counters::with(&cupti, &context).unwrap();
+    let ended = counters.measure(|| {
+        context.give_up();
+        Err(Fault::Invalid("it hangs".to_owned()))
+    });
+    assert!(ended.is_err());
+    drop(counters);
+    assert_eq!(profiler.number("fakecupti_kept"), 1);
+}
+
+#[test]
+fn sizes_and_passes_that_no_working_library_asks_for_are_refused() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let sizes = [
+        "bytes=cuptiProfilerGetCounterAvailability:1000000000000000",
+        "bytes=cuptiProfilerHostGetConfigImageSize:1000000000000000",
+        "bytes=cuptiRangeProfilerGetCounterDataSize:1000000000000000",
+        "passes=65",
+    ];
+    for orders in sizes {
+        let ended = profiler.order(orders).counters(&fake).and_then(|counters| counters.measure(|| Ok(())));
+        assert!(matches!(ended, Err(Fault::Unavailable { what: "CUPTI", .. })), "{orders}: {ended:?}");
+        assert_eq!(profiler.number("fakecupti_alive"), 0, "{orders}");
+    }
+}
+
+#[test]
 fn a_missing_permission_names_the_driver_s_setting() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());

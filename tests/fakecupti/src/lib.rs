@@ -6,6 +6,8 @@
 //! | word | what it does |
 //! | --- | --- |
 //! | `fail=cuptiRangeProfilerStart:35` | the call answers 35 |
+//! | `after=cuptiRangeProfilerSetConfig:1` | the call does its work and answers 1 |
+//! | `bytes=cuptiProfilerHostGetConfigImageSize:1000000000000` | the size that a call answers |
 //! | `value=dram__bytes_read.sum:4096` | what a metric counts; 1 where nothing is ordered |
 //! | `unknown=dram__bytes_read.sum` | the chip has no such metric |
 //! | `passes=3` | passes that a range needs |
@@ -20,10 +22,14 @@ const OK: u32 = 0;
 const INVALID_PARAMETER: u32 = 1;
 const INVALID_OPERATION: u32 = 7;
 const UNKNOWN_METRIC: u32 = 17;
+/// What the profiler leaves in its buffer.
+const WRITTEN: u8 = 0xa5;
 
 #[derive(Default)]
 struct State {
     fail: BTreeMap<String, u32>,
+    after: BTreeMap<String, u32>,
+    bytes: BTreeMap<String, usize>,
     values: BTreeMap<String, f64>,
     unknown: Vec<String>,
     passes: usize,
@@ -31,7 +37,10 @@ struct State {
     /// Live host objects, by number, with their metrics.
     hosts: BTreeMap<usize, Vec<String>>,
     next: usize,
+    initialized: bool,
     enabled: bool,
+    /// The buffer that the profiler was given, by its address, and its size.
+    data: Option<(usize, usize)>,
     configured: bool,
     started: bool,
     pushed: bool,
@@ -62,6 +71,8 @@ pub unsafe extern "C" fn fakecupti_configure(orders: *const c_char) {
         let (name, number) = value.split_once(':').unwrap_or((value, ""));
         match key {
             "fail" => drop(state.fail.insert(name.to_owned(), number.parse().unwrap_or(999))),
+            "after" => drop(state.after.insert(name.to_owned(), number.parse().unwrap_or(999))),
+            "bytes" => drop(state.bytes.insert(name.to_owned(), number.parse().unwrap_or(0))),
             "value" => drop(state.values.insert(name.to_owned(), number.parse().unwrap_or(f64::NAN))),
             "unknown" => state.unknown.push(name.to_owned()),
             "passes" => state.passes = name.parse().unwrap_or(1),
@@ -76,6 +87,26 @@ pub unsafe extern "C" fn fakecupti_configure(orders: *const c_char) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecupti_alive() -> u64 {
     lock().as_ref().map_or(0, |state| state.hosts.len() as u64 + u64::from(state.enabled))
+}
+
+/// 1 where the buffer that the profiler was given last still holds what it wrote there, or none was given.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecupti_kept() -> u64 {
+    lock().as_ref().map_or(1, |state| u64::from(state.kept()))
+}
+
+impl State {
+    fn kept(&self) -> bool {
+        self.data.is_none_or(|(address, bytes)| {
+            // SAFETY: the caller of SetConfig keeps the buffer; a test that asks finds out whether it did.
+            (0..bytes).all(|place| unsafe { (address as *const u8).add(place).read_volatile() } == WRITTEN)
+        })
+    }
+
+    /// The size that a call answers: the usual, or what was ordered.
+    fn size(&self, call: &str, usual: usize) -> usize {
+        self.bytes.get(call).copied().unwrap_or(usual)
+    }
 }
 
 /// How many calls were made.
@@ -111,7 +142,8 @@ macro_rules! calls {
             if $params.size != $size || !$params.private.is_null() {
                 return INVALID_PARAMETER;
             }
-            $body
+            let answer = (|| $body)();
+            $state.after.get(stringify!($symbol)).copied().unwrap_or(answer)
         }
     )*};
 }
@@ -131,18 +163,18 @@ fn when(allowed: bool) -> u32 {
 }
 
 calls! {
-    cuptiProfilerInitialize 16 {} |_state, _params| OK;
-    cuptiProfilerDeInitialize 16 {} |_state, _params| OK;
-    cuptiProfilerGetCounterAvailability 40 { context: *mut c_void, bytes: usize, image: *mut u8 } |_state, params| {
+    cuptiProfilerInitialize 16 {} |state, _params| when(!std::mem::replace(&mut state.initialized, true));
+    cuptiProfilerDeInitialize 16 {} |state, _params| when(std::mem::replace(&mut state.initialized, false));
+    cuptiProfilerGetCounterAvailability 40 { context: *mut c_void, bytes: usize, image: *mut u8 } |state, params| {
         if params.context.is_null() {
             return INVALID_PARAMETER;
         }
         if params.image.is_null() {
-            params.bytes = 8;
+            params.bytes = state.size("cuptiProfilerGetCounterAvailability", 8);
         } else if params.bytes != 8 {
             return INVALID_PARAMETER;
         }
-        OK
+        when(state.initialized)
     };
     cuptiDeviceGetChipName 32 { device: usize, name: *const c_char } |_state, params| {
         params.name = c"GH100".as_ptr();
@@ -173,7 +205,7 @@ calls! {
         OK
     };
     cuptiProfilerHostGetConfigImageSize 32 { host: usize, bytes: usize } |state, params| {
-        params.bytes = 64;
+        params.bytes = state.size("cuptiProfilerHostGetConfigImageSize", 64);
         when(state.hosts.contains_key(&params.host))
     };
     cuptiProfilerHostGetConfigImage 40 { host: usize, bytes: usize, image: *mut u8 } |state, params| {
@@ -194,20 +226,22 @@ calls! {
         when(params.bytes == 32 && params.range == 0 && state.ranges == state.passes)
     };
     cuptiRangeProfilerEnable 32 { context: *mut c_void, profiler: usize } |state, params| {
-        let allowed = !state.enabled && !params.context.is_null();
+        let allowed = state.initialized && !state.enabled && !params.context.is_null();
         state.enabled = true;
         params.profiler = 0x77;
         when(allowed)
     };
     cuptiRangeProfilerDisable 24 { profiler: usize } |state, params| {
         let allowed = state.enabled && !state.started && params.profiler == 0x77;
-        state.enabled = false;
+        if state.kept() {
+            (state.enabled, state.data) = (false, None);
+        }
         when(allowed)
     };
     cuptiRangeProfilerGetCounterDataSize 64 {
         profiler: usize, list: *const *const c_char, count: usize, ranges: usize, nodes: u32, bytes: usize
     } |state, params| {
-        params.bytes = 32;
+        params.bytes = state.size("cuptiRangeProfilerGetCounterDataSize", 32);
         when(state.enabled && params.count > 0 && params.ranges >= 1 && params.nodes as usize >= params.ranges)
     };
     cuptiRangeProfilerCounterDataImageInitialize 40 { profiler: usize, bytes: usize, image: *mut u8 } |state, params| {
@@ -219,6 +253,11 @@ calls! {
     } |state, params| {
         (state.configured, state.pass, state.ranges) = (true, 0, 0);
         let sizes = params.config_bytes == 64 && params.data_bytes == 32;
+        if sizes && !params.data.is_null() {
+            // SAFETY: the caller's buffer is as long as said.
+            unsafe { params.data.write_bytes(WRITTEN, params.data_bytes) };
+            state.data = Some((params.data as usize, params.data_bytes));
+        }
         when(sizes && state.enabled && !state.started && (params.range, params.replay) == (2, 3))
     };
     cuptiRangeProfilerStart 24 { profiler: usize } |state, _params| {

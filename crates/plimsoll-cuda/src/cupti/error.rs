@@ -24,6 +24,11 @@ pub(super) fn restricted() -> Unavailable {
     Unavailable::new(WHAT, format!("{} (its RmProfilingAdminOnly is 1)", meaning(FORBIDDEN)), mend(FORBIDDEN))
 }
 
+/// What no working CUPTI answers.
+pub(super) fn broken(why: String) -> Unavailable {
+    Unavailable::new(WHAT, why, "Install a CUPTI of the driver's CUDA version")
+}
+
 /// In words; empty where the code says nothing to a user.
 fn meaning(code: Code) -> &'static str {
     match code {

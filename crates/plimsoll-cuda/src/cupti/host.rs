@@ -5,11 +5,12 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 use std::sync::Arc;
 
-use super::Cupti;
+use super::error::broken;
 use super::types::{
     AddMetrics, Config, ConfigSize, Evaluate, HostDeinitialize, HostInitialize, Object, Passes, Properties,
     RANGE_PROFILER,
 };
+use super::{Cupti, MOST_PASSES, buffer};
 use crate::unavailable::Unavailable;
 
 /// A configuration for some metrics of one chip.
@@ -76,7 +77,7 @@ impl Host {
         params.host = self.object;
         // SAFETY: the object is live.
         unsafe { self.cupti.table.config_size(&mut params) }?;
-        self.config = vec![0; params.bytes];
+        self.config = buffer(params.bytes)?;
         let mut params = Config::new();
         (params.host, params.bytes, params.image) = (self.object, self.config.len(), self.config.as_mut_ptr());
         // SAFETY: the object is live, and the buffer as long as CUPTI asked and as said.
@@ -85,6 +86,12 @@ impl Host {
         (params.bytes, params.image) = (self.config.len(), self.config.as_ptr());
         // SAFETY: the buffer is as long as said, and what CUPTI wrote.
         unsafe { self.cupti.table.passes(&mut params) }?;
+        if params.passes > MOST_PASSES {
+            return Err(broken(format!(
+                "it wants to count in {} passes, where {MOST_PASSES} are more than enough",
+                params.passes
+            )));
+        }
         self.passes = params.passes;
         Ok(())
     }

@@ -7,6 +7,7 @@
 
 mod error;
 mod host;
+mod profiling;
 mod range;
 mod search;
 mod table;
@@ -21,10 +22,12 @@ use plimsoll_core::Fault;
 use crate::driver::Context;
 use crate::toolkit::Places;
 use crate::unavailable::Unavailable;
+use error::broken;
 use host::Host;
+use profiling::Profiling;
 use range::Enabled;
 use table::Table;
-use types::{Availability, ChipName, Initialize};
+use types::{Availability, ChipName};
 
 /// Names the library, or its folder, by absolute path.
 pub const VARIABLE: &str = "PLIMSOLL_CUPTI";
@@ -34,8 +37,10 @@ const WHAT: &str = "CUPTI";
 const MEND: &str = "Install it into the active Python environment with 'pip install nvidia-cuda-cupti' (for a driver of \
                     CUDA 12: 'nvidia-cuda-cupti-cu12'), or install the CUDA toolkit, or set PLIMSOLL_CUPTI to the library's \
                     absolute path";
-/// Most passes that one set of metrics is counted in.
+/// Most passes that one set of metrics is counted in: our metrics take two at most.
 const MOST_PASSES: usize = 64;
+/// More bytes than CUPTI needs for anything that it is asked here: an answer beyond is a broken library's.
+const MOST_BYTES: usize = 1 << 28;
 
 /// An opened CUPTI.
 pub struct Cupti {
@@ -108,6 +113,7 @@ pub(crate) struct Session {
     context: Arc<Context>,
     chip: CString,
     availability: Vec<u8>,
+    _on: Profiling,
 }
 
 /// Metrics that are counted together.
@@ -120,7 +126,7 @@ pub(crate) struct Set {
 impl Set {
     /// Passes that the hardware needs to count it.
     pub(crate) fn passes(&self) -> usize {
-        self.host.passes.clamp(1, MOST_PASSES)
+        self.host.passes.max(1)
     }
 }
 
@@ -131,10 +137,9 @@ impl Session {
     /// What CUPTI refuses, for want of permission mostly.
     pub(crate) fn new(cupti: &Arc<Cupti>, context: &Arc<Context>) -> Result<Self, Unavailable> {
         table::open_companions(&cupti.path).map_err(|why| Unavailable::new(WHAT, why, MEND))?;
-        // SAFETY: the call takes nothing.
-        unsafe { cupti.table.initialize(&mut Initialize::new()) }?;
+        let on = Profiling::new(cupti, context)?;
         let (cupti, context) = (Arc::clone(cupti), Arc::clone(context));
-        let mut session = Self { cupti, context, chip: CString::default(), availability: Vec::new() };
+        let mut session = Self { cupti, context, chip: CString::default(), availability: Vec::new(), _on: on };
         let mut params = ChipName::new();
         params.device = usize::try_from(session.context.device().number()).unwrap_or(0);
         // SAFETY: the call reads the device's number and writes a pointer.
@@ -153,7 +158,7 @@ impl Session {
         params.context = self.context.handle().0;
         // SAFETY: the context is live; a null image asks for its size.
         unsafe { self.cupti.table.availability(&mut params) }?;
-        let mut image = vec![0; params.size_of_image];
+        let mut image = buffer(params.size_of_image)?;
         params.image = image.as_mut_ptr();
         // SAFETY: the context is live, and the image as long as CUPTI asked and as said.
         unsafe { self.cupti.table.availability(&mut params) }?;
@@ -202,18 +207,17 @@ impl Session {
     }
 }
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        if !self.context.is_given_up() {
-            // SAFETY: the call takes nothing. A refusal leaves nothing to do.
-            let _ = unsafe { self.cupti.table.deinitialize(&mut Initialize::new()) };
-        }
-    }
-}
-
 /// The reason where the driver keeps counters for administrators.
 pub(crate) fn forbidden() -> Unavailable {
     error::restricted()
+}
+
+/// Zeroed memory of a size that CUPTI asks for.
+fn buffer(bytes: usize) -> Result<Vec<u8>, Unavailable> {
+    if bytes > MOST_BYTES {
+        return Err(broken(format!("it asks for {bytes} bytes of memory, more than anything that it does can need")));
+    }
+    Ok(vec![0; bytes])
 }
 
 /// Text of others, safe to show.

@@ -1,29 +1,29 @@
 //! The half of CUPTI that runs on the device: one range, counted.
 
-use std::ptr;
 use std::sync::Arc;
+use std::{mem, ptr};
 
 use plimsoll_core::Fault;
 
+use super::error::broken;
 use super::host::Host;
 use super::types::{
     DataInitialize, DataSize, Decode, Enable, Object, Profiler, PushRange, SetConfig, Stop, USER_RANGE, USER_REPLAY,
 };
-use super::{Cupti, WHAT};
+use super::{Cupti, buffer};
 use crate::driver::Context;
 use crate::unavailable::Unavailable;
 
 /// Nodes of the tree of ranges, and ranges: one.
 const RANGES: usize = 1;
-/// More data for one range than any set of metrics makes: an answer beyond is a broken library's.
-const MOST_BYTES: usize = 1 << 28;
 
 /// The profiler switched on for a context, and off again when dropped.
 pub(super) struct Enabled {
     cupti: Arc<Cupti>,
     context: Arc<Context>,
     profiler: Object,
-    /// What CUPTI was given to read and write: kept until the profiler is off.
+    /// What CUPTI was given to read and write, and may keep even where it refuses: kept until the profiler is off, and for good
+    /// where it can't be switched off.
     config: Vec<u8>,
     data: Vec<u8>,
 }
@@ -46,37 +46,33 @@ impl Enabled {
 
     /// Done once: CUPTI 13.0 does not survive a second configuration of the same profiler.
     fn configure(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let (config, mut data) = (host.config.clone(), self.room(host)?);
+        self.make_room(host)?;
+        self.config.clone_from(&host.config);
         let mut params = SetConfig::new();
         params.profiler = self.profiler;
-        (params.config_bytes, params.config) = (config.len(), config.as_ptr());
-        (params.data_bytes, params.data) = (data.len(), data.as_mut_ptr());
+        (params.config_bytes, params.config) = (self.config.len(), self.config.as_ptr());
+        (params.data_bytes, params.data) = (self.data.len(), self.data.as_mut_ptr());
         (params.range, params.replay) = (USER_RANGE, USER_REPLAY);
         (params.ranges, params.levels, params.least_level, params.level) = (RANGES, 1, 1, 1);
-        // SAFETY: the profiler is live; both buffers are as long as said, and from below on are kept, unmoved, until
-        // the profiler is off.
-        unsafe { self.cupti.table.set_config(&mut params) }?;
-        (self.config, self.data) = (config, data);
-        Ok(())
+        // SAFETY: the profiler is live; both buffers are as long as said, and `self` keeps them, unmoved, until the
+        // profiler is off.
+        unsafe { self.cupti.table.set_config(&mut params) }
     }
 
-    /// A buffer for what is counted.
-    fn room(&self, host: &Host) -> Result<Vec<u8>, Unavailable> {
+    /// Makes the buffer for what is counted.
+    fn make_room(&mut self, host: &Host) -> Result<(), Unavailable> {
         let names = host.pointers();
         let mut params = DataSize::new();
         (params.profiler, params.names, params.count) = (self.profiler, names.as_ptr(), names.len());
         (params.ranges, params.nodes) = (RANGES, RANGES as u32);
         // SAFETY: the profiler is live; the list is as long as said, and its names end with a zero byte.
         unsafe { self.cupti.table.data_size(&mut params) }?;
-        if params.bytes > MOST_BYTES {
-            return Err(broken(format!("it asks for {} bytes to count in", params.bytes)));
-        }
-        let mut data = vec![0; params.bytes];
+        self.data = buffer(params.bytes)?;
         let mut params = DataInitialize::new();
-        (params.profiler, params.bytes, params.image) = (self.profiler, data.len(), data.as_mut_ptr());
-        // SAFETY: the profiler is live, and the buffer as long as CUPTI asked and as said.
-        unsafe { self.cupti.table.data_initialize(&mut params) }?;
-        Ok(data)
+        (params.profiler, params.bytes, params.image) = (self.profiler, self.data.len(), self.data.as_mut_ptr());
+        // SAFETY: the profiler is live; the buffer is as long as CUPTI asked and as said, and `self` keeps it, unmoved,
+        // until the profiler is off.
+        unsafe { self.cupti.table.data_initialize(&mut params) }
     }
 
     /// Counts one pass over what `launch` launches and waits for. True where more passes are needed.
@@ -133,14 +129,14 @@ impl Enabled {
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        if !self.context.is_given_up() && !ptr::eq(self.profiler, ptr::null()) {
+        if self.context.is_given_up() {
+            // The profiler stays on, and may write to its buffers as long as the process lives.
+            mem::forget(mem::take(&mut self.config));
+            mem::forget(mem::take(&mut self.data));
+        } else if !ptr::eq(self.profiler, ptr::null()) {
             let mut params = self.params();
             // SAFETY: the profiler is live and is used no more. A refusal leaves nothing to do.
             let _ = unsafe { self.cupti.table.disable(&mut params) };
         }
     }
-}
-
-fn broken(why: String) -> Unavailable {
-    Unavailable::new(WHAT, why, "Install a CUPTI of the driver's CUDA version")
 }

@@ -93,6 +93,11 @@ impl Table {
         Self::resolve(open(library)?)
     }
 
+    /// The same number for the same library, however often it was opened.
+    pub(super) fn identity(&self) -> usize {
+        self.initialize as usize
+    }
+
     /// CUPTI's version of its interface, as it counts: 24 is of CUDA 12.6, 130001 of CUDA 13.0.
     pub(super) fn version(&self) -> u32 {
         let mut version = 0;
