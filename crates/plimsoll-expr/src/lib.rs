@@ -11,6 +11,7 @@ pub mod op;
 pub mod oracle;
 pub mod parse;
 mod print;
+pub mod problem;
 #[cfg(feature = "proptest")]
 pub mod strategy;
 pub mod trace;
@@ -21,5 +22,6 @@ pub use dtype::{Category, DType, Strength};
 pub use graph::{Builder, ExprError, Graph, Node, NodeId};
 pub use layout::{Layout, LayoutError, Space};
 pub use parse::{Names, ParseError, parse};
+pub use problem::{Problem, ProblemError};
 pub use trace::{In, InOut, Scalar, Traced, trace};
 pub use value::Value;

@@ -1,0 +1,296 @@
+//! A problem: an expression with shapes and scalars, data on which it is finite, and single elements held to the oracle.
+//! What a program that times or checks expressions needs beside the graph; where the memory lies is the backends' matter.
+
+use plimsoll_core::Traffic;
+
+use crate::cost;
+use crate::dtype::{Category, DType};
+use crate::graph::Graph;
+use crate::layout::{Layout, LayoutError, broadcast, elements};
+use crate::oracle::{Element, OracleError, Precision, evaluate};
+use crate::value::Value;
+
+/// Ranges of random floats, the first of which on which no output is NaN or infinite is taken: both signs, then what
+/// logarithms and roots take, then what inverse functions take on either side of 1.
+const RANGES: [(f64, f64); 4] = [(-3.0, 3.0), (0.01, 8.0), (0.01, 0.99), (1.01, 8.0)];
+/// Elements on which a range is tried.
+const TRIED: u64 = 64;
+/// Rounding errors of the carrier that an element may be off, as arguments of functions make them grow.
+const SLACK: f64 = 512.0;
+
+/// An expression with one layout per input and one value per run-time scalar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    graph: Graph,
+    inputs: Vec<Layout>,
+    scalars: Vec<Value>,
+    shape: Vec<u64>,
+    traffic: Traffic,
+    range: (f64, f64),
+}
+
+/// What doesn't go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProblemError {
+    /// Shapes.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Operands.
+    #[error(transparent)]
+    Oracle(#[from] OracleError),
+}
+
+impl Problem {
+    /// Layouts in the order of [`Graph::inputs`], values in that of [`Graph::scalars`].
+    ///
+    /// # Errors
+    /// If their numbers aren't the expression's, or the shapes don't go together.
+    pub fn new(graph: Graph, inputs: Vec<Layout>, scalars: Vec<Value>) -> Result<Self, ProblemError> {
+        let shapes: Vec<&[u64]> = inputs.iter().map(Layout::shape).collect();
+        let shape = broadcast(&shapes)?;
+        let traffic = cost::traffic(&graph, &inputs)?;
+        let mut problem = Self { graph, inputs, scalars, shape, traffic, range: RANGES[0] };
+        let mut least = u64::MAX;
+        for range in RANGES {
+            let unfit = problem.unfit(range)?;
+            if unfit < least {
+                (least, problem.range) = (unfit, range);
+            }
+        }
+        Ok(problem)
+    }
+
+    /// Every input contiguous, with so many elements in one dimension.
+    ///
+    /// # Errors
+    /// Those of [`Problem::new`].
+    pub fn flat(graph: &Graph, elements: u64, scalars: &[Value]) -> Result<Self, ProblemError> {
+        let layout = Layout::contiguous(&[elements])?;
+        Self::new(graph.clone(), vec![layout; graph.inputs().len()], scalars.to_vec())
+    }
+
+    /// The expression.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The inputs' layouts.
+    #[must_use]
+    pub fn inputs(&self) -> &[Layout] {
+        &self.inputs
+    }
+
+    /// The run-time scalars' values.
+    #[must_use]
+    pub fn scalars(&self) -> &[Value] {
+        &self.scalars
+    }
+
+    /// The shape to which the inputs are broadcast; that of every output.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Elements of every output.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        elements(&self.shape).unwrap_or(0)
+    }
+
+    /// Bytes that one run must move.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Bytes of memory behind an input: up to the last element that its layout reaches.
+    #[must_use]
+    pub fn input_bytes(&self, slot: usize) -> u64 {
+        let last = self.inputs.get(slot).and_then(Layout::span).map_or(0, |(_, last)| last.saturating_add(1));
+        last.saturating_mul(self.graph.inputs().get(slot).map_or(0, |input| input.dtype.bytes()))
+    }
+
+    /// The layout of an output: its input's where it is written in place, else contiguous.
+    ///
+    /// # Errors
+    /// Never for an output of the expression.
+    pub fn output(&self, place: usize) -> Result<Layout, LayoutError> {
+        let in_place = self.graph.outputs().get(place).and_then(|output| output.in_place);
+        match in_place.and_then(|slot| self.inputs.get(slot as usize)) {
+            Some(layout) => layout.broadcast_to(&self.shape),
+            None => Layout::contiguous(&self.shape),
+        }
+    }
+
+    /// Bytes of memory behind an output.
+    #[must_use]
+    pub fn output_bytes(&self, place: usize) -> u64 {
+        let Some(output) = self.graph.outputs().get(place) else { return 0 };
+        match output.in_place {
+            Some(slot) => self.input_bytes(slot as usize),
+            None => self.elements().saturating_mul(output.dtype.bytes()),
+        }
+    }
+
+    /// Fills memory with random elements of a type, the same for the same seed: floats on which the expression is finite,
+    /// whatever integers there are.
+    pub fn fill(&self, dtype: DType, seed: u64, memory: &mut [u8]) {
+        let bytes = dtype.bytes() as usize;
+        for (place, element) in (0..).zip(memory.chunks_exact_mut(bytes)) {
+            let bits = dtype.encode(random(dtype, self.range, seed, place));
+            element.copy_from_slice(&bits.to_le_bytes()[..bytes]);
+        }
+    }
+
+    /// Where the inputs have the element at a row-major place: offsets in elements. `None` outside of the shape.
+    #[must_use]
+    pub fn offsets(&self, place: u64) -> Option<Vec<u64>> {
+        let coordinates = self.coordinates(place)?;
+        self.inputs.iter().map(|input| input.broadcast_to(&self.shape).ok()?.offset_of(&coordinates)).collect()
+    }
+
+    /// The coordinates of a row-major place; `None` outside of the shape.
+    #[must_use]
+    pub fn coordinates(&self, place: u64) -> Option<Vec<u64>> {
+        let mut rest = place;
+        let mut coordinates = vec![0; self.shape.len()];
+        for (coordinate, &extent) in coordinates.iter_mut().zip(&self.shape).rev() {
+            *coordinate = rest.checked_rem(extent)?;
+            rest /= extent;
+        }
+        (rest == 0).then_some(coordinates)
+    }
+
+    /// What is wrong with an element of the outputs, as against the oracle; `None` where nothing is. It is no measure of
+    /// accuracy: it allows for what arguments of functions make of a rounding error, and finds an element that was not
+    /// computed or was made from another one.
+    #[must_use]
+    pub fn wrong(&self, place: u64, inputs: &[Value], found: &[Value]) -> Option<String> {
+        let expected = self.evaluate(place, inputs).ok()?;
+        let outputs = self.graph.outputs().iter().zip(expected.iter().zip(found));
+        let differs = |(expected, found): (Value, Value), dtype: DType| !near(expected, found, dtype);
+        outputs
+            .filter(|(output, (expected, found))| differs((**expected, **found), output.dtype))
+            .map(|(output, (expected, found))| {
+                format!("{}: element {place} is {found:?}, not {expected:?}", output.name)
+            })
+            .next()
+    }
+
+    fn evaluate(&self, place: u64, inputs: &[Value]) -> Result<Vec<Value>, OracleError> {
+        let coordinates = self.coordinates(place).unwrap_or_else(|| vec![0; self.shape.len()]);
+        let element = Element { inputs, scalars: &self.scalars, coordinates: &coordinates, place };
+        evaluate(&self.graph, element, Precision::Wide)
+    }
+
+    /// Of some random elements of a range, how many have an output that is no finite number.
+    fn unfit(&self, range: (f64, f64)) -> Result<u64, OracleError> {
+        let mut unfit = 0;
+        for place in 0..TRIED {
+            let inputs = (0..).zip(self.graph.inputs());
+            let inputs: Vec<Value> = inputs.map(|(seed, input)| random(input.dtype, range, seed, place)).collect();
+            let finite = |value: &Value| !matches!(value, Value::Float(x) if !x.is_finite());
+            unfit += u64::from(!self.evaluate(0, &inputs)?.iter().all(finite));
+        }
+        Ok(unfit)
+    }
+}
+
+/// The element of a random sequence at a place: any element can be made without those before it.
+fn random(dtype: DType, (low, high): (f64, f64), seed: u64, place: u64) -> Value {
+    let bits = mix(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(place));
+    match dtype.category() {
+        Category::Float => {
+            let unit = (bits >> 11) as f64 / (1_u64 << 53) as f64;
+            dtype.cast(Value::Float(low + (high - low) * unit))
+        }
+        Category::Int => dtype.decode(bits),
+        Category::Bool => Value::Bool(bits & 1 == 1),
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, 'Fast splittable pseudorandom number generators', 2014).
+fn mix(mut bits: u64) -> u64 {
+    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+fn near(expected: Value, found: Value, dtype: DType) -> bool {
+    let (Value::Float(a), Value::Float(b)) = (expected, found) else {
+        // A float that is just below a whole number may have been truncated, one way or the other.
+        return expected == found || (expected.as_f64() - found.as_f64()).abs() <= 1.0;
+    };
+    let epsilon = |dtype: DType| dtype.format().map_or(0.0, |format| (-f64::from(format.fraction)).exp2());
+    let allowed = 2.0 * epsilon(dtype) + SLACK * epsilon(dtype.carrier());
+    // Beyond the largest number an infinity is as good.
+    let extreme = |x: f64| x.is_infinite() || x.is_nan() && dtype == DType::F8E4M3;
+    expected.same(found)
+        || (a - b).abs() <= allowed * a.abs().max(1.0)
+        || (extreme(a) != extreme(b) && a.abs().max(b.abs()) > 400.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Names, parse};
+
+    fn problem(text: &str, dtype: DType, elements: u64) -> Problem {
+        Problem::flat(&parse(text, &Names::all(dtype)).unwrap(), elements, &[]).unwrap()
+    }
+
+    #[test]
+    fn data_are_where_the_expression_is_finite() {
+        assert_eq!(problem("exp(x)", DType::F32, 8).range, (-3.0, 3.0));
+        assert_eq!(problem("log(x)", DType::F32, 8).range, (0.01, 8.0));
+        assert_eq!(problem("atanh(x)", DType::F16, 8).range, (0.01, 0.99));
+        assert_eq!(problem("acosh(x)", DType::Bf16, 8).range, (1.01, 8.0));
+    }
+
+    #[test]
+    fn the_same_seed_fills_the_same_and_another_does_not() {
+        let problem = problem("x + y", DType::Bf16, 100);
+        let fill = |seed| {
+            let mut memory = vec![0; 200];
+            problem.fill(DType::Bf16, seed, &mut memory);
+            memory
+        };
+        assert_eq!(fill(3), fill(3));
+        assert_ne!(fill(3), fill(4));
+    }
+
+    #[test]
+    fn an_element_off_by_more_than_rounding_is_found() {
+        let problem = problem("exp(x)", DType::F32, 10);
+        let one = [Value::Float(1.0)];
+        assert_eq!(problem.wrong(3, &one, &[Value::Float(std::f64::consts::E)]), None);
+        let wrong = problem.wrong(3, &one, &[Value::Float(2.7)]).unwrap();
+        assert!(wrong.contains("element 3"), "{wrong}");
+        assert!(problem.wrong(3, &one, &[Value::Float(f64::NAN)]).is_some());
+    }
+
+    #[test]
+    fn bytes_behind_an_operand_reach_to_its_last_element() {
+        let graph = parse("x + b", &Names::all(DType::F32)).unwrap();
+        let x = Layout::contiguous(&[4, 8]).unwrap().transposed().offset_by(1).unwrap();
+        let b = Layout::contiguous(&[1, 4]).unwrap();
+        let problem = Problem::new(graph, vec![x, b], vec![]).unwrap();
+        assert_eq!((problem.shape(), problem.elements()), (&[8, 4][..], 32));
+        assert_eq!([problem.input_bytes(0), problem.input_bytes(1), problem.output_bytes(0)], [132, 16, 128]);
+        assert_eq!(problem.traffic(), Traffic::new(128 + 16, 128));
+        // Row 2, column 3 of the transposed one is row 3, column 2 of the memory.
+        assert_eq!(problem.offsets(2 * 4 + 3), Some(vec![1 + 3 * 8 + 2, 3]));
+        assert_eq!(problem.offsets(32), None);
+    }
+
+    #[test]
+    fn shapes_that_do_not_go_together_are_refused() {
+        let graph = parse("x + y", &Names::all(DType::F32)).unwrap();
+        let layouts = [[3], [4]].map(|shape| Layout::contiguous(&shape).unwrap());
+        assert!(matches!(Problem::new(graph, layouts.to_vec(), vec![]), Err(ProblemError::Layout(_))));
+    }
+}
