@@ -108,20 +108,55 @@ fn a_damaged_profile_is_kept_aside_with_a_warning() {
     // What is no damage but not ours is left alone.
     place.run("measure incore --device sim:seed=3 --out a --profile p.json").ends(0);
     let before = read(&place.path("p.json"));
-    place.run("measure incore --device sim:seed=4 --out b --profile p.json").ends(0).says("another device");
+    place.run("measure incore --device sim:seed=4 --out b --profile p.json").ends(2).says("another device");
     place.write("later.json", r#"{"schema":99}"#);
-    place.run("measure incore --device sim --out c --profile later.json").ends(0).says("Update plimsoll");
+    place.run("measure incore --device sim --out c --profile later.json").ends(2).says("Update plimsoll");
+    let mut future = before.clone();
+    future["findings"][0]["when"] = "9000-01-01T00:00:00Z".into();
+    place.write("future.json", future.to_string());
+    place.run("measure incore --device sim:seed=3 --out d --profile future.json").ends(2).says("which is not yet");
+    place.run("peak sim:seed=3 --measured --profile future.json").ends(4).says("is not used").says("a clock is");
+    assert_eq!(future, read(&place.path("future.json")));
     assert_eq!(before, read(&place.path("p.json")));
+    assert!(["b", "c", "d"].iter().all(|out| !place.path(out).exists()), "told before anything is measured");
 }
 
 #[test]
-fn a_profile_that_can_not_be_written_costs_one_warning_and_not_the_run() {
+fn a_profile_of_another_device_is_told_wherever_it_would_have_been_used() {
+    let place = Place::new();
+    place.run("measure stream --device sim:seed=3 --out a --profile p.json").ends(0);
+    let ours = place.run("peak sim:seed=3 --profile p.json").ends(0);
+    assert!(!ours.stderr.contains("warning"), "{}", ours.stderr);
+    let theirs = "warning: the profile of sim is not used: p.json is the profile of another device (sim-3)";
+    place.run("peak sim:seed=4 --profile p.json").ends(0).says(theirs);
+    place.run("peak sim:seed=4 --measured --profile p.json").ends(4).says(theirs);
+    place
+        .run("devices --profile p.json")
+        .ends(0)
+        .says("the profile of cpu is not used: p.json is the profile of another");
+}
+
+#[test]
+fn a_named_profile_that_can_not_be_kept_is_told_before_anything_is_measured() {
+    let place = Place::new();
+    place.write("file", "");
+    for profile in ["file/p.json", "/proc/nonsense/p.json", "/dev/full"] {
+        let args = format!("measure incore --device sim --out out --profile {profile}");
+        place.run(&args).ends(2).says("the profile can't be kept").says("--no-profile");
+        assert!(!place.path("out").exists());
+    }
+    place.run("measure incore --device sim --out out --no-profile").ends(0);
+}
+
+#[test]
+fn a_usual_profile_that_can_not_be_kept_costs_one_warning_and_not_the_run() {
     let place = Place::new();
     place.write("file", "");
     for (out, profile) in [("a", "file/p.json"), ("b", "/proc/nonsense/p.json"), ("c", "/dev/full")] {
-        let ran = place.run(&format!("measure incore --device sim --out {out} --profile {profile}")).ends(0);
+        let mut command = place.command(&format!("measure incore --device sim --out {out}"));
+        let ran = Ran::of(command.env("PLIMSOLL_PROFILE", profile).output().unwrap()).ends(0);
         assert_eq!(ran.stderr.matches("warning: ").count(), 1, "{}", ran.stderr);
-        ran.says("the profile was not kept").says("--no-profile");
+        ran.says("the profile will not be kept").says("--no-profile");
         assert!(place.path(out).join("report.html").exists());
     }
 }
@@ -181,13 +216,13 @@ fn devices_tell_where_a_profile_lies() {
     assert_eq!(json["profiles"], Value::Array(vec![]));
     let id = json["devices"][0]["id"].as_str().unwrap();
     let stored = serde_json::json!({
-        "schema": 1, "device_id": id, "device_name": "CPU", "tool_version": "0.1.0", "when": "2026-01-02T00:00:00Z",
+        "schema": 1, "device_id": id, "device_name": "CPU", "tool_version": "0.1.0", "when": "2020-01-02T00:00:00Z",
         "findings": [{ "probe": "stream", "name": "copy", "value": 1e10, "interval": [1e10, 1e10], "unit": "B/s",
-            "metric": "bandwidth", "when": "2026-01-02T00:00:00Z" }],
+            "metric": "bandwidth", "when": "2020-01-02T00:00:00Z" }],
     });
     std::fs::create_dir_all(place.path("data/plimsoll/profiles")).unwrap();
     place.write(&format!("data/plimsoll/profiles/{id}.json"), stored.to_string());
     let ran = place.run("devices --format csv").ends(0);
-    assert!(ran.stdout.contains("1 finding, the newest of 2026-01-02"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("1 finding, the newest of 2020-01-02"), "{}", ran.stdout);
     assert!(place.run("peak cpu").ends(0).stdout.contains("10 GB/s"));
 }

@@ -19,7 +19,8 @@ pub const L1_HITS: &str = "L1 hit rate";
 pub const L2_READ: &str = "L2 sectors read";
 /// Sectors that they wrote to it, per launch.
 pub const L2_WRITTEN: &str = "L2 sectors written";
-/// Share of all sectors they asked of it that was there, 0…1.
+/// Share of the multiprocessors' requests to it that hit, 0…1. A request asks for up to four sectors of one line, so this is
+/// no share of [`L2_READ`] and [`L2_WRITTEN`].
 pub const L2_HITS: &str = "L2 hit rate";
 /// Sectors that crossed from one partition of the second-level cache to another, per launch.
 pub const L2_CROSSED: &str = "L2 sectors crossed";

@@ -45,6 +45,7 @@ impl Maker {
             tool: "0.1.0".into(),
             started: started.into(),
             argv: vec!["measure".into()],
+            conditions: Default::default(),
             effort: Effort::Quick,
             seed: 7,
             host: [("os".to_owned(), "Linux".to_owned())].into(),

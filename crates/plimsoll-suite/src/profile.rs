@@ -8,7 +8,7 @@ pub mod shipped;
 use std::path::PathBuf;
 
 use plimsoll_core::flag::Flag;
-use plimsoll_core::record::{Finding, Run, RunHeader};
+use plimsoll_core::record::{Conditions, Finding, Run, RunHeader};
 use serde::{Deserialize, Serialize};
 
 pub use file::{Kept, SetAside};
@@ -27,7 +27,8 @@ pub struct Profile {
     pub device_name: String,
     /// Version of plimsoll that wrote it last.
     pub tool_version: String,
-    /// When it was last written: UTC in RFC 3339 with a `Z`, so that text order is time order.
+    /// When it was last written: UTC in RFC 3339, whole seconds and a `Z`, so that text order is time order. Empty where no
+    /// run told.
     pub when: String,
     /// What was found, at most one of each probe and name.
     #[serde(default)]
@@ -67,6 +68,17 @@ impl StoredFinding {
 
     fn is_clean(&self) -> bool {
         self.finding.flags.impugning().is_empty()
+    }
+
+    /// False of what was read from a wrong result.
+    fn is_right(&self) -> bool {
+        !self.finding.flags.contains(Flag::VerifyFail)
+    }
+
+    /// Whether this takes the place of `old`, the same thing: clean before doubtful, then newer before older, then the later
+    /// to come.
+    fn replaces(&self, old: &Self) -> bool {
+        (self.is_clean(), self.when.as_str()) >= (old.is_clean(), old.when.as_str())
     }
 }
 
@@ -109,13 +121,26 @@ pub enum ProfileError {
         /// Its layout.
         found: u32,
     },
-    /// A finding that JSON can't hold.
-    #[error("finding {probe}/{name} isn't a finite number and can't be kept; measure {probe} again")]
-    NotFinite {
+    /// A finding that no file may hold.
+    #[error("finding {probe}/{name} isn't a number within its own interval and can't be kept; measure {probe} again")]
+    Unsound {
         /// Its probe.
         probe: String,
         /// Its name.
         name: String,
+    },
+    /// Something is dated later than now, so that nothing could ever replace it.
+    #[error(
+        "{}: {what} is of {when}, which is not yet: a clock is or was wrong. Set it right, or remove the file and measure again",
+        path.display()
+    )]
+    Future {
+        /// The file.
+        path: PathBuf,
+        /// The finding, or the whole.
+        what: String,
+        /// Its time.
+        when: String,
     },
     /// The file holds the profile of another device.
     #[error("{} is the profile of another device ({theirs}); name another file, or a folder", path.display())]
@@ -159,7 +184,7 @@ impl Profile {
     /// traces and wrong results. `None` where the run has no such device.
     ///
     /// # Errors
-    /// [`Unfit`] where the whole run was made under conditions of its own.
+    /// [`Unfit`] where the whole run was made under conditions of its own, or doesn't tell when.
     pub fn of_run(run: &Run, device: u32, name: &str) -> Result<Option<Self>, Unfit> {
         if let Some(why) = unfit(&run.header) {
             return Err(Unfit(why));
@@ -172,7 +197,7 @@ impl Profile {
             run.faults.iter().filter(whole).any(|fault| fault.device == device && fault.probe == probe)
         };
         let traced = |probe: &str| run.series.iter().any(|series| series.spec.trace && series.spec.probe == probe);
-        for finding in run.findings.iter().filter(|finding| finding.device == device && is_finite(finding)) {
+        for finding in run.findings.iter().filter(|finding| finding.device == device && finding.is_sound()) {
             if failed(&finding.probe) || traced(&finding.probe) {
                 continue;
             }
@@ -216,11 +241,11 @@ impl Profile {
     /// flag that impugns) where a clean one of the same probe and name is there; else the newer one stays, and `new`
     /// where they are equally old.
     pub fn put(&mut self, new: StoredFinding) -> bool {
-        if new.finding.flags.contains(Flag::VerifyFail) {
+        if !new.is_right() {
             return false;
         }
         match self.findings.iter_mut().find(|old| old.is_same_thing(&new)) {
-            Some(old) if (old.is_clean(), old.when.as_str()) > (new.is_clean(), new.when.as_str()) => false,
+            Some(old) if !new.replaces(old) => false,
             Some(old) => {
                 *old = new;
                 true
@@ -228,6 +253,25 @@ impl Profile {
             None => {
                 self.findings.push(new);
                 true
+            }
+        }
+    }
+
+    /// Makes what a file held what [`put`](Self::put) would have made of it, in time that grows with its length alone.
+    fn unite(&mut self) {
+        self.findings.retain(StoredFinding::is_right);
+        // Of equals, sorting keeps the order.
+        self.sort();
+        let mut found = std::mem::take(&mut self.findings).into_iter();
+        self.findings.extend(found.next());
+        for new in found {
+            match self.findings.last_mut() {
+                Some(old) if old.is_same_thing(&new) => {
+                    if new.replaces(old) {
+                        *old = new;
+                    }
+                }
+                _ => self.findings.push(new),
             }
         }
     }
@@ -249,27 +293,26 @@ impl Profile {
     }
 }
 
-/// Why a run's figures are no limits of its machine. The header tells of a size only through the command line.
+/// Why a run's figures are no limits of its machine, or can't be put in order with others.
 fn unfit(header: &RunHeader) -> Option<&'static str> {
-    let says = |option: &str| {
-        let is = |word: &String| word == option || word.split_once('=').is_some_and(|(name, _)| name == option);
-        header.argv.iter().any(is)
-    };
-    if says("--trace") {
+    let Conditions { bytes, trace, concurrent, counters: _ } = header.conditions;
+    if trace {
         Some("a trace shows first launches, not what the machine can do")
-    } else if says("--bytes") {
+    } else if bytes.is_some() {
         Some("a size of one's own (--bytes) finds what holds for that size")
-    } else if says("--concurrent") && header.devices.len() > 1 {
+    } else if concurrent {
         Some("devices that are measured at once (--concurrent) share what they run on")
+    } else if time(&header.started).is_none() {
+        Some("the record doesn't tell when it was made")
     } else {
         None
     }
 }
 
-fn is_finite(finding: &Finding) -> bool {
-    let published = finding.published.as_ref().map_or([0.0; 2], |published| published.range.into());
-    let numbers = [[finding.value, 0.0], finding.interval.into(), published];
-    numbers.as_flattened().iter().all(|x| x.is_finite())
+/// The time that a text in the form of [`Profile::when`] tells; no other form, because texts are compared.
+fn time(text: &str) -> Option<jiff::Timestamp> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    (time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string() == text).then_some(time)
 }
 
 #[cfg(test)]

@@ -191,6 +191,7 @@ mod tests {
             tool: "0.1.0".into(),
             started: "2026-01-01T00:00:00Z".into(),
             argv: vec![],
+            conditions: Default::default(),
             effort: Effort::Quick,
             seed: 1,
             host: Default::default(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, RunContext};
-use plimsoll_core::record::{FaultRecord, Progress, Record, RunHeader, SCHEMA, Sink};
+use plimsoll_core::record::{Conditions, FaultRecord, Progress, Record, RunHeader, SCHEMA, Sink};
 use plimsoll_core::{Fault, FaultClass};
 
 use crate::host;
@@ -19,8 +19,8 @@ pub struct Plan {
     pub request: Request,
     /// All devices at once instead of one after the other.
     pub concurrent: bool,
-    /// Devices that were asked for but can't be opened, each with its reason, for the record.
-    pub missing: Vec<String>,
+    /// Devices that were asked for but can't be opened, by name with the reason, for the record.
+    pub missing: Vec<(String, String)>,
     /// The command line, for the record.
     pub argv: Vec<String>,
 }
@@ -63,9 +63,8 @@ pub fn measure(
 ) -> Result<Summary, Fault> {
     let chosen = choose(instruments, plan)?;
     sink.write(&Record::Run(header(instruments, plan)))?;
-    for missing in &plan.missing {
-        // It has no place among the run's devices; the fault stands with the first.
-        sink.write(&Record::Fault(FaultRecord::new(0, "open", FaultClass::Unavailable, missing.clone())))?;
+    for (place, (name, why)) in (instruments.len() as u32..).zip(&plan.missing) {
+        sink.write(&Record::Fault(FaultRecord::unopened(place, name, why)))?;
     }
     if plan.request.counters {
         no_counters(instruments, sink)?;
@@ -110,6 +109,12 @@ fn header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
         tool: crate::VERSION.to_owned(),
         started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         argv: plan.argv.clone(),
+        conditions: Conditions {
+            bytes: plan.request.bytes,
+            trace: plan.request.trace,
+            concurrent: plan.concurrent && instruments.len() > 1,
+            counters: plan.request.counters,
+        },
         effort: plan.request.effort,
         seed: plan.request.seed,
         host: host::facts(),

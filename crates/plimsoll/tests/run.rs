@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
 use plimsoll::core::probe::RunContext;
-use plimsoll::core::record::FaultRecord;
+use plimsoll::core::record::{Conditions, FaultRecord};
 use plimsoll::core::sample::{CachePolicy, Figure};
 use plimsoll::core::series::{Draw, SeriesSpec};
 use plimsoll::prelude::*;
@@ -103,6 +103,18 @@ fn a_run_begins_with_its_header_and_ends_with_its_end() {
 }
 
 #[test]
+fn the_header_tells_what_was_asked_beside_the_probes() {
+    let request = Request { bytes: Some(64), counters: true, ..Request::default() };
+    let plan = Plan { probes: vec!["stream".into()], request, concurrent: true, ..Plan::default() };
+    for (devices, concurrent) in [(vec![fake("a")], false), (vec![fake("a"), fake("b")], true)] {
+        let (_, records) = run(devices, &plan);
+        let Some(Record::Run(header)) = records.first() else { panic!("{records:?}") };
+        let asked = Conditions { bytes: Some(64), counters: true, concurrent, trace: false };
+        assert_eq!(header.conditions, asked, "one device alone is never measured at once with another");
+    }
+}
+
+#[test]
 fn a_lost_device_skips_its_other_probes_with_a_word_and_spares_the_other_devices() {
     let lost = Fake { loses_in: Some("footprint"), ..fake("lost") };
     let (summary, records) = run(vec![lost, fake("sound")], &Plan::default());
@@ -183,10 +195,17 @@ fn a_stop_between_probes_keeps_those_before() {
 #[test]
 fn a_device_that_could_not_be_opened_is_in_the_record_and_costs_the_others_nothing() {
     let (summary, records) =
-        run(vec![fake("a")], &Plan { missing: vec!["cuda:1: it is lost".into()], ..Plan::default() });
+        run(vec![fake("a")], &Plan { missing: vec![("cuda:1".into(), "it is lost".into())], ..Plan::default() });
     assert!(summary.complete);
     let faults = faults(&records);
     assert_eq!((faults.len(), faults[0].what.as_str()), (1, "cuda:1: it is lost"));
+    assert_eq!(
+        (faults[0].device, faults[0].unopened.as_str()),
+        (1, "cuda:1"),
+        "no fault of the device that was measured"
+    );
+    let read = plimsoll::core::record::Run::from_records(records.clone()).unwrap();
+    assert_eq!((read.faults.len(), read.damaged_lines), (1, 0));
     assert_eq!(series(&records).len(), probes::ALL.len());
 }
 

@@ -38,7 +38,7 @@ const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread
 loop. Of one kernel alone the instructions are told by class too, and JSON tells them of all.
 
 Needs NVIDIA's compiler and disassembler and neither a GPU nor a driver: `pip install nvidia-cuda-nvrtc \
-nvidia-cuda-nvdisasm` brings them; --cubin needs the disassembler alone. Elementwise expressions come with a later version.";
+nvidia-cuda-nvdisasm` brings them; --cubin needs the disassembler alone.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -177,9 +177,6 @@ pub(crate) struct VerifyArgs {
 #[command(after_help = SASS_HELP, override_usage = "plimsoll sass <--kernel <PROBE>|--cubin <FILE>> [OPTIONS]")]
 #[command(group = clap::ArgGroup::new("what"))]
 pub(crate) struct SassArgs {
-    /// Taken so that it can be answered; elementwise expressions are not compiled yet.
-    #[arg(value_name = "EXPR", hide = true, group = "what")]
-    pub expression: Option<String>,
     /// A probe, such as copy, for all its kernels; or one kernel by its own name
     #[arg(long, value_name = "PROBE", group = "what")]
     pub kernel: Option<String>,

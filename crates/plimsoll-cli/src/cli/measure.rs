@@ -27,7 +27,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
         request,
         concurrent: args.concurrent,
-        missing: missing.iter().map(|(name, fault)| format!("{name}: {fault}")).collect(),
+        missing: missing.iter().map(|(name, fault)| (name.clone(), fault.to_string())).collect(),
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
     };
     if args.counters && args.trace {

@@ -53,17 +53,23 @@ impl Place {
         self.named || device.backend != "sim"
     }
 
-    /// What is stored of a device, and where; a file of another device says nothing of this one.
+    /// What is stored of a device, and where.
     ///
     /// # Errors
-    /// The file is there and can't be used.
+    /// The file is there and can't be used, or is another device's.
     pub fn load(&self, device: &DeviceInfo) -> Result<Option<(PathBuf, Profile)>, ProfileError> {
         let path = self.of(device)?;
-        match Profile::load(&path, &device.id) {
-            Ok(stored) => Ok(stored.map(|profile| (path, profile))),
-            Err(ProfileError::NotOurs { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let stored = Profile::load(&path, &device.id)?;
+        Ok(stored.map(|profile| (path, profile)))
+    }
+
+    /// Whether what is found about the devices can be kept here.
+    ///
+    /// # Errors
+    /// The first that can't be.
+    fn ready(&self, devices: &[&DeviceInfo]) -> Result<(), ProfileError> {
+        let mut kept = devices.iter().filter(|device| self.takes(device));
+        kept.try_for_each(|device| Profile::ready(&self.of(device)?, &device.id))
     }
 }
 
@@ -78,25 +84,40 @@ pub(crate) fn known(arg: &ProfileArg, device: &DeviceInfo) -> Option<(PathBuf, P
     }
 }
 
-/// Where a run's findings will go; `None` where nowhere. Found out before anything is measured.
+/// Where a run's findings will go; `None` where nowhere. Found out before anything is measured: a place that was typed and
+/// can't be used is wrong usage, and any other costs a warning.
 ///
 /// # Errors
-/// 2 for one file and several devices.
+/// 2 for one file and several devices, and for a place that `--profile` names and can't be used.
 pub(crate) fn for_run(arg: &ProfileArg, keep: bool, devices: &[&DeviceInfo]) -> Result<Option<Place>, Failure> {
     if !keep {
         return Ok(None);
     }
-    match Place::find(arg) {
+    let place = match Place::find(arg) {
         Ok(place) if place.is_file && devices.len() > 1 => {
             let file = place.path.display();
-            Err(Failure::usage(format!("{file} holds the profile of one device, and {} are measured", devices.len()))
-                .hint("name a folder that is there, or say --no-profile"))
+            return Err(Failure::usage(format!(
+                "{file} holds the profile of one device, and {} are measured",
+                devices.len()
+            ))
+            .hint("name a folder that is there, or say --no-profile"));
         }
-        Ok(place) => Ok(devices.iter().any(|device| place.takes(device)).then_some(place)),
+        Ok(place) => place,
         // A simulated device has none to lose.
-        Err(_) if devices.iter().all(|device| device.backend == "sim") => Ok(None),
+        Err(_) if devices.iter().all(|device| device.backend == "sim") => return Ok(None),
         Err(why) => {
             say("warning", &format!("the profile will not be kept: {why}, or say --no-profile"));
+            return Ok(None);
+        }
+    };
+    match place.ready(devices) {
+        Ok(()) => Ok(devices.iter().any(|device| place.takes(device)).then_some(place)),
+        Err(why) if arg.profile.is_some() => {
+            Err(Failure::usage(format!("the profile can't be kept: {why}"))
+                .hint("say --no-profile to measure without one"))
+        }
+        Err(why) => {
+            say("warning", &format!("the profile will not be kept: {why}; or say --no-profile"));
             Ok(None)
         }
     }

@@ -27,12 +27,7 @@ pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
         (Some(path), _) => of_file(path, args)?,
         (None, Some(name)) => of_probe(name, args)?,
         (None, None) => {
-            let what = if args.expression.is_some() {
-                "elementwise expressions come with a later version"
-            } else {
-                "say which kernels"
-            };
-            return Err(Failure::usage(what)
+            return Err(Failure::usage("say which kernels")
                 .hint("`plimsoll sass --kernel copy` shows the kernels of a probe, --cubin FILE those of a file"));
         }
     };

@@ -3,6 +3,7 @@
 //! Reports, comparisons and profiles read records and nothing else. Numbers are JSON numbers in SI base units;
 //! non-finite ones can't be written. A reader skips kinds that it doesn't know, so later versions may add some.
 
+mod conditions;
 mod read;
 mod write;
 
@@ -19,6 +20,7 @@ use crate::stats::Interval;
 use crate::unit::Unit;
 use crate::{Fault, FaultClass};
 
+pub use conditions::Conditions;
 pub use read::{Damage, Limits, ReadError, Run, read, read_file};
 pub use write::{RecordFile, Writer};
 
@@ -59,8 +61,11 @@ pub struct RunHeader {
     pub tool: String,
     /// UTC, RFC 3339.
     pub started: String,
-    /// The command line, without the program's path.
+    /// The command line, without the program's path: for people. What of it matters is in `conditions`.
     pub argv: Vec<String>,
+    /// What else was asked. Records of before are read with what their command line tells.
+    #[serde(default)]
+    pub conditions: Conditions,
     /// How hard it tried.
     pub effort: Effort,
     /// Seed of all random data and orders.
@@ -103,6 +108,24 @@ pub struct Finding {
     pub published: Option<Published>,
 }
 
+/// Larger numbers overflow when they are scaled to a smaller unit (femto at the least, 10¹⁵).
+const LARGEST: f64 = 1e290;
+
+impl Finding {
+    /// Whether its interval holds its value and what is published is a range, all in numbers that can be shown: what a
+    /// file says may be anything.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        // Of no comparison with NaN is the outcome true.
+        let small = |numbers: &[f64]| numbers.iter().all(|number| number.abs() <= LARGEST);
+        let published = self.published.as_ref().is_none_or(|published| {
+            let Interval { lo, hi } = published.range;
+            small(&[lo, hi]) && lo <= hi
+        });
+        small(&[self.interval.lo, self.value, self.interval.hi]) && self.interval.contains(self.value) && published
+    }
+}
+
 /// A published figure, in the unit of the finding that it stands beside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published {
@@ -119,9 +142,12 @@ fn is_none(flags: &Flags) -> bool {
 /// Something that could not be measured, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRecord {
-    /// Index into the run's devices.
+    /// Index into the run's devices. A device that could not be opened isn't among them: its index is beyond theirs.
     #[serde(default)]
     pub device: u32,
+    /// How the command line names a device that could not be opened; empty for one of the run's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unopened: String,
     /// The probe.
     pub probe: String,
     /// The series whose axes `at` is on; none where the fault concerns the whole probe.
@@ -146,7 +172,15 @@ impl FaultRecord {
     /// The same where there is no [`Fault`] to tell of.
     #[must_use]
     pub fn new(device: u32, probe: &str, class: FaultClass, what: String) -> Self {
-        Self { device, probe: probe.to_owned(), series: None, at: vec![], class, what }
+        Self { device, unopened: String::new(), probe: probe.to_owned(), series: None, at: vec![], class, what }
+    }
+
+    /// The fault of a device that was asked for and could not be opened, by its name and the reason; `place` is its index,
+    /// past those of the run's devices.
+    #[must_use]
+    pub fn unopened(place: u32, name: &str, why: &str) -> Self {
+        let fault = Self::new(place, "open", FaultClass::Unavailable, format!("{name}: {why}"));
+        Self { unopened: name.to_owned(), ..fault }
     }
 
     /// The same of one point.

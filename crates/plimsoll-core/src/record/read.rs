@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::{FaultRecord, Finding, Record, RunHeader, SCHEMA};
+use super::{Conditions, FaultRecord, Finding, Record, RunHeader, SCHEMA};
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::stats::MAX_SAMPLES;
 
@@ -206,21 +206,16 @@ fn header(line: &[u8]) -> Result<RunHeader, ReadError> {
     if schema > u64::from(SCHEMA) {
         return Err(ReadError::Newer { found: u32::try_from(schema).unwrap_or(u32::MAX) });
     }
+    let tells_conditions = value.get("conditions").is_some();
     match serde_json::from_value(value) {
-        Ok(Record::Run(header)) => Ok(header),
+        Ok(Record::Run(header)) if tells_conditions => Ok(header),
+        Ok(Record::Run(header)) => {
+            let conditions = Conditions::of_command(&header.argv, header.devices.len());
+            Ok(RunHeader { conditions, ..header })
+        }
         Ok(_) => Err(none(String::new())),
         Err(error) => Err(none(format!(" ({error})"))),
     }
-}
-
-/// Larger numbers overflow when they are scaled to a smaller unit (femto at the least, 10¹⁵).
-const LARGEST: f64 = 1e290;
-
-/// A finding whose interval holds its value, all in numbers that can be shown.
-fn sound(finding: &Finding) -> bool {
-    let interval = finding.interval;
-    let all_small = [interval.lo, finding.value, interval.hi].iter().all(|number| number.abs() <= LARGEST);
-    all_small && interval.contains(finding.value)
 }
 
 struct Builder {
@@ -280,8 +275,8 @@ impl Builder {
                 self.refuse(line, spec.id, format!("series {} begins twice", spec.id));
             }
             Record::Series(mut spec) => {
-                // The first records of single calls say so only on their command line.
-                spec.trace |= self.run.header.argv.iter().any(|word| word == "--trace");
+                // The first records of single calls say so in their header only.
+                spec.trace |= self.run.header.conditions.trace;
                 self.places.insert(spec.id, self.series.len());
                 self.series.push((spec, vec![]));
             }
@@ -295,11 +290,13 @@ impl Builder {
             Record::Finding(finding) if !known(finding.device) => {
                 self.damage(line, "a finding of no device".into());
             }
-            Record::Finding(finding) if !sound(&finding) => {
+            Record::Finding(finding) if !finding.is_sound() => {
                 self.damage(line, "a finding outside its own interval, or beyond all measure".into());
             }
             Record::Finding(finding) => self.run.findings.push(finding),
-            Record::Fault(fault) if !known(fault.device) => self.damage(line, "a fault of no device".into()),
+            Record::Fault(fault) if !known(fault.device) && fault.unopened.is_empty() => {
+                self.damage(line, "a fault of no device".into())
+            }
             Record::Fault(fault) => self.run.faults.push(fault),
             Record::End { complete } => self.run.end = Some(complete),
             Record::Run(_) => self.another(line),

@@ -79,6 +79,7 @@ pub fn header(scenario: &str) -> Record {
         tool: "0".into(),
         started: "2026-01-01T00:00:00Z".into(),
         argv: vec![],
+        conditions: Default::default(),
         effort: Effort::Quick,
         seed: 0,
         host: Default::default(),

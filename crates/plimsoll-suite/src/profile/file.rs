@@ -6,16 +6,19 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use plimsoll_core::unit::Unit;
 use serde::Deserialize;
 
-use super::{Profile, ProfileError, SCHEMA, StoredFinding, is_finite};
+use super::{Profile, ProfileError, SCHEMA, StoredFinding, time};
 
 /// Larger files are refused: a profile holds some hundred findings of some hundred bytes.
 pub(super) const LARGEST_FILE: u64 = 4 << 20;
 const LONGEST_ID: usize = 128;
 /// How long a run waits for another that merges. A merge takes milliseconds; what lasts longer hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How far the clocks of machines that share a folder may differ.
+const SLACK: SignedDuration = SignedDuration::from_hours(24);
 /// Damaged files that are kept beside one profile.
 const MOST_SET_ASIDE: u32 = 99;
 
@@ -51,10 +54,11 @@ impl Profile {
         if good { Ok(folder.join(format!("{device_id}.json"))) } else { Err(ProfileError::BadId(shortened(device_id))) }
     }
 
-    /// The stored profile of a device, or `None` where there is none yet or the file is empty. Unknown fields are ignored.
+    /// The stored profile of a device, or `None` where there is none yet or the file is empty. Unknown fields are ignored. Of
+    /// findings that the file has twice, that one is returned which [`put`](Self::put) would have kept.
     ///
     /// # Errors
-    /// `Io`, `Damaged`, `TooNew` and `NotOurs` of [`ProfileError`]; each names the file and the way out.
+    /// `Io`, `Damaged`, `TooNew`, `Future` and `NotOurs` of [`ProfileError`]; each names the file and the way out.
     pub fn load(path: &Path, device_id: &str) -> Result<Option<Self>, ProfileError> {
         match std::fs::metadata(path) {
             // Opening a pipe would wait for its other end.
@@ -80,7 +84,27 @@ impl Profile {
         if profile.device_id != device_id {
             return Err(ProfileError::NotOurs { path: path.to_owned(), theirs: shortened(&profile.device_id) });
         }
+        profile.not_of_the_future(path)?;
         Ok(Some(profile))
+    }
+
+    /// Whether [`keep`](Self::keep) can keep a profile of a device at `path`, as far as that can be told before there is one.
+    /// The folder is made if need be.
+    ///
+    /// # Errors
+    /// Those of [`keep`](Self::keep).
+    pub fn ready(path: &Path, device_id: &str) -> Result<(), ProfileError> {
+        match Self::load(path, device_id) {
+            // A damaged one will be set aside.
+            Ok(_) | Err(ProfileError::Damaged { .. }) => {}
+            Err(other) => return Err(other),
+        }
+        made_folder(path)?;
+        let real = path.canonicalize();
+        let folder = made_folder(real.as_deref().unwrap_or(path))?;
+        // Dropped, and with it gone.
+        tempfile::NamedTempFile::new_in(folder).map_err(|why| refused("write in", folder, why))?;
+        Ok(())
     }
 
     fn read(bytes: &[u8], path: &Path) -> Result<Self, ProfileError> {
@@ -89,23 +113,48 @@ impl Profile {
         struct Layout {
             schema: u32,
         }
-        let damaged =
-            |error: serde_json::Error| ProfileError::Damaged { path: path.to_owned(), why: error.to_string() };
-        let layout: Layout = serde_json::from_slice(bytes).map_err(damaged)?;
+        let damaged = |why: String| ProfileError::Damaged { path: path.to_owned(), why };
+        let syntax = |error: serde_json::Error| damaged(error.to_string());
+        let layout: Layout = serde_json::from_slice(bytes).map_err(syntax)?;
         if layout.schema > SCHEMA {
             return Err(ProfileError::TooNew { path: path.to_owned(), found: layout.schema });
         }
-        serde_json::from_slice(bytes).map_err(damaged)
+        let mut profile: Self = serde_json::from_slice(bytes).map_err(syntax)?;
+        if let Some(bad) = profile.findings.iter().find(|stored| !stored.finding.is_sound()) {
+            return Err(damaged(format!("{} lies outside its own interval, or beyond all measure", name(bad))));
+        }
+        if let Some((what, when)) = profile.times().find(|(_, when)| time(when).is_none()) {
+            let when = shortened(when);
+            return Err(damaged(format!("{what} is of '{when}', which is no time like 2026-01-02T03:04:05Z")));
+        }
+        profile.unite();
+        Ok(profile)
+    }
+
+    /// What is dated, and when. An empty date is none.
+    fn times(&self) -> impl Iterator<Item = (String, &str)> {
+        let whole = std::iter::once(("the whole".to_owned(), self.when.as_str()));
+        let findings = self.findings.iter().map(|stored| (name(stored), stored.when.as_str()));
+        whole.chain(findings).filter(|(_, when)| !when.is_empty())
+    }
+
+    fn not_of_the_future(&self, path: &Path) -> Result<(), ProfileError> {
+        let now = Timestamp::now();
+        let later = |when: &str| time(when).is_some_and(|when| when.duration_since(now) > SLACK);
+        match self.times().find(|(_, when)| later(when)) {
+            Some((what, when)) => Err(ProfileError::Future { path: path.to_owned(), what, when: when.to_owned() }),
+            None => Ok(()),
+        }
     }
 
     /// The profile as its file's text.
     ///
     /// # Errors
-    /// [`ProfileError::NotFinite`] for what JSON can't hold.
+    /// [`ProfileError::Unsound`] for what JSON can't hold, or would not be read again.
     pub fn text(&self) -> Result<String, ProfileError> {
-        let bad = self.findings.iter().find(|stored| !is_finite(&stored.finding));
+        let bad = self.findings.iter().find(|stored| !stored.finding.is_sound());
         if let Some(StoredFinding { finding, .. }) = bad {
-            return Err(ProfileError::NotFinite { probe: finding.probe.clone(), name: finding.name.clone() });
+            return Err(ProfileError::Unsound { probe: finding.probe.clone(), name: finding.name.clone() });
         }
         let text = serde_json::to_string_pretty(self);
         let text = text.map_err(|why| refused("write", Path::new(&self.device_id), io::Error::from(why)))?;
@@ -116,7 +165,7 @@ impl Profile {
     /// renaming, so that a reader sees the old or the new profile and never half of one. A link stays one.
     ///
     /// # Errors
-    /// `NotFinite` and `Io` of [`ProfileError`]; the file is then as it was.
+    /// `Unsound` and `Io` of [`ProfileError`]; the file is then as it was.
     pub fn store(&self, path: &Path) -> Result<(), ProfileError> {
         let text = self.text()?;
         let real = path.canonicalize();
@@ -133,8 +182,9 @@ impl Profile {
     /// another name. Others who keep theirs meanwhile wait: a lock is held on `.NAME.lock` in the same folder, which stays.
     ///
     /// # Errors
-    /// `Io`, `TooNew`, `NotOurs` and `NotFinite` of [`ProfileError`]; the file is then as it was.
+    /// `Io`, `TooNew`, `Future`, `NotOurs` and `Unsound` of [`ProfileError`]; the file is then as it was.
     pub fn keep(self, path: &Path) -> Result<Kept, ProfileError> {
+        self.not_of_the_future(path)?;
         made_folder(path)?;
         let _lock = locked(path)?;
         let (known, set_aside) = match Self::load(path, &self.device_id) {
@@ -148,6 +198,11 @@ impl Profile {
         all.store(path)?;
         Ok(Kept { taken, known: all.findings.len(), set_aside })
     }
+}
+
+/// A finding for a person: `finding stream/copy`.
+fn name(stored: &StoredFinding) -> String {
+    format!("finding {}/{}", shortened(&stored.finding.probe), shortened(&stored.finding.name))
 }
 
 fn shortened(id: &str) -> String {

@@ -1,10 +1,11 @@
 //! Tests of profiles and their files.
 
 use std::fs::File;
+use std::path::Path;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
-use plimsoll_core::record::{FaultRecord, Published, Record};
+use plimsoll_core::record::{Conditions, FaultRecord, Published, Record};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
@@ -50,10 +51,10 @@ fn a_stored_profile_comes_back_bit_for_bit() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("made/on/demand");
     let kept = profile(
-        "2026-01-02T03:04:05Z",
+        "2020-01-02T03:04:05Z",
         vec![
-            finding("stream", "copy", 4.3e12 / 3.0, "2026-01-02T03:04:05Z"),
             finding("latency", "L2", f64::MIN_POSITIVE, ""),
+            finding("stream", "copy", 4.3e12 / 3.0, "2020-01-02T03:04:05Z"),
         ],
     );
     let path = Profile::path(&folder, "GPU-1234").unwrap();
@@ -68,16 +69,16 @@ fn a_stored_profile_comes_back_bit_for_bit() {
 #[test]
 fn the_newer_finding_wins_and_others_stay() {
     let old = profile(
-        "2026-01-01T00:00:00Z",
+        "2020-01-01T00:00:00Z",
         vec![
-            finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z"),
-            finding("latency", "L1", 2.0, "2026-01-01T00:00:00Z"),
+            finding("stream", "copy", 1.0, "2020-01-01T00:00:00Z"),
+            finding("latency", "L1", 2.0, "2020-01-01T00:00:00Z"),
         ],
     );
-    let new = profile("2026-02-01T00:00:00Z", vec![finding("stream", "copy", 3.0, "2026-02-01T00:00:00Z")]);
+    let new = profile("2020-02-01T00:00:00Z", vec![finding("stream", "copy", 3.0, "2020-02-01T00:00:00Z")]);
     for (mut into, from) in [(old.clone(), new.clone()), (new, old)] {
         into.merge(from).unwrap();
-        assert_eq!(into.when, "2026-02-01T00:00:00Z");
+        assert_eq!(into.when, "2020-02-01T00:00:00Z");
         assert_eq!(into.findings.len(), 2);
         assert_eq!(into.finding("stream", "copy").unwrap().finding.value, 3.0);
         assert_eq!(into.finding("latency", "L1").unwrap().finding.value, 2.0);
@@ -87,18 +88,18 @@ fn the_newer_finding_wins_and_others_stay() {
 
 #[test]
 fn a_doubtful_finding_never_replaces_a_clean_one_whatever_comes_first() {
-    let clean = finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z");
-    let doubtful = flagged(Flag::ThrottlePower, 2.0, "2026-02-01T00:00:00Z");
+    let clean = finding("stream", "copy", 1.0, "2020-01-01T00:00:00Z");
+    let doubtful = flagged(Flag::ThrottlePower, 2.0, "2020-02-01T00:00:00Z");
     for order in [[clean.clone(), doubtful.clone()], [doubtful.clone(), clean.clone()]] {
         let mut profile = profile("", vec![]);
         order.into_iter().for_each(|stored| _ = profile.put(stored));
         assert_eq!(profile.findings, std::slice::from_ref(&clean));
     }
     // Flags that only qualify are no doubt, and of two doubtful ones the newer stays.
-    let qualified = flagged(Flag::Outliers, 3.0, "2026-03-01T00:00:00Z");
+    let qualified = flagged(Flag::Outliers, 3.0, "2020-03-01T00:00:00Z");
     let mut of_clean = profile("", vec![clean]);
     assert!(of_clean.put(qualified.clone()) && of_clean.findings == [qualified]);
-    let newer = flagged(Flag::Steal, 4.0, "2026-03-01T00:00:00Z");
+    let newer = flagged(Flag::Steal, 4.0, "2020-03-01T00:00:00Z");
     let mut of_doubtful = profile("", vec![doubtful]);
     assert!(of_doubtful.put(newer.clone()) && of_doubtful.findings == [newer]);
 }
@@ -168,6 +169,91 @@ fn later_fields_are_ignored_and_later_layouts_are_refused() {
     assert!(matches!(Profile::load(&path, "GPU-1234"), Err(ProfileError::TooNew { found: 99, .. })));
 }
 
+/// A file with these findings, whatever may be wrong with them.
+fn file_of(path: &Path, findings: &[StoredFinding]) {
+    let whole = profile("2020-01-01T00:00:00Z", findings.to_vec());
+    std::fs::write(path, serde_json::to_vec(&whole).unwrap()).unwrap();
+}
+
+#[test]
+fn a_finding_that_no_record_could_hold_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    let mut outside = finding("stream", "copy", 1.0, "");
+    outside.finding.interval = Interval { lo: 2.0, hi: 3.0 };
+    let mut crossed = finding("stream", "copy", 1.0, "");
+    crossed.finding.interval = Interval { lo: 1.1, hi: 0.9 };
+    let mut published = finding("stream", "copy", 1.0, "");
+    published.finding.published = Some(Published { range: Interval { lo: 2.0, hi: 1.0 }, source: "a page".into() });
+    for bad in [outside, crossed, published, finding("stream", "copy", 1e300, "")] {
+        file_of(&path, &[finding("a", "b", 1.0, ""), bad]);
+        let error = Profile::load(&path, "GPU-1234").unwrap_err();
+        assert!(matches!(error, ProfileError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("finding stream/copy"), "{error}");
+    }
+}
+
+#[test]
+fn of_a_finding_that_a_file_has_twice_the_one_is_read_that_merging_would_have_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    let newer = finding("stream", "copy", 2.0, "2020-02-01T00:00:00Z");
+    let older = finding("stream", "copy", 1.0, "2020-01-01T00:00:00Z");
+    let doubtful = flagged(Flag::ThrottlePower, 3.0, "2020-03-01T00:00:00Z");
+    let wrong = flagged(Flag::VerifyFail, 4.0, "2020-04-01T00:00:00Z");
+    let other = finding("latency", "L1", 5.0, "");
+    let all = [newer.clone(), other.clone(), doubtful, older, wrong];
+    for turn in 0..all.len() {
+        let mut all = all.clone();
+        all.rotate_left(turn);
+        file_of(&path, &all);
+        assert_eq!(Profile::load(&path, "GPU-1234").unwrap().unwrap().findings, [other.clone(), newer.clone()]);
+    }
+}
+
+#[test]
+fn what_is_dated_in_no_form_or_in_the_future_is_neither_the_oldest_nor_the_newest() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.json");
+    for when in ["yesterday", "2020-01-01", "2020-01-01T00:00:00+00:00", "2020-1-1T00:00:00Z", "99999-01-01T00:00:00Z"]
+    {
+        file_of(&path, &[finding("stream", "copy", 1.0, when)]);
+        let error = Profile::load(&path, "GPU-1234").unwrap_err();
+        assert!(matches!(error, ProfileError::Damaged { .. }) && error.to_string().contains(when), "{error}");
+    }
+    // A wrong clock is no damage: neither is the file touched, nor does such a finding get into one.
+    let future = profile("2020-01-01T00:00:00Z", vec![finding("stream", "copy", 1.0, "9000-01-01T00:00:00Z")]);
+    file_of(&path, &future.findings);
+    let before = std::fs::read(&path).unwrap();
+    for refused in [
+        Profile::load(&path, "GPU-1234").map(drop),
+        profile("", vec![]).keep(&path).map(drop),
+        Profile::ready(&path, "GPU-1234"),
+        future.keep(&dir.path().join("other.json")).map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, ProfileError::Future { .. }) && error.to_string().contains("clock"), "{error}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert!(!dir.path().join("other.json").exists());
+}
+
+#[test]
+fn whether_a_profile_can_be_kept_is_known_before_there_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("made/on/demand/p.json");
+    Profile::ready(&path, "GPU-1234").unwrap();
+    assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 0, "nothing is left there");
+    std::fs::write(&path, "{half of").unwrap();
+    Profile::ready(&path, "GPU-1234").unwrap();
+    assert!(path.exists(), "a damaged one is set aside when there is a new one");
+    profile("", vec![]).store(&path).unwrap();
+    Profile::ready(&path, "GPU-1234").unwrap();
+    assert!(matches!(Profile::ready(&path, "GPU-5678"), Err(ProfileError::NotOurs { .. })));
+    assert!(matches!(Profile::ready(&path.join("p.json"), "GPU-1234"), Err(ProfileError::Io { .. })));
+    assert!(Profile::ready(dir.path(), "GPU-1234").is_err());
+}
+
 #[test]
 fn a_file_of_another_device_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -193,7 +279,7 @@ fn ids_can_not_lead_out_of_the_folder() {
 fn what_json_can_not_hold_is_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let bad = profile("", vec![finding("stream", "copy", f64::NAN, "")]);
-    assert!(matches!(bad.store(&dir.path().join("p.json")), Err(ProfileError::NotFinite { .. })));
+    assert!(matches!(bad.store(&dir.path().join("p.json")), Err(ProfileError::Unsound { .. })));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -211,17 +297,17 @@ fn what_is_kept_is_merged_with_what_was_known() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("below/p.json");
     let old = profile(
-        "2026-01-01T00:00:00Z",
+        "2020-01-01T00:00:00Z",
         vec![
-            finding("stream", "copy", 1.0, "2026-01-01T00:00:00Z"),
-            finding("latency", "L1", 2.0, "2026-01-01T00:00:00Z"),
+            finding("stream", "copy", 1.0, "2020-01-01T00:00:00Z"),
+            finding("latency", "L1", 2.0, "2020-01-01T00:00:00Z"),
         ],
     );
     let kept = old.keep(&path).unwrap();
     assert_eq!(kept, Kept { taken: 2, known: 2, set_aside: None });
-    let mut doubtful = finding("latency", "L1", 9.0, "2026-02-01T00:00:00Z");
+    let mut doubtful = finding("latency", "L1", 9.0, "2020-02-01T00:00:00Z");
     doubtful.finding.flags.insert(Flag::Cotenant);
-    let new = profile("2026-02-01T00:00:00Z", vec![finding("stream", "copy", 3.0, "2026-02-01T00:00:00Z"), doubtful]);
+    let new = profile("2020-02-01T00:00:00Z", vec![finding("stream", "copy", 3.0, "2020-02-01T00:00:00Z"), doubtful]);
     assert_eq!(new.keep(&path).unwrap(), Kept { taken: 1, known: 2, set_aside: None });
     let known = Profile::load(&path, "GPU-1234").unwrap().unwrap();
     assert_eq!(known.finding("stream", "copy").unwrap().finding.value, 3.0);
@@ -283,13 +369,14 @@ fn a_link_stays_a_link() {
     assert_eq!(Profile::load(&real, "GPU-1234").unwrap().unwrap().findings.len(), 1);
 }
 
-fn run(argv: &[&str], findings: &[(u32, &str, &str, f64)], faults: &[FaultRecord]) -> Run {
+fn run(conditions: Conditions, findings: &[(u32, &str, &str, f64)], faults: &[FaultRecord]) -> Run {
     let device = |n: u32| DeviceInfo { id: format!("GPU-{n}"), name: format!("Box {n}"), ..DeviceInfo::default() };
     let header = RunHeader {
         schema: 1,
         tool: "0.2.0".into(),
-        started: "2026-03-01T00:00:00Z".into(),
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        started: "2020-03-01T00:00:00Z".into(),
+        argv: vec!["measure".into()],
+        conditions,
         effort: Effort::Quick,
         seed: 0,
         host: Default::default(),
@@ -304,12 +391,13 @@ fn run(argv: &[&str], findings: &[(u32, &str, &str, f64)], faults: &[FaultRecord
 
 #[test]
 fn a_run_gives_each_device_its_findings_with_where_they_come_from() {
-    let run = run(&["measure"], &[(0, "stream", "copy", 1.0), (1, "stream", "copy", 2.0), (1, "a", "b", 3.0)], &[]);
+    let run =
+        run(Conditions::default(), &[(0, "stream", "copy", 1.0), (1, "stream", "copy", 2.0), (1, "a", "b", 3.0)], &[]);
     let profile = Profile::of_run(&run, 1, "20260301T000000Z-all").unwrap().unwrap();
     assert_eq!((profile.device_id.as_str(), profile.device_name.as_str()), ("GPU-1", "Box 1"));
     let kept = profile.finding("stream", "copy").unwrap();
     assert_eq!((kept.finding.value, kept.finding.device), (2.0, 0));
-    assert_eq!([kept.run.as_str(), &kept.when, &kept.tool], ["20260301T000000Z-all", "2026-03-01T00:00:00Z", "0.2.0"]);
+    assert_eq!([kept.run.as_str(), &kept.when, &kept.tool], ["20260301T000000Z-all", "2020-03-01T00:00:00Z", "0.2.0"]);
     assert_eq!(profile.findings.len(), 2);
     assert!(Profile::of_run(&run, 2, "run").unwrap().is_none());
 }
@@ -318,7 +406,7 @@ fn a_run_gives_each_device_its_findings_with_where_they_come_from() {
 fn of_a_probe_that_did_not_end_well_nothing_is_kept_and_of_one_that_lost_a_point_everything() {
     let stopped = FaultRecord::of(0, "stream", &Fault::Stopped);
     let point = FaultRecord::new(0, "latency", FaultClass::OutOfMemory, String::new()).at(0, vec![]);
-    let run = run(&[], &[(0, "stream", "copy", 1.0), (0, "latency", "L1", 2.0)], &[stopped, point]);
+    let run = run(Conditions::default(), &[(0, "stream", "copy", 1.0), (0, "latency", "L1", 2.0)], &[stopped, point]);
     let profile = Profile::of_run(&run, 0, "run").unwrap().unwrap();
     assert!(profile.finding("stream", "copy").is_none());
     assert!(profile.finding("latency", "L1").is_some());
@@ -326,9 +414,25 @@ fn of_a_probe_that_did_not_end_well_nothing_is_kept_and_of_one_that_lost_a_point
 
 #[test]
 fn runs_under_conditions_of_their_own_are_no_profile() {
-    for argv in [&["measure", "--trace"][..], &["--bytes", "1MiB"], &["--bytes=1MiB"], &["--concurrent"]] {
-        let why = Profile::of_run(&run(argv, &[(0, "a", "b", 1.0)], &[]), 0, "run").unwrap_err();
+    let usual = Conditions::default();
+    for conditions in [
+        Conditions { trace: true, ..usual },
+        Conditions { bytes: Some(1 << 20), ..usual },
+        Conditions { concurrent: true, ..usual },
+    ] {
+        let why = Profile::of_run(&run(conditions, &[(0, "a", "b", 1.0)], &[]), 0, "run").unwrap_err();
         assert!(why.to_string().contains(' '), "{why}");
+    }
+}
+
+#[test]
+fn a_run_that_does_not_tell_when_has_no_place_in_the_order_of_time() {
+    for started in
+        ["", "yesterday", "2020-03-01", "2020-03-01T00:00:00+01:00", "2020-03-01 00:00:00Z", "2020-13-01T00:00:00Z"]
+    {
+        let mut run = run(Conditions::default(), &[(0, "a", "b", 1.0)], &[]);
+        run.header.started = started.to_owned();
+        assert!(Profile::of_run(&run, 0, "run").is_err(), "{started}");
     }
 }
 

@@ -45,6 +45,7 @@ impl Made {
             tool: self.tool.into(),
             started: String::new(),
             argv: vec![],
+            conditions: Default::default(),
             effort: Effort::Standard,
             seed,
             host: Default::default(),

@@ -177,13 +177,15 @@ fn translation(series: &[Series]) -> Vec<Finding> {
             ..super::derived("TLB reach", Unit::Byte, known, before.1.flags.union(after.1.flags))
         });
     }
-    let more = |of: f64| of - few.value;
-    let interval = Interval { lo: more(last.2.interval.lo).min(0.0), hi: more(last.2.interval.hi) };
-    let known = Estimate { value: more(last.2.value), interval };
-    found.push(Finding {
-        says: format!("More per load with one line a page over {} than over few pages.", Unit::Byte.format(last.0)),
-        ..super::derived("translation in cycles", Unit::Cycle, known, last.1.flags)
-    });
+    let interval = Interval { lo: last.2.interval.lo - few.interval.hi, hi: last.2.interval.hi - few.interval.lo };
+    // A difference that may as well be none is no finding.
+    if interval.lo > 0.0 {
+        let known = Estimate { value: last.2.value - few.value, interval };
+        found.push(Finding {
+            says: format!("More per load with one line a page over {} than over few pages.", Unit::Byte.format(last.0)),
+            ..super::derived("translation in cycles", Unit::Cycle, known, last.1.flags)
+        });
+    }
     found
 }
 
@@ -267,6 +269,16 @@ mod tests {
         let found = found(512.0, |footprint| if footprint > 3000.0 * MIB { 400.0 } else { 281.0 });
         is(&found, "TLB reach", 2.9 * 1024.0 * MIB, 0.1);
         is(&found, "translation in cycles", 119.0, 0.01);
+    }
+
+    #[test]
+    fn translation_that_may_cost_nothing_is_no_finding() {
+        // The largest footprint is read once at 281 and once at 290 cycles.
+        let rounds =
+            [281.0, 290.0].into_iter().zip(0..).map(|(cycles, round)| Point { round, ..point(SPARSE, 1e9, cycles) });
+        let few = std::iter::once(point(SPARSE, 1e6, 281.0));
+        let found = translation(&[Series::new(chase(), few.chain(rounds))]);
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]
