@@ -93,29 +93,18 @@ impl<B: Backend> Bench<B> {
         let found = self.probes.iter().copied().find(|candidate| candidate.spec().name == probe);
         found.ok_or_else(|| Fault::Invalid(format!("{} has no probe '{probe}'", self.info.selector)))
     }
-}
 
-impl<B: Backend> Instrument for Bench<B> {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
+    /// The opened device, for what a caller prepares before it measures.
+    pub fn device(&mut self) -> &mut B::Device {
+        &mut self.device
     }
 
-    fn probes(&self, request: &Request) -> Vec<Listing> {
-        let list = |probe: &&'static dyn Probe<B>| Listing {
-            spec: probe.spec(),
-            supported: probe.supports(&self.device),
-            sized: probe.sized(),
-            points: probe.points(&self.device, request),
-        };
-        self.probes.iter().map(list).collect()
-    }
-
-    fn counters(&self) -> Result<(), Fault> {
-        B::counters(&self.device)
-    }
-
-    fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
-        let probe = self.find(probe)?;
+    /// Runs a probe that is in no registry, because what it measures was asked for as text, say. Writes what
+    /// [`Instrument::measure`] writes.
+    ///
+    /// # Errors
+    /// [`Fault::Sink`] where the record can't be written; all other faults are recorded and returned in [`Outcome`].
+    pub fn measure_with(&mut self, probe: &dyn Probe<B>, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
         let spec = probe.spec();
         let mut policy = run.request.effort.policy();
         policy.trace = run.request.trace;
@@ -151,6 +140,31 @@ impl<B: Backend> Instrument for Bench<B> {
                 Ok(Outcome::Faulted(fault))
             }
         }
+    }
+}
+
+impl<B: Backend> Instrument for Bench<B> {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn probes(&self, request: &Request) -> Vec<Listing> {
+        let list = |probe: &&'static dyn Probe<B>| Listing {
+            spec: probe.spec(),
+            supported: probe.supports(&self.device),
+            sized: probe.sized(),
+            points: probe.points(&self.device, request),
+        };
+        self.probes.iter().map(list).collect()
+    }
+
+    fn counters(&self) -> Result<(), Fault> {
+        B::counters(&self.device)
+    }
+
+    fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {
+        let probe = self.find(probe)?;
+        self.measure_with(probe, run)
     }
 
     fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

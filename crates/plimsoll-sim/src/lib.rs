@@ -22,6 +22,7 @@ mod world;
 
 pub use device::SimDevice;
 pub use probes::PROBES;
+pub use probes::bench::Bench as ElementwiseBench;
 pub use scenario::{Brake, Scenario, ScenarioError};
 pub use world::SimClock;
 

@@ -1,6 +1,7 @@
 //! Content: what each probe is, what its series show, known machines, profiles and verdicts.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod machines;
 pub mod probes;
 pub mod profile;

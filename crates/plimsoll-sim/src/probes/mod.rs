@@ -1,5 +1,6 @@
 //! The simulated probes: one file each says which points there are and what each would do; this file runs them.
 
+pub mod bench;
 mod copy;
 mod dispatch;
 mod footprint;

@@ -74,7 +74,7 @@ pub fn find(name: &str) -> Option<&'static ProbeSpec> {
 }
 
 /// A finding read off one row. The session fills in device and probe.
-fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -> Finding {
+pub(crate) fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -> Finding {
     Finding {
         device: 0,
         probe: String::new(),
