@@ -1,11 +1,14 @@
 //! The profiles of machines that are shipped with the tool, made from this repository's records. Which figures are taken is
-//! the profile's own business; here it is which runs.
+//! the profile's own business; here it is which runs. Findings are derived from the series again, because the records were
+//! made by older versions, which read their own figures otherwise.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_core::record::{Run, read_file};
+use plimsoll_core::record::{Finding, Run, read_file};
 use plimsoll_core::sample::Effort;
+use plimsoll_core::series::Series;
+use plimsoll_suite::probes;
 use plimsoll_suite::profile::{Profile, shipped};
 
 use crate::test::root;
@@ -41,10 +44,10 @@ fn made(folder: &str, name: &str) -> Result<String> {
     let records = root().join("records").join(folder);
     let mut runs = Vec::new();
     for path in records_in(&records)? {
-        let run = read_file(&path).with_context(|| format!("can't read {}", path.display()))?;
+        let mut run = read_file(&path).with_context(|| format!("can't read {}", path.display()))?;
         // Reading counters takes launches of its own.
-        let counters = run.header.argv.iter().any(|word| word == "--counters");
-        if run.header.effort != Effort::Quick && !counters {
+        if run.header.effort != Effort::Quick && !run.header.conditions.counters {
+            run.findings = derived(&run);
             let of = path.parent().and_then(|parent| parent.strip_prefix(root().join("records")).ok());
             runs.push((of.context("a record outside of records/")?.display().to_string(), run));
         }
@@ -55,6 +58,23 @@ fn made(folder: &str, name: &str) -> Result<String> {
         take(&mut profile, of, run)?;
     }
     Ok(profile.text()?)
+}
+
+/// What today's probes find in a run's series.
+fn derived(run: &Run) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (device, info) in (0..).zip(&run.header.devices) {
+        for spec in probes::ALL {
+            let own = |series: &&Series| series.spec.device == device && series.spec.probe == spec.name;
+            let series: Vec<Series> = run.series.iter().filter(own).cloned().collect();
+            if series.is_empty() {
+                continue;
+            }
+            let probe = || spec.name.to_owned();
+            found.extend((spec.findings)(info, &series).into_iter().map(|of| Finding { device, probe: probe(), ..of }));
+        }
+    }
+    found
 }
 
 fn take(profile: &mut Profile, of: &str, run: &Run) -> Result<()> {
@@ -83,6 +103,21 @@ fn records_in(folder: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn findings_are_those_of_today_s_probes_and_not_those_that_a_record_holds() {
+        let path = root().join("records/h200/2026-11-20/measure-1/run.jsonl");
+        let mut run = read_file(&path).unwrap();
+        let stored = std::mem::take(&mut run.findings);
+        let (copy, found) = (|of: &&Finding| of.probe == "copy", derived(&run));
+        assert!(found.iter().any(|finding| copy(&finding)) && stored.iter().any(|finding| copy(&finding)));
+        let known = probes::ALL.iter().map(|spec| spec.name).collect::<Vec<_>>();
+        assert!(found.iter().all(|finding| known.contains(&&*finding.probe) && finding.device == 0));
+        // Whatever a record says that it found makes no difference.
+        run.findings = stored;
+        run.findings[0].name = "nonsense".to_owned();
+        assert_eq!(derived(&run), found);
+    }
 
     #[test]
     fn the_shipped_profiles_are_what_the_records_give() {

@@ -80,6 +80,10 @@ done
 
         /// Exit code of the script, and the calls that it made.
         fn run(&self, arguments: &[&str], fails: &str) -> (Option<i32>, Vec<String>) {
+            self.run_on("cuda:0", arguments, fails)
+        }
+
+        fn run_on(&self, device: &str, arguments: &[&str], fails: &str) -> (Option<i32>, Vec<String>) {
             let _ = fs::remove_file(self.path("calls"));
             let status = Command::new("sh")
                 .arg(self.path("stages.sh"))
@@ -87,6 +91,7 @@ done
                 .env("PLIMSOLL", self.path("stand-in"))
                 .env("CALLS", self.path("calls"))
                 .env("FAILS", fails)
+                .env("DEVICE", device)
                 .env("OUT", self.path("out"))
                 .env("PATH", "/usr/bin:/bin")
                 .output()
@@ -126,6 +131,38 @@ done
         assert!(
             calls.iter().any(|call| call.contains("--trace")) && !calls.iter().any(|call| call.contains("--effort"))
         );
+    }
+
+    #[test]
+    fn a_comparison_with_ambiguous_figures_is_done_and_keeps_its_code() {
+        let place = Place::new();
+        let all = ["suite-1", "suite-2", "suite-compare", "measure-1", "measure-2", "compare"];
+        assert_eq!(place.run(&all, "compare").0, Some(0));
+        for stage in ["compare", "suite-compare"] {
+            let status = fs::read_to_string(place.path(&format!("out/stages/{stage}.status"))).unwrap();
+            assert!(status.starts_with("4 "), "{status}");
+        }
+        assert_eq!(place.run(&all, "none"), (Some(0), vec![]));
+    }
+
+    #[test]
+    fn figures_go_into_a_profile_of_the_stages_own() {
+        let place = Place::new();
+        let (_, calls) = place.run(&["suite-1", "measure-1", "counters"], "none");
+        let profiles = place.path("out/stages/profiles");
+        let named = format!("--profile {} ", profiles.canonicalize().unwrap().display());
+        assert!(calls.len() == 3 && calls.iter().all(|call| call.contains(&named)), "{calls:?}");
+        assert!(profiles.is_dir(), "a name that is no folder would be a file of one device");
+    }
+
+    #[test]
+    fn what_is_required_is_the_backend_of_the_device() {
+        for (device, last) in
+            [("cuda:3", "doctor --require cuda"), ("cpu", "doctor --require cpu"), ("sim", "doctor"), ("all", "doctor")]
+        {
+            let (_, calls) = Place::new().run_on(device, &["doctor"], "none");
+            assert_eq!(calls.last().map(String::as_str), Some(last));
+        }
     }
 
     #[test]
