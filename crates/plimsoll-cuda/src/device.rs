@@ -66,6 +66,8 @@ pub struct CudaDevice {
     pub multiprocessors: u32,
     /// Compute capability times ten.
     pub capability: u32,
+    /// The multiprocessors' clock when it was opened, hertz, where its timer told.
+    pub(crate) clock_hz: Option<f64>,
     /// CUPTI's library, opened and not yet at work.
     pub(crate) cupti: Result<Arc<Cupti>, Unavailable>,
     /// Opened when first asked for: from then on CUPTI has hooks in the driver.
@@ -107,6 +109,7 @@ impl CudaDevice {
             spinner,
             multiprocessors,
             capability,
+            clock_hz: None,
             counters: OnceCell::new(),
             cupti: self.cupti.clone(),
         })
@@ -267,6 +270,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         spinner,
         multiprocessors,
         capability,
+        clock_hz: calibration.clock_hz,
         cupti: counters::find(options.cupti.as_deref(), driver),
         counters: OnceCell::new(),
     };

@@ -4,7 +4,7 @@
 // What keeps it: every thread stores the exclusive or of all that it loaded; stores leave in each word its place; the
 // counters that were added to are stored.
 // Its loop in SASS: UNROLL loads (or stores, or atomics) of BYTES with immediate offsets from one address, the exclusive or
-// of their words, the place's arithmetic and one branch; no local memory.
+// of their words, the place's arithmetic and one branch; no local memory. Behind the loop of stores stands one fence.
 //
 // One block per multiprocessor walks over a piece of its own (shift 0). The first pass is untimed, since a launch finds the
 // first-level cache empty. Shared memory is loaded from the block's piece first, so the same words come back.
@@ -50,6 +50,8 @@ __device__ __forceinline__ void store_walk(u32* out, u64* cycles, Walk walk, u32
             }
             walk.next();
         }
+        // A store that was issued may still be on its way: what is timed ends when all have arrived.
+        __threadfence();
     });
 }
 

@@ -2,7 +2,6 @@
 //! `plimsoll_suite::probes::atomics`'s; the kernels are `atomics.cu`'s.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
@@ -13,10 +12,9 @@ use plimsoll_gen::kernel::atomics::{self as kernels, Number, Space, THREADS, UNR
 use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::atomics::{self, DISTINCT, RATES, SAME};
 
-use super::counted::{Counted, Of};
 use super::folds;
+use super::inside::{Inside, Of};
 use super::kit::{Kit, late};
-use crate::driver::Stream;
 use crate::launch::{Arguments, Launch};
 use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
@@ -63,25 +61,24 @@ impl Probe<Cuda> for Atomics {
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let hertz = session.info().calibration.clock_hz;
         let bench = Bench::new(session.device)?;
         let late = late(session, begin, atomics::SPEC.budget(session.request.effort));
 
         let chains = chains();
         let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
         let at = |(space, number): &(Space, Number)| vec![Value::from(name(*space)), number.name().into()];
-        session.sweep(sweep, at, |_, (space, number)| bench.chain(*space, *number, hertz))?;
+        session.sweep(sweep, at, |_, (space, number)| bench.chain(*space, *number))?;
         for (space, case) in Space::ALL.into_iter().zip(RATES) {
             let points = points(space);
             let sweep = Sweep { series: atomics::rate(case), points: &points, share: 0.4, flags: Flags::NONE };
-            session.sweep(sweep, Point::at, |_, point| bench.rate(point, hertz))?;
+            session.sweep(sweep, Point::at, |_, point| bench.rate(point))?;
         }
         Ok(())
     }
 
     fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::new(device)?;
-        let mut case = |kernel: KernelDesc, on: &str, mut load: Counted| {
+        let mut case = |kernel: KernelDesc, on: &str, mut load: Inside| {
             let wrong = match load.check()? {
                 Check::Passed => String::new(),
                 Check::Failed(wrong) => wrong,
@@ -90,10 +87,10 @@ impl Probe<Cuda> for Atomics {
             Ok::<_, Fault>(())
         };
         for (space, number) in chains() {
-            case(kernels::chain(space, number), "one thread", bench.chain(space, number, None)?)?;
+            case(kernels::chain(space, number), "one thread", bench.chain(space, number)?)?;
         }
         for point in Space::ALL.into_iter().flat_map(points) {
-            case(point.kernel(), point.addresses(), bench.rate(&point, None)?)?;
+            case(point.kernel(), point.addresses(), bench.rate(&point)?)?;
         }
         Ok(())
     }
@@ -156,7 +153,7 @@ impl Bench {
         Ok(Self { kit, numbers: Rc::new(numbers), left, blocks })
     }
 
-    fn chain(&self, space: Space, number: Number, hertz: Option<f64>) -> Result<Counted, Fault> {
+    fn chain(&self, space: Space, number: Number) -> Result<Inside, Fault> {
         let kernel = kernels::chain(space, number);
         let shared = if space == Space::Shared { number.bytes() } else { 0 };
         let launch = |cycles: Span| {
@@ -164,12 +161,12 @@ impl Bench {
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
         let work = Work { operations: f64::from(CHAIN * UNROLL), ..Work::default() };
-        let load = Counted::new(&self.kit, (1, Of::Typical), hertz, work, launch)?;
+        let load = Inside::counted(&self.kit, (1, Of::Typical), work, launch)?;
         let additions = u64::from((WARM + CHAIN) * UNROLL);
         self.checked(load, number, (1, additions), &launch)
     }
 
-    fn rate(&self, point: &Point, hertz: Option<f64>) -> Result<Counted, Fault> {
+    fn rate(&self, point: &Point) -> Result<Inside, Fault> {
         let kernel = point.kernel();
         let (in_shared, number) = (point.space == Space::Shared, point.number);
         // Numbers of a block in shared memory, of the device in global memory.
@@ -184,7 +181,7 @@ impl Bench {
         let each = u64::from(point.turns() * UNROLL);
         let work = Work { operations: f64::from(threads) * each as f64, ..Work::default() };
         let of = if in_shared { Of::Typical } else { Of::Slowest };
-        let load = Counted::new(&self.kit, (self.blocks, of), hertz, work, launch)?;
+        let load = Inside::counted(&self.kit, (self.blocks, of), work, launch)?;
         let additions = u64::from((WARM + point.turns()) * UNROLL);
         let sharing = if point.same { u64::from(threads) } else { 1 };
         let all = u64::from(numbers) * if in_shared { u64::from(self.blocks) } else { 1 };
@@ -194,22 +191,22 @@ impl Bench {
     /// Checks with a launch of its own on cleared numbers: each of so many has so many additions after it.
     fn checked(
         &self,
-        load: Counted,
+        load: Inside,
         number: Number,
         (numbers, additions): (u64, u64),
         launch: &dyn Fn(Span) -> Result<Launch, Fault>,
-    ) -> Result<Counted, Fault> {
+    ) -> Result<Inside, Fault> {
         let cycles = self.kit.array(8 * u64::from(self.blocks))?;
         let launch = launch(cycles.whole())?;
         let (checker, all) = (Rc::clone(&self.kit.checker), Rc::clone(&self.numbers));
-        Ok(load.with_check(move |stream: &Arc<Stream>| {
+        Ok(load.with_check(move |last| {
             // The launch counts into it.
             let _counted = &cycles;
             checker.words(all.whole(), 0)?;
-            stream.context().bind()?;
-            stream.launch(&launch)?;
+            last.stream.context().bind()?;
+            last.stream.launch(&launch)?;
             let words = u64::from(number.bytes() / 4);
-            let found = folds::words(stream, &all, numbers * words)?;
+            let found = folds::words(last.stream, &all, numbers * words)?;
             let value = |words: &[u32]| words.iter().rev().fold(0, |value, word| value << 32 | u64::from(*word));
             let expected = number.sum(additions);
             let wrong = found.chunks(words as usize).map(value).enumerate().find(|(_, found)| *found != expected);

@@ -14,8 +14,8 @@ use plimsoll_gen::kernel::cluster::{
 use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::cluster::{self, ADD, BULK, READ, READ_OWN, TOTAL, WRITE};
 
-use super::kit::{Kit, late};
-use super::told::{Telling, Told, alone, of_all, of_first};
+use super::inside::{Inside, Last, Of, Told};
+use super::kit::{Kit, alone, late};
 use crate::launch::{Arguments, Form, Geometry, Launch};
 use crate::{Cuda, CudaDevice};
 
@@ -88,8 +88,8 @@ impl Probe<Cuda> for Cluster {
         use plimsoll_core::sample::Workload as _;
         let bench = Rc::new(Bench::new(device)?);
         let sizes = bench.sizes()?;
-        let mut told = |kernel: KernelDesc, on: String, mut telling: Telling| {
-            telling.once()?;
+        let mut told = |kernel: KernelDesc, on: String, mut telling: Inside| {
+            telling.tell()?;
             let wrong = if let Check::Failed(wrong) = telling.check()? { wrong } else { String::new() };
             report(Case { kernel: kernel.name, on, wrong });
             Ok::<_, Fault>(())
@@ -196,40 +196,40 @@ impl Bench {
         Ok(Launch::new(self.kit.unit.function(kernel)?, self.geometry(kernel, blocks), list)?.with_form(form))
     }
 
-    fn chase(self: &Rc<Self>, (size, rank): Chase) -> Result<Telling, Fault> {
+    fn chase(self: &Rc<Self>, (size, rank): Chase) -> Result<Inside, Fault> {
         let kernel = kernels::chase(size == 1);
         let work = Work { operations: f64::from(HOPS), ..Work::default() };
         let own = Rc::clone(self);
-        let telling = Telling::new(&self.kit, size, work, of_first, move |places, _| {
-            own.launch(&kernel, (size, size), Arguments::new().span(places.out).u32(rank).u32(HOPS))
+        let telling = Inside::telling(&self.kit, (size, Of::First), work, move |place| {
+            own.launch(&kernel, (size, size), Arguments::new().span(place.out).u32(rank).u32(HOPS))
         })?;
-        Ok(telling.with_check(|told, _| {
+        Ok(telling.with_check(|last| {
             let expected = u64::from(HOPS) * u64::from(CHAIN_STEP) * 4 % CHAIN_BYTES;
-            let Told { count, found, .. } = told.first().copied().unwrap_or_default();
+            let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
             let right = (count, found) == (u64::from(HOPS), expected);
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at byte {found}, not {expected}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))
     }
 
-    fn moving(self: &Rc<Self>, access: Access, size: u32, rounds: u32) -> Result<Telling, Fault> {
+    fn moving(self: &Rc<Self>, access: Access, size: u32, rounds: u32) -> Result<Inside, Fault> {
         let kernel = kernels::moving(access);
         let blocks = self.at_once(&kernel, size)?.max(1) * size;
         let bytes = access.bytes_per_round() * u64::from(rounds);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(rounds), ..Work::default() };
         let own = Rc::clone(self);
-        let telling = Telling::new(&self.kit, blocks, work, of_all, move |places, _| {
-            own.launch(&kernel, (blocks, size), Arguments::new().span(places.out).u32(1).u32(rounds))
+        let telling = Inside::telling(&self.kit, (blocks, Of::Mean), work, move |place| {
+            own.launch(&kernel, (blocks, size), Arguments::new().span(place.out).u32(1).u32(rounds))
         })?;
         let total = move |told: &[Told]| told.iter().map(|told| bytes as f64 / (told.nanoseconds as f64 * 1e-9)).sum();
-        let check = move |told: &[Told], _| {
+        let check = move |last: &Last<'_>| {
             let expected = |block: usize| expected(access, block as u32 % size, rounds);
             let differs = |(block, told): (usize, &Told)| {
                 (told.count, told.found) != (u64::from(rounds), u64::from(expected(block)))
             };
-            let wrong = told.iter().enumerate().position(differs);
+            let wrong = last.told.iter().enumerate().position(differs);
             Ok(wrong.map_or(Check::Passed, |block| {
-                let Told { count, found, .. } = told[block];
+                let Told { count, found, .. } = last.told[block];
                 let right = expected(block);
                 Check::Failed(format!("block {block} did {count} rounds with the sum {found:#x}, not {right:#x}"))
             }))

@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
 use plimsoll_suite::probes::incore;
 
-use super::counted::Counted;
+use super::inside::Inside;
 use super::kit::{Kit, late};
 use super::turns::long_enough;
 use crate::launch::Arguments;
@@ -127,7 +127,7 @@ impl Probe<Cuda> for Incore {
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let kernels = Source::Incore.kernels(target(device));
-        let bench = Bench::of(device, &kernels, 1e9)?;
+        let bench = Bench::of(device, &kernels)?;
         let (warps, turns): (&[u32], &[u32]) = match depth {
             Depth::Small => (&[1, 3], &[0, 1, 2]),
             Depth::Usual => (&[1, 3, 32], &[0, 1, 2, 33]),
@@ -152,7 +152,6 @@ impl Probe<Cuda> for Incore {
 #[derive(Clone)]
 struct Bench {
     kit: Rc<Kit>,
-    hertz: f64,
     /// Ends of chains, and where the reference's go.
     out: Rc<DeviceBuffer>,
     expected: Rc<DeviceBuffer>,
@@ -163,17 +162,16 @@ impl Bench {
     fn new(session: &mut Session<'_, Cuda>, all: &[Spot], grid: &[Spot]) -> Result<Self, Fault> {
         let of = |spot: &Spot| [spot.of.kernel(spot.chains), spot.of.reference()];
         let kernels: Vec<KernelDesc> = all.iter().chain(grid).flat_map(of).collect();
-        let hertz = session.info().calibration.clock_hz.unwrap_or(1e9);
-        Self::of(session.device, &kernels, hertz)
+        Self::of(session.device, &kernels)
     }
 
-    fn of(device: &CudaDevice, kernels: &[KernelDesc], hertz: f64) -> Result<Self, Fault> {
+    fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Incore, kernels)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let bytes = blocks * u64::from(MOST_WARPS * WARP * CHAINS[CHAINS.len() - 1]) * 8;
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (out, expected, cycles) = (array(bytes)?, array(bytes)?, array(8 * blocks)?);
-        Ok(Self { kit: Rc::new(kit), hertz, out, expected, cycles })
+        Ok(Self { kit: Rc::new(kit), out, expected, cycles })
     }
 
     /// Bytes of the ends of all chains.
@@ -186,14 +184,14 @@ impl Bench {
         self.kit.unit.launch(&kernel.with_threads(spot.warps * WARP)?, 0, arguments)
     }
 
-    fn load(&self, spot: Spot) -> Result<Counted, Fault> {
+    fn load(&self, spot: Spot) -> Result<Inside, Fault> {
         let Spot { of, chains, warps } = spot;
         let launch = |cycles, turns| {
             let arguments = Arguments::new().buffer(&self.out).span(cycles).u32(turns);
             self.launch(of.kernel(chains), spot, arguments)
         };
         let operations = f64::from(of.links(chains) * chains * of.per_link * warps);
-        let (load, turns) = long_enough(&self.kit, self.hertz, (operations, MOST_TURNS), launch)?;
+        let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
         let bench = self.clone();
         Ok(load.with_check(move |_| bench.compare(spot, turns)))

@@ -11,7 +11,7 @@ use plimsoll_gen::kernel::{KernelDesc, Source};
 
 use super::checker::Checker;
 use super::unit::Unit;
-use crate::driver::Stream;
+use crate::driver::{Attribute, Stream};
 use crate::launch::Launch;
 use crate::load::{Action, Load, Shape};
 use crate::memory::DeviceBuffer;
@@ -30,6 +30,7 @@ pub(super) struct Kit {
     pub(super) checker: Rc<Checker>,
     stream: Arc<Stream>,
     spinner: Option<Arc<Spinner>>,
+    clock_hz: Option<f64>,
 }
 
 impl Kit {
@@ -43,7 +44,13 @@ impl Kit {
             checker: Checker::new(device)?,
             stream: Arc::clone(&device.stream),
             spinner: device.spinner.as_ref().ok().cloned(),
+            clock_hz: device.clock_hz,
         })
+    }
+
+    /// The multiprocessors' clock when the device was opened, hertz, where its timer told.
+    pub(super) fn clock_hz(&self) -> Option<f64> {
+        self.clock_hz
     }
 
     /// The stream that all of it works on.
@@ -114,4 +121,30 @@ pub(super) fn all(checks: impl IntoIterator<Item = Result<Check, Fault>>) -> Res
         }
     }
     Ok(Check::Passed)
+}
+
+/// Dynamic shared memory that keeps all other blocks off a block's multiprocessor, beside `fixed` bytes that the kernel
+/// has of its own; less where no block may have so much.
+///
+/// # Errors
+/// The driver's.
+pub(super) fn alone(device: &CudaDevice, fixed: u32) -> Result<u32, Fault> {
+    let number = |attribute| device.context.device().attribute(attribute).map(|n| u32::try_from(n).unwrap_or(0));
+    let (all, most) = (number(Attribute::SharedPerMultiprocessor)?, number(Attribute::SharedPerBlock)?);
+    let wanted = (all / 2 + 1024).saturating_sub(fixed);
+    Ok(wanted.min(most.saturating_sub(fixed)))
+}
+
+/// Why kernels that all blocks must be resident for, or that come in clusters, can't be launched; nothing where they can.
+///
+/// # Errors
+/// [`Fault::Unavailable`]; the driver's.
+pub(super) fn cooperative(device: &CudaDevice) -> Result<(), Fault> {
+    device.kernels.compiler()?;
+    device.context.driver().has("cuLaunchKernelEx")?;
+    if device.context.device().attribute(Attribute::Cooperative)? == 1 {
+        return Ok(());
+    }
+    let why = "the device has no cooperative launches".to_owned();
+    Err(Fault::Unavailable { what: "cooperative launch", why, mend: "Use another device".to_owned() })
 }

@@ -12,8 +12,8 @@ use plimsoll_gen::kernel::l1::{self as kernels, THREADS, WIDTHS};
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
 use plimsoll_suite::probes::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
 
-use super::counted::{Counted, Of};
 use super::folds::{self, MANY, SOME, Walk};
+use super::inside::{Inside, Of};
 use super::kit::{Kit, late};
 use super::window::room;
 use crate::driver::{Attribute, Stream};
@@ -76,14 +76,13 @@ impl Probe<Cuda> for L1 {
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let (effort, seed) = (session.request.effort, session.request.seed);
-        let hertz = session.info().calibration.clock_hz;
         let pieces = u64::from(session.device.multiprocessors.max(1));
         let (bytes, flags) = room(session.device, 2, PIECES.1 * pieces)?;
         let bench = Bench::new(session.device, seed, bytes)?;
         let points = points(session.device, effort, bytes / pieces);
         let late = late(session, begin, l1::SPEC.budget(effort));
         let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, Point::at, |_, point| bench.load(point, hertz)).map(drop)
+        session.sweep(sweep, Point::at, |_, point| bench.load(point)).map(drop)
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -221,29 +220,23 @@ impl Bench {
     }
 
     /// A workload of one point: the first pass untimed, then many.
-    fn load(&self, point: &Point, hertz: Option<f64>) -> Result<Counted, Fault> {
+    fn load(&self, point: &Point) -> Result<Inside, Fault> {
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
         let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
         let phases = [walk.pass(), (moved / walk.turn()).max(walk.pass())];
-        self.counted(point, walk, phases, (hertz, SOME))
+        self.counted(point, walk, phases, SOME)
     }
 
     /// One launch, checked.
     fn once(&self, point: &Point) -> Result<Check, Fault> {
         use plimsoll_core::sample::Workload as _;
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
-        let mut load = self.counted(point, walk, VERIFIED, (None, MANY))?;
+        let mut load = self.counted(point, walk, VERIFIED, MANY)?;
         load.sample(1, &mut [0])?;
         load.check()
     }
 
-    fn counted(
-        &self,
-        point: &Point,
-        walk: Walk,
-        phases: [u64; 2],
-        (hertz, every): (Option<f64>, usize),
-    ) -> Result<Counted, Fault> {
+    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<Inside, Fault> {
         let kernel = point.kind.kernel(point.width);
         let blocks = self.kit.unit.machine().multiprocessors;
         let of_all = |buffer: &DeviceBuffer| buffer.part(0, walk.bytes());
@@ -262,18 +255,19 @@ impl Bench {
             let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
-        let load = Counted::new(&self.kit, (blocks, Of::Typical), hertz, Work { traffic, ..Work::default() }, launch)?;
+        let of = if point.kind == Kind::Store { Of::Slowest } else { Of::Typical };
+        let load = Inside::counted(&self.kit, (blocks, of), Work { traffic, ..Work::default() }, launch)?;
         let threads = u64::from(blocks) * u64::from(kernel.threads);
         let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
         let (kind, out) = (point.kind, of_all(&self.out)?);
         let every_counter = self.counters(point, &walk, phases);
-        Ok(load.with_check(move |stream| match kind {
+        Ok(load.with_check(move |last| match kind {
             Kind::Load | Kind::LoadAlone | Kind::Shared => {
-                let found = folds::words(stream, &left, threads)?;
+                let found = folds::words(last.stream, &left, threads)?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
             }
             Kind::Store => checker.marks(out),
-            Kind::SharedAtomic => every_counter(stream),
+            Kind::SharedAtomic => every_counter(last.stream),
         }))
     }
 

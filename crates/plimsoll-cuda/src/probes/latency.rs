@@ -17,7 +17,7 @@ use plimsoll_suite::probes::latency::device::{self, LOCAL, RANDOM, SPARSE};
 use plimsoll_suite::probes::latency::{self, SPEC};
 use plimsoll_suite::probes::levels;
 
-use super::clocked::{Clocked, Timed};
+use super::inside::{Inside, Place, Told};
 use super::kit::{Kit, asked};
 use super::window::room;
 use crate::launch::Arguments;
@@ -167,7 +167,6 @@ struct Bench {
     memory: DeviceBuffer,
     cursor: Rc<DeviceBuffer>,
     seed: u32,
-    hertz: Option<f64>,
     /// The last cache, bytes.
     cache: u64,
 }
@@ -175,14 +174,13 @@ struct Bench {
 impl Bench {
     fn new(session: &Session<'_, Cuda>, bytes: u64) -> Result<Self, Fault> {
         let bench = Self::with(session.device, bytes, session.request.seed as u32)?;
-        let (hertz, cache) = (session.info().calibration.clock_hz, session.info().last_level_cache());
-        Ok(Self { hertz, cache, ..bench })
+        Ok(Self { cache: session.info().last_level_cache(), ..bench })
     }
 
     fn with(device: &CudaDevice, bytes: u64, seed: u32) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Latency, &kernels::kernels())?;
         let (memory, cursor) = (kit.array(bytes)?, Rc::new(kit.array(8)?));
-        Ok(Self { kit, memory, cursor, seed, hertz: None, cache: 0 })
+        Ok(Self { kit, memory, cursor, seed, cache: 0 })
     }
 
     /// Builds a chain, and puts the cursor on its first element.
@@ -200,17 +198,17 @@ impl Bench {
         chain.elements().min(WARM_LINES).next_multiple_of(HOPS)
     }
 
-    fn load(&self, at: &At) -> Result<Clocked, Fault> {
+    fn load(&self, at: &At) -> Result<Inside, Fault> {
         let chain = at.chain(self.seed);
         self.build(&chain)?;
         let (warm, kernel) = (Self::warm(&chain), kernels::chase(at.nearest()));
         let around = chain.elements().next_multiple_of(HOPS);
         let work = Work { operations: LENGTH as f64, ..Work::default() };
-        let launch = |place: super::clocked::Place| {
+        let launch = |place: Place| {
             let arguments = Arguments::new().span(place.out).buffer(&self.cursor).u64(warm).u64(LENGTH);
             self.kit.unit.launch(&kernel, 1, arguments)
         };
-        let load = Clocked::new(&self.kit, (device::CYCLES, self.hertz), work, launch)?;
+        let load = Inside::alone(&self.kit, device::CYCLES, work, launch)?;
         if around > warm && (around * LINE) as f64 <= ROUND * self.cache as f64 {
             let out = self.kit.array(32)?;
             let arguments = Arguments::new().buffer(&out).buffer(&self.cursor).u64(around).u64(HOPS);
@@ -218,7 +216,7 @@ impl Bench {
             wait::stream(self.kit.stream())?;
         }
         let (base, span) = (self.memory.pointer(), chain.span());
-        Ok(load.with_check(move |last| Ok(inside(last, base, span))))
+        Ok(load.with_check(move |last| Ok(inside(last.told, base, span))))
     }
 
     /// Builds a chain, reads it back, follows it naively, and compares with where the chase of it ended.
@@ -248,12 +246,12 @@ impl Bench {
 }
 
 /// Whether chases ended on lines of their chain.
-fn inside(last: &[Timed], base: u64, span: u64) -> Check {
+fn inside(last: &[Told], base: u64, span: u64) -> Check {
     let outside =
-        |timed: &&Timed| timed.end < base || timed.end - base >= span || !(timed.end - base).is_multiple_of(LINE);
+        |told: &&Told| told.count < base || told.count - base >= span || !(told.count - base).is_multiple_of(LINE);
     match last.iter().find(outside) {
         None => Check::Passed,
-        Some(timed) => Check::Failed(format!("a chase ended at {:#x}, which is no line of its chain", timed.end)),
+        Some(told) => Check::Failed(format!("a chase ended at {:#x}, which is no line of its chain", told.count)),
     }
 }
 

@@ -16,8 +16,8 @@ use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, Source};
 use plimsoll_suite::probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 
-use super::kit::{Kit, all, asked, late};
-use super::told::{Places, Telling, Told, alone, cooperative, of_first};
+use super::inside::{Inside, Last, Of, Place, Told};
+use super::kit::{Kit, all, alone, asked, cooperative, late};
 use super::window::room;
 use crate::launch::{Arguments, Launch};
 use crate::load::Action;
@@ -142,31 +142,31 @@ impl Bench {
         self.lines.pointer() + self.chain.at(turns * (LEAD_HOPS + HOPS))
     }
 
-    fn launch(&self, spot: Spot, limit: u32, places: Places) -> Result<Launch, Fault> {
+    fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<Launch, Fault> {
         let turn = self.walked.replace(self.walked.get() + 1);
-        let arguments = Arguments::new().span(places.out).u64(self.place(turn)).u64(HOPS);
+        let arguments = Arguments::new().span(place.out).u64(self.place(turn)).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
-        let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(places.state);
+        let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(place.state);
         let kernel = kernels::chase(spot.background);
         let kernel = if spot.delay.is_some() { kernel } else { kernel.with_grid(Grid::Blocks(1)) };
         self.kit.unit.launch_with_shared(&kernel, 0, arguments, self.shared)
     }
 
-    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<Telling, Fault> {
+    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<Inside, Fault> {
         let blocks = spot.delay.map_or(1, |_| self.multiprocessors());
         let work = Work { operations: HOPS as f64, ..Work::default() };
         let own = Rc::clone(self);
-        Telling::new(&self.kit, blocks, work, of_first, move |places, _| own.launch(spot, limit, places))
+        Inside::telling(&self.kit, (blocks, Of::First), work, move |place| own.launch(spot, limit, place))
     }
 
-    fn load(self: &Rc<Self>, spot: Spot) -> Result<Telling, Fault> {
+    fn load(self: &Rc<Self>, spot: Spot) -> Result<Inside, Fault> {
         let bytes = if spot.background == Background::Copy { 2 * ROUND } else { ROUND };
         let moved = move |told: &[Told]| {
             let rate = |told: &Told| (told.count * bytes) as f64 / (told.nanoseconds as f64 * 1e-9);
             told.iter().skip(1).map(rate).sum()
         };
         let own = Rc::clone(self);
-        let check = move |told: &[Told], _| Ok(own.check(told));
+        let check = move |last: &Last<'_>| Ok(own.check(last.told));
         Ok(self.telling(spot, 0)?.with_figure(BACKGROUND_BANDWIDTH, moved).with_check(check))
     }
 
@@ -189,7 +189,7 @@ impl Bench {
     fn verify(self: &Rc<Self>, background: Background) -> Result<Check, Fault> {
         self.kit.checker.poison(self.to.whole())?;
         let mut telling = self.telling(Spot { background, delay: Some(0) }, ROUNDS)?;
-        let told = telling.once()?.to_vec();
+        let told = telling.tell()?.to_vec();
         let rounds: u64 = told.iter().skip(1).map(|told| told.count).sum();
         let warps = u64::from(self.multiprocessors() - 1) * u64::from(THREADS / 32);
         if rounds != warps * u64::from(ROUNDS) {

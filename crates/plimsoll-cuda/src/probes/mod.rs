@@ -1,21 +1,20 @@
 //! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
-//! Workloads timed by their own kernels are `clocked` (one block) and `counted` (every block); `folds` holds what walks read to
-//! a naive one. What the figures mean is `plimsoll-suite`'s.
+//! Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
+//! `plimsoll-suite`'s.
 
 mod atomics;
 mod checker;
-mod clocked;
 mod cluster;
 mod copy;
-mod counted;
 mod dispatch;
 mod folds;
 mod footprint;
 mod gather;
 mod incore;
 mod incore_oracle;
+mod inside;
 mod interference;
 mod kit;
 mod l1;
@@ -33,7 +32,6 @@ mod strides;
 mod sync;
 mod tensor;
 mod tensor_oracle;
-mod told;
 mod topology;
 mod transfer;
 mod turns;

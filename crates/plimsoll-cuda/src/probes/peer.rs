@@ -16,8 +16,8 @@ use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
 use plimsoll_suite::probes::peer::{self, LINK};
 
 use super::checker::Checker;
-use super::kit::{Kit, asked, late};
-use super::told::{Telling, Told, cooperative, of_first};
+use super::inside::{Inside, Of, Told};
+use super::kit::{Kit, asked, cooperative, late};
 use super::window::room;
 use crate::driver::{Context, DeviceHandle, Stream};
 use crate::launch::Arguments;
@@ -267,7 +267,7 @@ impl Nodes {
     }
 
     /// One thread of the first chases through the second's memory.
-    fn chase(&self, pair: Pair) -> Result<Telling, Fault> {
+    fn chase(&self, pair: Pair) -> Result<Inside, Fault> {
         let (from, to) = self.pair(pair);
         let kernel = chasing::chase(Background::Read).with_grid(Grid::Blocks(1));
         let work = Work { operations: HOPS as f64, ..Work::default() };
@@ -276,14 +276,14 @@ impl Nodes {
             move |turns: u64| to.lines.pointer() + to.chain.at(turns * (LEAD_HOPS + HOPS))
         };
         let (own, begin) = (Rc::clone(&from), place.clone());
-        let telling = Telling::new(&from.chaser, 1, work, of_first, move |places, turn| {
+        let telling = Inside::telling(&from.chaser, (1, Of::First), work, move |at| {
             let idle = own.lines.whole();
-            let list = Arguments::new().span(places.out).u64(begin(turn)).u64(HOPS).span(idle).span(idle);
-            own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(places.state))
+            let list = Arguments::new().span(at.out).u64(begin(at.turn)).u64(HOPS).span(idle).span(idle);
+            own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(at.state))
         })?;
-        Ok(telling.with_check(move |told, turns| {
-            let Told { count, found, .. } = told.first().copied().unwrap_or_default();
-            let right = (count, found) == (HOPS, place(turns));
+        Ok(telling.with_check(move |last| {
+            let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
+            let right = (count, found) == (HOPS, place(last.turns));
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at {found:#x}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))

@@ -14,8 +14,8 @@ use plimsoll_gen::kernel::{Element, KernelDesc, Source};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::strides;
 
-use super::counted::{Counted, Of};
 use super::folds::{self, MANY, SOME};
+use super::inside::{Inside, Of};
 use super::kit::{Kit, late};
 use crate::driver::Attribute;
 use crate::launch::Arguments;
@@ -73,11 +73,10 @@ impl Probe<Cuda> for Strides {
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let hertz = session.info().calibration.clock_hz;
         let bench = Bench::new(session.device, session.request.seed)?;
         let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared(session.device, effort), shapes());
         let late = late(session, begin, strides::SPEC.budget(effort));
-        let load = |pattern: &Pattern| bench.load(*pattern, [pattern.turns() / 8 + 1, pattern.turns()], (hertz, SOME));
+        let load = |pattern: &Pattern| bench.load(*pattern, [pattern.turns() / 8 + 1, pattern.turns()], SOME);
 
         let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
         session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
@@ -94,7 +93,7 @@ impl Probe<Cuda> for Strides {
         let few = |pattern: &Pattern| depth != Depth::Small || [1, 2, 3, 32, 128].contains(&pattern.stride());
         let all = [false, true].into_iter().flat_map(|shared| strided(effort, shared)).filter(few).chain(shapes());
         for pattern in all {
-            let mut load = bench.load(pattern, VERIFIED, (None, MANY))?;
+            let mut load = bench.load(pattern, VERIFIED, MANY)?;
             load.sample(1, &mut [0])?;
             let wrong = match load.check()? {
                 Check::Passed => String::new(),
@@ -200,7 +199,7 @@ impl Bench {
         Ok(Self { kit, seed, input, left: Rc::new(left) })
     }
 
-    fn load(&self, pattern: Pattern, phases: [u32; 2], (hertz, every): (Option<f64>, usize)) -> Result<Counted, Fault> {
+    fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<Inside, Fault> {
         let kernel = pattern.kernel();
         let bytes = pattern.extent().next_multiple_of(16);
         let shared = if pattern.shared { bytes as u32 } else { 0 };
@@ -214,10 +213,10 @@ impl Bench {
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
         let blocks = self.kit.unit.machine().multiprocessors;
-        let load = Counted::new(&self.kit, (blocks, Of::Typical), hertz, work, launch)?;
+        let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
         let (left, seed) = (Rc::clone(&self.left), self.seed);
-        Ok(load.with_check(move |stream| {
-            let found = folds::words(stream, &left, left.bytes() / 4)?;
+        Ok(load.with_check(move |last| {
+            let found = folds::words(last.stream, &left, left.bytes() / 4)?;
             let of_lane: Vec<u32> = (0..32).map(|lane| pattern.fold(seed, lane, phases)).collect();
             Ok(folds::check(&found, every, |thread| of_lane[thread % 32]))
         }))

@@ -15,8 +15,8 @@ use plimsoll_gen::kernel::sync::{self as kernels, Meeting};
 use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
 
-use super::kit::{Kit, late};
-use super::told::{Telling, Told, cooperative, of_first};
+use super::inside::{Inside, Last, Of, Told};
+use super::kit::{Kit, cooperative, late};
 use crate::driver::{Event, Stream};
 use crate::launch::{Arguments, Form, Geometry, Launch};
 use crate::load::Action;
@@ -93,7 +93,7 @@ impl Probe<Cuda> for Sync {
                 continue;
             }
             for blocks in bench.blocks(meeting, device) {
-                let told = bench.telling(kernel, meeting, blocks, CHECKED)?.once()?.to_vec();
+                let told = bench.telling(kernel, meeting, blocks, CHECKED)?.tell()?.to_vec();
                 let wrong = wrong(&told, kernel, CHECKED);
                 report(Case { kernel: kernel.name.clone(), on: format!("{blocks} blocks, {CHECKED} meetings"), wrong });
             }
@@ -195,7 +195,7 @@ impl Bench {
         }
     }
 
-    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<Telling, Fault> {
+    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<Inside, Fault> {
         self.kit.checker.words(self.marks.whole(), 0)?;
         let (marks, barrier) = (Rc::clone(&self.marks), Rc::clone(&self.barrier));
         let function = self.kit.unit.function(kernel)?.clone();
@@ -203,8 +203,8 @@ impl Bench {
         let form = Form { cooperative: kernel.cooperative, cluster, dependent: false };
         let geometry = Geometry::linear(blocks, kernel.threads);
         let work = Work { operations: f64::from(meetings), ..Work::default() };
-        Telling::new(&self.kit, blocks, work, of_first, move |places, _| {
-            let arguments = Arguments::new().span(places.out).buffer(&marks).u32(meetings).buffer(&barrier);
+        Inside::telling(&self.kit, (blocks, Of::First), work, move |place| {
+            let arguments = Arguments::new().span(place.out).buffer(&marks).u32(meetings).buffer(&barrier);
             Ok(Launch::new(&function, geometry, arguments)?.with_form(form))
         })
     }
@@ -214,8 +214,8 @@ impl Bench {
             Spot::Meeting(meeting, threads, blocks) => {
                 let (kernel, count) = (kernels::rounds(meeting, threads, false), meetings(meeting));
                 let telling = self.telling(&kernel, meeting, blocks, count)?;
-                let check = move |told: &[Told], _| {
-                    let wrong = wrong(told, &kernel, count);
+                let check = move |last: &Last<'_>| {
+                    let wrong = wrong(last.told, &kernel, count);
                     Ok(if wrong.is_empty() { Check::Passed } else { Check::Failed(wrong) })
                 };
                 Ok(Box::new(telling.with_check(check)))

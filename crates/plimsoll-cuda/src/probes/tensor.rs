@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::tensor::{CHAINS, Instruction, Number};
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
 use plimsoll_suite::probes::tensor;
 
-use super::counted::Counted;
+use super::inside::Inside;
 use super::kit::{GRAPH, Kit, late};
 use super::tensor_oracle as oracle;
 use super::turns::long_enough;
@@ -123,7 +123,7 @@ impl Probe<Cuda> for Tensor {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let (alone, all) = (alone(session.device), searched(session.device, effort));
-        let bench = Bench::new(session.device, session.info().calibration.clock_hz.unwrap_or(1e9))?;
+        let bench = Bench::new(session.device)?;
         let late = late(session, begin, tensor::SPEC.budget(effort));
         let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(sweep, Spot::name, |_, spot| bench.load(*spot, spot.instructions()))?;
@@ -139,7 +139,7 @@ impl Probe<Cuda> for Tensor {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 1e9)?;
+        let bench = Bench::new(device)?;
         let turns: &[u32] = match depth {
             Depth::Small => &[0, 1, 3],
             Depth::Usual => &[0, 1, 2, 3, 17],
@@ -170,7 +170,6 @@ struct Bench {
     kit: Rc<Kit>,
     /// What only the architecture-specific form has.
     specific: Option<Rc<Unit>>,
-    hertz: f64,
     input: Rc<DeviceBuffer>,
     out: Rc<DeviceBuffer>,
     expected: Rc<DeviceBuffer>,
@@ -178,7 +177,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(device: &CudaDevice, hertz: f64) -> Result<Self, Fault> {
+    fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let mut units = Vec::new();
         for target in targets(device) {
             let of_target = |of: &&Instruction| of.group == target.specific;
@@ -200,7 +199,7 @@ impl Bench {
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (out, expected) = (array(blocks * largest)?, array(blocks * largest)?);
         let (input, cycles) = (array(oracle::INPUT_BYTES)?, array(8 * blocks)?);
-        Ok(Self { kit: Rc::new(kit), specific, hertz, input, out, expected, cycles })
+        Ok(Self { kit: Rc::new(kit), specific, input, out, expected, cycles })
     }
 
     /// Bytes of all accumulators.
@@ -225,10 +224,10 @@ impl Bench {
     }
 
     /// Samples of one block per multiprocessor by its own clock; `operations` are those of one turn.
-    fn load(&self, spot: Spot, operations: f64) -> Result<Counted, Fault> {
+    fn load(&self, spot: Spot, operations: f64) -> Result<Inside, Fault> {
         self.begin(spot)?;
         let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
-        let (load, turns) = long_enough(&self.kit, self.hertz, (operations, MOST_TURNS), launch)?;
+        let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
         let bench = self.clone();
         Ok(load.with_check(move |_| bench.compare(spot, turns)))
     }
@@ -237,7 +236,7 @@ impl Bench {
     fn whole(&self, spot: Spot, operations: f64) -> Result<Load, Fault> {
         self.begin(spot)?;
         let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
-        let (_, turns) = long_enough(&self.kit, self.hertz, (operations, MOST_TURNS), launch)?;
+        let (_, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
         let turns = (turns * LONGER).min(MOST_TURNS);
         let long = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
         let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);

@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::topology::{self as kernels, TIMES};
 use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::topology;
 
-use super::clocked::{Clocked, Place, Timed, ran_on};
+use super::inside::{Inside, Place, Told, ran_on};
 use super::kit::{Kit, late};
 use crate::launch::{Arguments, Launch};
 use crate::load::Action;
@@ -60,7 +60,6 @@ impl Probe<Cuda> for Topology {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Bench::new(session.device, groups(effort), session.request.seed)?;
-        let bench = Bench { hertz: session.info().calibration.clock_hz, ..bench };
         bench.survey()?;
         let multiprocessors = session.device.multiprocessors;
         let cells =
@@ -102,7 +101,6 @@ struct Bench {
     offsets: DeviceBuffer,
     groups: u32,
     seed: u64,
-    hertz: Option<f64>,
 }
 
 impl Bench {
@@ -111,13 +109,13 @@ impl Bench {
         let memory = kit.array(SPREAD)?;
         let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
         kit.checker.words(memory.whole(), 0)?;
-        Ok(Self { kit, kernel: kernels::reach(), memory, offsets, groups, seed, hertz: None })
+        Ok(Self { kit, kernel: kernels::reach(), memory, offsets, groups, seed })
     }
 
     /// A launch of one multiprocessor at `count` lines from the one with number `first` on.
     fn launch(&self, wanted: u32, (first, count): (u32, u32), place: Place) -> Result<Launch, Fault> {
         let lines = self.offsets.part(OFFSET * u64::from(first), OFFSET * u64::from(count))?;
-        let arguments = Arguments::new().span(place.out).span(place.ticket).u32(place.turn).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
         let arguments = arguments.buffer(&self.memory).span(lines).u32(count).u32(REPEATS);
         self.kit.unit.launch(&self.kernel, 1, arguments)
     }
@@ -145,25 +143,23 @@ impl Bench {
     }
 
     /// What one launch leaves.
-    fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<Timed, Fault> {
+    fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<Told, Fault> {
         let out = self.kit.array(LEFT + 4)?;
         self.kit.checker.words(out.whole(), u32::MAX)?;
-        let place = Place { out: out.part(0, LEFT)?, ticket: out.part(LEFT, 4)?, turn: 0 };
+        let place = Place { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, turn: 0 };
         self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
         let mut bytes = [0; LEFT as usize];
         out.download(self.kit.stream(), &mut bytes)?;
-        Ok(Timed::read(&bytes))
+        Ok(Told::read(&bytes))
     }
 
-    fn load(&self, multiprocessor: u32, group: u32) -> Result<Clocked, Fault> {
+    fn load(&self, multiprocessor: u32, group: u32) -> Result<Inside, Fault> {
         let work = Work { operations: f64::from(LINES * REPEATS), ..Work::default() };
         let lines = (group * LINES, LINES);
-        let load = Clocked::new(&self.kit, (topology::CYCLES, self.hertz), work, |place| {
-            self.launch(multiprocessor, lines, place)
-        })?;
-        let mut ran = ran_on(multiprocessor);
-        Ok(load.with_check(move |last| match ran(last)? {
-            Check::Passed => Ok(answered(last, LINES)),
+        let load = Inside::alone(&self.kit, topology::CYCLES, work, |place| self.launch(multiprocessor, lines, place))?;
+        let ran = ran_on(multiprocessor);
+        Ok(load.with_check(move |last| match ran(last.told) {
+            Check::Passed => Ok(answered(last.told, LINES)),
             failed => Ok(failed),
         }))
     }
@@ -171,7 +167,7 @@ impl Bench {
     /// What is wrong with one launch: where it ran, what the atomics answered, and that the lines still hold 0.
     fn verify(&self, multiprocessor: u32, count: u32) -> Result<String, Fault> {
         let timed = self.once(multiprocessor, (0, count))?;
-        let checks = [ran_on(multiprocessor)(&[timed])?, answered(&[timed], count)];
+        let checks = [ran_on(multiprocessor)(&[timed]), answered(&[timed], count)];
         if let Some(Check::Failed(wrong)) = checks.into_iter().find(|check| *check != Check::Passed) {
             return Ok(wrong);
         }
@@ -181,9 +177,9 @@ impl Bench {
 }
 
 /// Every atomic answers 0, and one more than that is added for each line.
-fn answered(last: &[Timed], count: u32) -> Check {
-    match last.iter().find(|timed| timed.end != u64::from(count)) {
+fn answered(last: &[Told], count: u32) -> Check {
+    match last.iter().find(|told| told.count != u64::from(count)) {
         None => Check::Passed,
-        Some(timed) => Check::Failed(format!("{} lines answered 0, not {count}", timed.end)),
+        Some(told) => Check::Failed(format!("{} lines answered 0, not {count}", told.count)),
     }
 }

@@ -2,9 +2,9 @@
 //! doesn't count.
 
 use plimsoll_core::Fault;
-use plimsoll_core::sample::{Work, Workload as _};
+use plimsoll_core::sample::Work;
 
-use super::counted::{Counted, Of};
+use super::inside::{Inside, Of};
 use super::kit::Kit;
 use crate::launch::Launch;
 use crate::memory::Span;
@@ -22,18 +22,15 @@ const LENGTH: f64 = 100_000.0;
 /// Those of the allocation; the maker's; the driver's.
 pub(super) fn long_enough(
     kit: &Kit,
-    hertz: f64,
     (operations, most): (f64, u32),
     launch: impl Fn(Span, u32) -> Result<Launch, Fault>,
-) -> Result<(Counted, u32), Fault> {
+) -> Result<(Inside, u32), Fault> {
     let blocks = (kit.unit.machine().multiprocessors, Of::Typical);
     let of = |turns: u32| {
         let work = Work { operations: operations * f64::from(turns), ..Work::default() };
-        Counted::new(kit, blocks, Some(hertz), work, |place| launch(place, turns))
+        Inside::counted(kit, blocks, work, |place| launch(place, turns))
     };
-    let mut length = [0];
-    of(TRIAL)?.sample(1, &mut length)?;
-    let cycles = (length[0] as f64 * 1e-9 * hertz).max(1.0);
+    let cycles = of(TRIAL)?.cycles()?.max(1.0);
     let turns = ((LENGTH / cycles * f64::from(TRIAL)).ceil() as u32).clamp(1, most);
     Ok((of(turns)?, turns))
 }

@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::{Element, Source, latency, uniformity as kernels};
 use plimsoll_suite::probes::uniformity::{self, CYCLES, LINE_CYCLES};
 
 use super::checker::Checker;
-use super::clocked::{Clocked, Place, ran_on};
+use super::inside::{Inside, Last, Place, ran_on};
 use super::kit::{GRAPH, Kit, asked, late};
 use super::unit::Unit;
 use super::window::{Flush, room};
@@ -64,7 +64,6 @@ impl Probe<Cuda> for Uniformity {
         let (bytes, _) = room(session.device, 1, u64::MAX / 4)?;
         let bytes = asked(session, bytes)?.min(bytes).max(PAGE).max(DRAWN);
         let bench = Bench::new(session.device, bytes, session.request.seed)?;
-        let bench = Bench { hertz: session.info().calibration.clock_hz, ..bench };
         let most = usize::from(effort != Effort::Quick);
         let late = late(session, begin, uniformity::SPEC.budget(effort));
 
@@ -114,14 +113,14 @@ impl Probe<Cuda> for Uniformity {
             );
             let out = bench.kit.array(64)?;
             bench.kit.checker.words(out.whole(), u32::MAX)?;
-            let place = Place { out: out.part(0, 32)?, ticket: out.part(32, 4)?, turn: 0 };
+            let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, turn: 0 };
             let launch = bench.alone(0, input, place)?;
             told(kernels::read().name, format!("{n} vectors"), bench.once(&launch, input, bench.one())?);
         }
         let start = bench.chain(0, CHAIN)?;
         let out = bench.kit.array(64)?;
         bench.kit.checker.words(out.whole(), u32::MAX)?;
-        let place = Place { out: out.part(0, 32)?, ticket: out.part(32, 4)?, turn: 0 };
+        let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, turn: 0 };
         bench.kit.run(&[Action::Launch(bench.hop(device.multiprocessors - 1, HOPS[0], place)?)])?;
         let mut found = [0; 8];
         bench.cursor.download(bench.kit.stream(), &mut found)?;
@@ -151,7 +150,6 @@ struct Bench {
     bits: Rc<DeviceBuffer>,
     cursor: DeviceBuffer,
     seed: u32,
-    hertz: Option<f64>,
 }
 
 impl Bench {
@@ -162,7 +160,7 @@ impl Bench {
         let (memory, bits) = (kit.array(bytes)?, Rc::new(kit.array(4 * warps.max(32))?));
         let cursor = kit.array(8)?;
         kit.checker.fill(Data::Bits, Element::Word, memory.whole(), seed)?;
-        Ok(Self { kit, chains, memory, bits, cursor, seed: seed as u32, hertz: None })
+        Ok(Self { kit, chains, memory, bits, cursor, seed: seed as u32 })
     }
 
     /// Words that the whole device leaves.
@@ -176,7 +174,7 @@ impl Bench {
     }
 
     fn alone(&self, wanted: u32, input: Span, place: Place) -> Result<Launch, Fault> {
-        let arguments = Arguments::new().span(place.out).span(place.ticket).u32(place.turn).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
         let arguments = arguments.buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::read(), 1, arguments)
     }
@@ -187,7 +185,7 @@ impl Bench {
     }
 
     fn hop(&self, wanted: u32, hops: u64, place: Place) -> Result<Launch, Fault> {
-        let arguments = Arguments::new().span(place.out).span(place.ticket).u32(place.turn).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
         self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.cursor).u64(hops))
     }
 
@@ -212,27 +210,25 @@ impl Bench {
     }
 
     /// One multiprocessor reads what the last cache holds.
-    fn draw(&self, multiprocessor: u32) -> Result<Clocked, Fault> {
+    fn draw(&self, multiprocessor: u32) -> Result<Inside, Fault> {
         let input = self.memory.part(0, DRAWN)?;
         let traffic = Traffic::new(DRAWN, 0);
         let work = Work { traffic, operations: (DRAWN / LINE) as f64, ..Work::default() };
         let left = self.bits.part(0, 4 * self.one())?;
         self.kit.checker.poison(left)?;
-        let load =
-            Clocked::new(&self.kit, (LINE_CYCLES, self.hertz), work, |place| self.alone(multiprocessor, input, place))?;
-        let (mut ran, checker) = (ran_on(multiprocessor), Rc::clone(&self.kit.checker));
-        Ok(load.with_check(move |last| match ran(last)? {
+        let load = Inside::alone(&self.kit, LINE_CYCLES, work, |place| self.alone(multiprocessor, input, place))?;
+        let (ran, checker) = (ran_on(multiprocessor), Rc::clone(&self.kit.checker));
+        Ok(load.with_check(move |last| match ran(last.told) {
             Check::Passed => folded(&checker, left, input),
             failed => Ok(failed),
         }))
     }
 
     /// One multiprocessor follows the chain that the last cache holds.
-    fn distance(&self, multiprocessor: u32) -> Result<Clocked, Fault> {
+    fn distance(&self, multiprocessor: u32) -> Result<Inside, Fault> {
         let work = Work { operations: HOPS[0] as f64, ..Work::default() };
-        let load =
-            Clocked::new(&self.kit, (CYCLES, self.hertz), work, |place| self.hop(multiprocessor, HOPS[0], place))?;
-        Ok(load.with_check(ran_on(multiprocessor)))
+        let load = Inside::alone(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, HOPS[0], place))?;
+        Ok(load.with_check(on(multiprocessor)))
     }
 
     /// All multiprocessors read one region.
@@ -247,14 +243,20 @@ impl Bench {
     }
 
     /// One multiprocessor follows a chain through a page that no cache holds.
-    fn page(&self, offset: u64, flush: &[Action]) -> Result<Clocked, Fault> {
+    fn page(&self, offset: u64, flush: &[Action]) -> Result<Inside, Fault> {
         self.chain(offset, PAGE)?;
         let work = Work { operations: HOPS[1] as f64, window: PAGE, ..Work::default() };
-        let load = Clocked::new(&self.kit, (CYCLES, self.hertz), work, |place| self.hop(0, HOPS[1], place))?;
+        let load = Inside::alone(&self.kit, CYCLES, work, |place| self.hop(0, HOPS[1], place))?;
         let flush = flush.to_vec();
         let load = load.with_prepare(move |stream| flush.iter().try_for_each(|action| action.enqueue(stream)));
-        Ok(load.with_check(ran_on(0)))
+        Ok(load.with_check(on(0)))
     }
+}
+
+/// Whether all launches ran where they were meant to.
+fn on(multiprocessor: u32) -> impl Fn(&Last<'_>) -> Result<Check, Fault> {
+    let ran = ran_on(multiprocessor);
+    move |last| Ok(ran(last.told))
 }
 
 /// Whether the words left fold to what the input does.
