@@ -1,6 +1,7 @@
 //! What a launch is: a kernel, its geometry, its arguments and its form. Nothing is launched here.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
@@ -28,6 +29,12 @@ impl Geometry {
     #[must_use]
     pub const fn linear(blocks: u32, threads: u32) -> Self {
         Self { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
+    }
+
+    /// Whether there is anything to launch.
+    fn launches(&self) -> Result<(), Fault> {
+        let empty = self.grid.contains(&0) || self.block.contains(&0);
+        if empty { Err(Fault::Invalid(format!("an empty launch: {self:?}"))) } else { Ok(()) }
     }
 }
 
@@ -125,9 +132,81 @@ impl Arguments {
     }
 }
 
-/// One pointer per slot, for the driver, which reads through them and writes nothing.
-pub(crate) fn pointers(arguments: &Arguments) -> [*mut c_void; MOST_PARAMETERS] {
-    std::array::from_fn(|place| (&raw const arguments.slots[place]).cast_mut().cast())
+/// What a launch gives to its kernel.
+#[derive(Clone, Debug)]
+pub(crate) enum Given {
+    /// One argument per parameter.
+    Slots(Arguments),
+    /// One block of words for the kernel's only parameter.
+    Words(Arc<[u64]>),
+}
+
+impl Given {
+    /// One pointer per parameter, for the driver, which reads through them and writes nothing.
+    pub(crate) fn pointers(&self) -> [*mut c_void; MOST_PARAMETERS] {
+        match self {
+            Self::Slots(list) => std::array::from_fn(|place| (&raw const list.slots[place]).cast_mut().cast()),
+            Self::Words(words) => only(words),
+        }
+    }
+}
+
+/// A block of words as the only parameter.
+pub(crate) fn only(words: &[u64]) -> [*mut c_void; MOST_PARAMETERS] {
+    let mut pointers = [std::ptr::null_mut(); MOST_PARAMETERS];
+    pointers[0] = words.as_ptr().cast_mut().cast();
+    pointers
+}
+
+/// A kernel whose only parameter is a block of so many words, by value. Where a driver before 12.4 can't tell, that is
+/// promised by who made the kernel.
+#[derive(Clone, Debug)]
+pub struct WordKernel {
+    pub(crate) function: Function,
+    words: usize,
+}
+
+impl WordKernel {
+    /// Checks that the kernel's parameter is such a block.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where it takes another number of words; the driver's.
+    pub fn new(function: &Function, words: usize) -> Result<Self, Fault> {
+        if let Some(bytes) = function.parameter_bytes(0)?
+            && bytes != 8 * words
+        {
+            let why = format!("it takes {bytes} bytes of parameters and {} were to be given", 8 * words);
+            let mend = "This is an error of plimsoll: please report it".to_owned();
+            return Err(Fault::Unavailable { what: "kernel", why, mend });
+        }
+        Ok(Self { function: function.clone(), words })
+    }
+
+    /// The kernel itself.
+    #[must_use]
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Whether this is as many words as it takes.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where it isn't.
+    pub(crate) fn takes(&self, words: &[u64]) -> Result<(), Fault> {
+        let wrong = || Fault::Invalid(format!("{} words for a kernel that takes {}", words.len(), self.words));
+        (words.len() == self.words).then_some(()).ok_or_else(wrong)
+    }
+
+    /// A launch that keeps its words.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for another number of words or an empty geometry.
+    pub fn launch(&self, geometry: Geometry, words: &[u64]) -> Result<Launch, Fault> {
+        self.takes(words)?;
+        geometry.launches()?;
+        let given = Given::Words(words.into());
+        Ok(Launch { function: self.function.clone(), geometry, given, form: Form::default() })
+    }
 }
 
 /// A kernel, ready to be launched.
@@ -135,7 +214,7 @@ pub(crate) fn pointers(arguments: &Arguments) -> [*mut c_void; MOST_PARAMETERS] 
 pub struct Launch {
     pub(crate) function: Function,
     pub(crate) geometry: Geometry,
-    pub(crate) arguments: Arguments,
+    pub(crate) given: Given,
     pub(crate) form: Form,
 }
 
@@ -150,10 +229,9 @@ impl Launch {
             return Err(Fault::Invalid(format!("{count} arguments, where {MOST_PARAMETERS} fit")));
         }
         function.takes(count)?;
-        if geometry.grid.contains(&0) || geometry.block.contains(&0) {
-            return Err(Fault::Invalid(format!("an empty launch: {geometry:?}")));
-        }
-        Ok(Self { function: function.clone(), geometry, arguments, form: Form::default() })
+        geometry.launches()?;
+        let given = Given::Slots(arguments);
+        Ok(Self { function: function.clone(), geometry, given, form: Form::default() })
     }
 
     /// The same in another form.

@@ -2,6 +2,8 @@
 //! for, and free memory before an allocation.
 
 mod managed;
+mod ordered;
+mod plain;
 
 use std::sync::Arc;
 
@@ -11,6 +13,9 @@ use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
 use crate::wait;
 
 pub use managed::{Advice, ManagedBuffer, Side};
+pub use ordered::StreamBuffer;
+pub(crate) use plain::bytes_of_bits;
+pub use plain::{Plain, bytes};
 
 /// Free and total memory of the context's device, bytes.
 ///
@@ -53,6 +58,12 @@ impl DeviceBuffer {
         }
     }
 
+    /// The context whose device it is memory of.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     /// Its size.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -86,17 +97,7 @@ impl DeviceBuffer {
     /// # Errors
     /// [`Fault::Invalid`] where they don't fit; [`Fault::Hung`]; the driver's.
     pub fn upload(&self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
-        let to = self.part(0, from.len() as u64)?;
-        if from.is_empty() {
-            return Ok(());
-        }
-        self.context.bind()?;
-        let call = self.context.call();
-        // SAFETY: `to` has room for `from`, and both live until the wait below has seen the copy done. Where the wait
-        // fails the driver reads no more: it stages pageable memory before the call returns.
-        let answer = unsafe { call.copy_up(to.pointer, from.as_ptr().cast(), from.len(), stream.handle()) };
-        self.context.watch(answer)?;
-        wait::stream(stream)
+        self.whole().upload(stream, from)
     }
 
     /// Copies its first bytes to the host and waits.
@@ -104,20 +105,7 @@ impl DeviceBuffer {
     /// # Errors
     /// Those of [`DeviceBuffer::upload`].
     pub fn download(&self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
-        let from = self.part(0, to.len() as u64)?;
-        if to.is_empty() {
-            return Ok(());
-        }
-        self.context.bind()?;
-        // A copy into memory that isn't pinned returns only when it is done, so what the stream does before it must be
-        // waited for first, with a deadline.
-        wait::stream(stream)?;
-        let call = self.context.call();
-        // SAFETY: `from` has as many bytes as `to`, which is exclusively ours; the wait below sees the copy done, and
-        // the driver has done it when the call returns because the memory is pageable.
-        let answer = unsafe { call.copy_down(to.as_mut_ptr().cast(), from.pointer, to.len(), stream.handle()) };
-        self.context.watch(answer)?;
-        wait::stream(stream)
+        self.whole().download(stream, to)
     }
 }
 
@@ -164,6 +152,49 @@ impl Span {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }
 
+    /// Copies host bytes to its beginning and waits.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where they don't fit, or while the stream is recorded; [`Fault::Hung`]; the driver's.
+    pub fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
+        let to = self.first(from.len() as u64)?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        waits(stream)?;
+        let context = stream.context();
+        context.bind()?;
+        let call = context.call();
+        // SAFETY: `to` has room for `from`, and both live until the wait below has seen the copy done. Where the wait
+        // fails the driver reads no more: it stages pageable memory before the call returns.
+        let answer = unsafe { call.copy_up(to.pointer, from.as_ptr().cast(), from.len(), stream.handle()) };
+        context.watch(answer)?;
+        wait::stream(stream)
+    }
+
+    /// Copies its first bytes to the host and waits.
+    ///
+    /// # Errors
+    /// Those of [`Span::upload`].
+    pub fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
+        let from = self.first(to.len() as u64)?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        waits(stream)?;
+        let context = stream.context();
+        context.bind()?;
+        // A copy into memory that isn't pinned returns only when it is done, so what the stream does before it must be
+        // waited for first, with a deadline.
+        wait::stream(stream)?;
+        let call = context.call();
+        // SAFETY: `from` has as many bytes as `to`, which is exclusively ours; the wait below sees the copy done, and
+        // the driver has done it when the call returns because the memory is pageable.
+        let answer = unsafe { call.copy_down(to.as_mut_ptr().cast(), from.pointer, to.len(), stream.handle()) };
+        context.watch(answer)?;
+        wait::stream(stream)
+    }
+
     /// Sets every byte, in the stream's order.
     ///
     /// # Errors
@@ -207,6 +238,12 @@ impl Span {
         let answer = unsafe { call.copy_across(self.pointer, from.pointer, self.size(), stream.handle()) };
         Ok(context.watch(answer)?)
     }
+}
+
+/// Whether a stream can be waited for.
+fn waits(stream: &Stream) -> Result<(), Fault> {
+    let why = "a stream can't be waited for while a graph is recorded: copy before or after";
+    if stream.is_recording() { Err(Fault::Invalid(why.to_owned())) } else { Ok(()) }
 }
 
 fn same_size(to: u64, from: u64) -> Result<(), Fault> {

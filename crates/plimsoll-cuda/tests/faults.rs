@@ -87,7 +87,9 @@ fn an_older_driver_lacks_only_what_needs_the_missing_call() {
         let fake = Fake::without(&[call]);
         match everything(fake.order("")) {
             Ok(_) => {
-                assert!(may_pass(call, 0) || *call == "cuDeviceGetUuid_v2", "{call} is missing and nobody noticed")
+                // Each of these has something to do instead.
+                let instead = ["cuDeviceGetUuid_v2", "cuMemAllocAsync", "cuMemFreeAsync"];
+                assert!(may_pass(call, 0) || instead.contains(call), "{call} is missing and nobody noticed")
             }
             Err(Fault::Unavailable { why, mend, .. }) => {
                 assert!(why.contains(call) && mend.contains("Update"), "{call}: {why} {mend}");

@@ -22,10 +22,12 @@ const INVALID_DEVICE: Code = 101;
 const INVALID_IMAGE: Code = 200;
 const INVALID_CONTEXT: Code = 201;
 const INVALID_HANDLE: Code = 400;
+const ILLEGAL_STATE: Code = 401;
 const NOT_FOUND: Code = 500;
 const NOT_READY: Code = 600;
 const ILLEGAL_ADDRESS: Code = 700;
 const NOT_SUPPORTED: Code = 801;
+const CAPTURED: Code = 900;
 
 /// Defines a call: what it does with the state, once it was counted.
 macro_rules! calls {
@@ -118,7 +120,11 @@ fn node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result
 fn launch(state: &mut State, function: Handle, stream: Handle, parameters: *mut *mut c_void) -> Answer {
     known(state.streams.contains(&stream))?;
     let node = node(state, function, parameters)?;
-    run(state, &node)
+    match state.recorded.get_mut(&stream) {
+        Some(nodes) => nodes.push(node),
+        None => run(state, &node)?,
+    }
+    Ok(())
 }
 
 fn kernel_of(image: &str, name: &str) -> Option<Kernel> {
@@ -148,6 +154,7 @@ fn attribute(orders: &Orders, number: c_int) -> c_int {
         82 => 65_536,
         97 => 227 << 10,
         106 => 32,
+        115 => 1,
         _ => 0,
     }
 }
@@ -277,6 +284,22 @@ calls! {
         free(pointer as usize, bytes);
         Ok(())
     }
+    fn cuMemAllocAsync(state, pointer: *mut u64, bytes: usize, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        let free = state.orders().memory.saturating_sub(state.used());
+        if bytes == 0 || bytes > free {
+            return Err(if bytes == 0 { INVALID_VALUE } else { OUT_OF_MEMORY });
+        }
+        let address = allocate(bytes)?;
+        state.memory.insert(address, bytes);
+        give(pointer, address as u64)
+    }
+    fn cuMemFreeAsync(state, pointer: u64, stream: Handle) {
+        known(state.streams.contains(&stream))?;
+        let bytes = state.memory.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
+        free(pointer as usize, bytes);
+        Ok(())
+    }
     fn cuMemHostAlloc(state, pointer: *mut *mut c_void, bytes: usize, flags: c_uint) {
         let address = allocate(bytes)?;
         state.pinned.insert(address, bytes);
@@ -319,8 +342,21 @@ calls! {
     fn cuStreamDestroy_v2(state, stream: Handle) {
         known(state.streams.remove(&stream))
     }
+    fn cuStreamBeginCapture_v2(state, stream: Handle, mode: c_uint) {
+        known(state.streams.contains(&stream))?;
+        if state.recorded.insert(stream, Vec::new()).is_some() { Err(ILLEGAL_STATE) } else { Ok(()) }
+    }
+    fn cuStreamEndCapture(state, stream: Handle, graph: *mut Handle) {
+        let nodes = state.recorded.remove(&stream).ok_or(ILLEGAL_STATE)?;
+        let handle = state.handle();
+        state.graphs.insert(handle, nodes);
+        give(graph, handle)
+    }
     fn cuStreamQuery(state, stream: Handle) {
         known(state.streams.contains(&stream))?;
+        if state.recorded.contains_key(&stream) {
+            return Err(CAPTURED);
+        }
         if state.hangs() { Err(NOT_READY) } else { Ok(()) }
     }
     fn cuStreamWaitEvent(state, stream: Handle, event: Handle, flags: c_uint) {

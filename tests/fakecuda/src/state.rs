@@ -134,6 +134,8 @@ pub struct State {
     pub modules: BTreeMap<usize, Option<String>>,
     /// Kernels by handle.
     pub functions: BTreeMap<usize, Kernel>,
+    /// What streams record.
+    pub recorded: BTreeMap<usize, Vec<Node>>,
     /// Graphs and executables.
     pub graphs: BTreeMap<usize, Vec<Node>>,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::types::{GraphEdge, Handle, KernelNodeParams};
 use super::{Context, DriverError, Stream};
-use crate::launch::{Launch, pointers};
+use crate::launch::Launch;
 use crate::unavailable::Unavailable;
 
 /// A kernel's place in a graph that is being built.
@@ -16,13 +16,13 @@ pub struct Node(Handle);
 pub struct Graph {
     context: Arc<Context>,
     executable: Handle,
-    /// The kernels' modules must outlive it.
+    /// The kernels' modules must outlive it; those of a recorded graph are kept by who recorded it.
     _functions: Vec<super::Function>,
 }
 
 /// A graph under construction, destroyed whatever happens.
 struct Plan<'c> {
-    context: &'c Context,
+    context: &'c Arc<Context>,
     handle: Handle,
 }
 
@@ -36,7 +36,7 @@ impl Drop for Plan<'_> {
 impl Plan<'_> {
     fn add(&self, launch: &Launch, after: Option<Node>, dependent: bool) -> Result<Node, DriverError> {
         let call = self.context.call();
-        let mut parameters = pointers(&launch.arguments);
+        let mut parameters = launch.given.pointers();
         let node = KernelNodeParams {
             function: launch.function.handle(),
             grid: launch.geometry.grid,
@@ -82,10 +82,20 @@ impl Graph {
         for launch in cycle.iter().cycle().take(count as usize) {
             last = Some(context.watch(plan.add(launch, last, dependent))?);
         }
+        Self::of(plan, cycle.iter().map(|launch| launch.function.clone()).collect())
+    }
+
+    /// What a stream recorded: `handle` is a graph that the driver just gave and that nobody else has.
+    pub(super) fn recorded(context: &Arc<Context>, handle: Handle) -> Result<Self, DriverError> {
+        let plan = Plan { context, handle };
+        Self::of(plan, Vec::new())
+    }
+
+    fn of(plan: Plan<'_>, functions: Vec<super::Function>) -> Result<Self, DriverError> {
         let mut executable = Handle::NULL;
+        let context = plan.context;
         // SAFETY: the graph is live; the handle is written to a live variable.
-        context.watch(unsafe { context.call().graph_instantiate(&raw mut executable, handle, 0) })?;
-        let functions = cycle.iter().map(|launch| launch.function.clone()).collect();
+        context.watch(unsafe { context.call().graph_instantiate(&raw mut executable, plan.handle, 0) })?;
         Ok(Self { context: Arc::clone(context), executable, _functions: functions })
     }
 

@@ -50,6 +50,8 @@ pub enum Attribute {
     SharedPerBlock = 97,
     /// Resident blocks per multiprocessor.
     BlocksPerMultiprocessor = 106,
+    /// Memory in a stream's order.
+    MemoryPools = 115,
 }
 
 /// A device of the driver: numbers count as `CUDA_VISIBLE_DEVICES` lets them.

@@ -109,6 +109,22 @@ impl Function {
         Ok(())
     }
 
+    /// Bytes of a parameter; `None` where a driver before 12.4 can't tell.
+    ///
+    /// # Errors
+    /// The driver's: there is no such parameter.
+    pub(crate) fn parameter_bytes(&self, index: usize) -> Result<Option<usize>, DriverError> {
+        let (mut offset, mut size) = (0, 0);
+        let call = self.context().call();
+        // SAFETY: the function lives; offset and size are written to live integers.
+        match unsafe { call.function_parameter(self.handle, index, &raw mut offset, &raw mut size) } {
+            Ok(()) => Ok(Some(size)),
+            // 801: CUDA_ERROR_NOT_SUPPORTED.
+            Err(DriverError::Unavailable(_) | DriverError::Call { code: 801, .. }) => Ok(None),
+            Err(error) => self.context().watch(Err(error)),
+        }
+    }
+
     fn attribute(&self, attribute: i32) -> Result<u32, DriverError> {
         let mut value = 0;
         // SAFETY: the function lives; the value is written to a live integer.

@@ -1,13 +1,19 @@
 //! Streams and events as owned objects. Waiting for them with a deadline is `wait`'s business.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::Fault;
 
 use super::error::NOT_READY;
 use super::types::{
-    ATTRIBUTE_CLUSTER, ATTRIBUTE_COOPERATIVE, ATTRIBUTE_DEPENDENT, Handle, LaunchAttribute, LaunchConfig,
+    ATTRIBUTE_CLUSTER, ATTRIBUTE_COOPERATIVE, ATTRIBUTE_DEPENDENT, DevicePointer, Handle, LaunchAttribute, LaunchConfig,
 };
-use super::{Context, DriverError};
-use crate::launch::{Launch, pointers};
+use super::{Context, DriverError, Function, Graph};
+use crate::launch::{Form, Geometry, Launch, MOST_PARAMETERS, WordKernel, only};
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
@@ -28,6 +34,25 @@ fn done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
 pub struct Stream {
     context: Arc<Context>,
     handle: Handle,
+    /// Whose stream it is, where it isn't ours.
+    owner: Option<Owner>,
+    recording: Recording,
+}
+
+/// Keeps a stream of another library alive.
+struct Owner(#[allow(dead_code, reason = "held, not used")] Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("another library")
+    }
+}
+
+/// Whether what is asked of the stream is recorded instead of done, and what is to be freed once it no longer is.
+#[derive(Debug, Default)]
+struct Recording {
+    now: AtomicBool,
+    freed: Mutex<Vec<DevicePointer>>,
 }
 
 impl Stream {
@@ -40,7 +65,7 @@ impl Stream {
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the context is current.
         context.watch(unsafe { context.call().stream_create(&raw mut handle, NON_BLOCKING) })?;
-        Ok(Self { context: Arc::clone(context), handle })
+        Ok(Self { context: Arc::clone(context), handle, owner: None, recording: Recording::default() })
     }
 
     /// The context it belongs to.
@@ -71,17 +96,97 @@ impl Stream {
         self.context.watch(unsafe { self.context.call().stream_wait_event(self.handle, event.handle, 0) })
     }
 
+    /// From here on, what is asked of the stream is recorded and not done, until [`Stream::recorded`].
+    ///
+    /// # Errors
+    /// The driver's: it is recorded already.
+    pub fn record(&self) -> Result<(), DriverError> {
+        /// `CU_STREAM_CAPTURE_MODE_RELAXED`: kernels may be loaded meanwhile.
+        const RELAXED: u32 = 2;
+        self.context.bind()?;
+        // SAFETY: the handle lives.
+        self.context.watch(unsafe { self.context.call().capture_begin(self.handle, RELAXED) })?;
+        self.recording.now.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// What was recorded. The modules of its kernels and the memory that they use must be kept as long as it.
+    ///
+    /// # Errors
+    /// The driver's: nothing is recorded, or something was asked that can't be. Then nothing is recorded any more.
+    pub fn recorded(&self) -> Result<Graph, DriverError> {
+        self.context.bind()?;
+        let mut graph = Handle::NULL;
+        // SAFETY: the handle lives; the graph's is written to a live variable.
+        let answer = self.context.watch(unsafe { self.context.call().capture_end(self.handle, &raw mut graph) });
+        self.recording.now.store(false, Ordering::Release);
+        let freed = std::mem::take(&mut *self.recording.freed.lock().unwrap_or_else(PoisonError::into_inner));
+        freed.into_iter().for_each(|pointer| self.free(pointer));
+        answer?;
+        Graph::recorded(&self.context, graph)
+    }
+
+    /// Whether what is asked of the stream is recorded.
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
+        self.recording.now.load(Ordering::Acquire)
+    }
+
+    /// Memory in the stream's order.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<DevicePointer, DriverError> {
+        self.context.bind()?;
+        let mut pointer = 0;
+        // SAFETY: the pointer is written to a live integer; the handle lives.
+        let answer = unsafe { self.context.call().memory_alloc_async(&raw mut pointer, bytes, self.handle) };
+        self.context.watch(answer).map(|()| pointer)
+    }
+
+    /// Frees what [`Stream::allocate`] gave, in the stream's order; what is being recorded doesn't hold it.
+    pub(crate) fn free(&self, pointer: DevicePointer) {
+        if self.is_recording() {
+            self.recording.freed.lock().unwrap_or_else(PoisonError::into_inner).push(pointer);
+            return;
+        }
+        // SAFETY: allocated once and freed once, by the contract above.
+        self.context.destroy(|call| unsafe { call.memory_free_async(pointer, self.handle) });
+    }
+
     /// Launches a kernel. The context must be current on this thread ([`Context::bind`]).
     ///
     /// # Errors
     /// The driver's; a driver before 11.8 has no launch attributes.
     pub fn launch(&self, launch: &Launch) -> Result<(), DriverError> {
-        let (grid, block, shared) = (launch.geometry.grid, launch.geometry.block, launch.geometry.shared);
-        let mut parameters = pointers(&launch.arguments);
+        self.submit(&launch.function, launch.geometry, launch.form, launch.given.pointers())
+    }
+
+    /// Launches a kernel with words that it takes ([`WordKernel::new`]), which the driver copies; else as
+    /// [`Stream::launch`]. Allocates nothing.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for another number of words; the driver's.
+    pub fn launch_words(
+        &self,
+        kernel: &WordKernel,
+        geometry: Geometry,
+        form: Form,
+        words: &[u64],
+    ) -> Result<(), Fault> {
+        kernel.takes(words)?;
+        Ok(self.submit(&kernel.function, geometry, form, only(words))?)
+    }
+
+    fn submit(
+        &self,
+        function: &Function,
+        geometry: Geometry,
+        form: Form,
+        mut parameters: [*mut c_void; MOST_PARAMETERS],
+    ) -> Result<(), DriverError> {
+        let Geometry { grid, block, shared } = geometry;
         let parameters = parameters.as_mut_ptr();
         let null = std::ptr::null_mut();
         let call = self.context.call();
-        let function = launch.function.handle();
+        let function = function.handle();
         let mut attributes = [LaunchAttribute::new(0, &[]); 3];
         let mut count = 0;
         let mut add = |wanted: bool, id: u32, words: &[u32]| {
@@ -90,29 +195,18 @@ impl Stream {
                 count += 1;
             }
         };
-        let form = launch.form;
         add(form.dependent, ATTRIBUTE_DEPENDENT, &[1]);
         add(form.cooperative, ATTRIBUTE_COOPERATIVE, &[1]);
         add(form.cluster > 1, ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1]);
         // SAFETY: function and stream are live and of this context. `parameters` holds more pointers than a kernel of ours has
-        // parameters, each to a slot of 16 bytes, and no parameter is larger (`Function::takes`, where the driver can
-        // tell; else promised by the kernel's description); the driver copies them before the call returns.
-        // The configuration and its attributes live until then as well.
+        // parameters, each to a slot of 16 bytes, and no parameter is larger (`Function::takes`); or one to as many words
+        // as the only parameter has (`WordKernel::new`): both where the driver can tell, else promised by who made the
+        // kernel. What they point to outlives the call, and the driver copies it before the call returns. The
+        // configuration and its attributes live until then as well.
         let answer = unsafe {
             if count == 0 {
-                call.launch(
-                    function,
-                    grid[0],
-                    grid[1],
-                    grid[2],
-                    block[0],
-                    block[1],
-                    block[2],
-                    shared,
-                    self.handle,
-                    parameters,
-                    null,
-                )
+                let ([x, y, z], [a, b, c]) = (grid, block);
+                call.launch(function, x, y, z, a, b, c, shared, self.handle, parameters, null)
             } else {
                 let attributes = attributes.as_mut_ptr();
                 let attribute_count = count as u32;
@@ -126,8 +220,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; the driver finishes what is queued first.
-        self.context.destroy(|call| unsafe { call.stream_destroy(self.handle) });
+        if self.owner.is_none() {
+            // SAFETY: created once, destroyed once; the driver finishes what is queued first.
+            self.context.destroy(|call| unsafe { call.stream_destroy(self.handle) });
+        }
     }
 }
 

@@ -122,6 +122,9 @@ table! {
     memory_info ["cuMemGetInfo_v2"] (free: *mut usize, total: *mut usize);
     memory_alloc ["cuMemAlloc_v2"] (pointer: *mut DevicePointer, bytes: usize);
     memory_free ["cuMemFree_v2"] (pointer: DevicePointer);
+    // 11.2; without them memory is allocated and freed at once.
+    memory_alloc_async ["cuMemAllocAsync"] (pointer: *mut DevicePointer, bytes: usize, stream: Handle);
+    memory_free_async ["cuMemFreeAsync"] (pointer: DevicePointer, stream: Handle);
     managed_alloc ["cuMemAllocManaged"] (pointer: *mut DevicePointer, bytes: usize, flags: c_uint);
     managed_prefetch ["cuMemPrefetchAsync"] (
         pointer: DevicePointer, bytes: usize, device: DeviceNumber, stream: Handle
@@ -138,6 +141,8 @@ table! {
     stream_destroy ["cuStreamDestroy_v2"] (stream: Handle);
     stream_query ["cuStreamQuery"] (stream: Handle);
     stream_wait_event ["cuStreamWaitEvent"] (stream: Handle, event: Handle, flags: c_uint);
+    capture_begin ["cuStreamBeginCapture_v2"] (stream: Handle, mode: c_uint);
+    capture_end ["cuStreamEndCapture"] (stream: Handle, graph: *mut Handle);
 
     event_create ["cuEventCreate"] (event: *mut Handle, flags: c_uint);
     event_destroy ["cuEventDestroy_v2"] (event: Handle);

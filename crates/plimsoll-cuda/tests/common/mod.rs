@@ -15,7 +15,7 @@ use plimsoll_core::sample::{Work, Workload};
 use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Function, Stream};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::{Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Side};
+use plimsoll_cuda::memory::{Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Side, StreamBuffer};
 use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Source};
@@ -169,6 +169,12 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     managed.advise(Advice::ReadMostly)?;
     managed.prefetch(stream, Side::Device)?;
     managed.touch_by_host(stream)?;
+    let ordered = StreamBuffer::new(stream, 4096)?;
+    stream.record()?;
+    stream.launch(&bare.launch(&a)?)?;
+    let recorded = stream.recorded()?;
+    recorded.launch(stream)?;
+    drop(ordered);
     bare.scale.clusters_at_once(Geometry::linear(8, 256), 2)?;
     let mut loads = vec![
         Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?.with_lead(&bare.spinner),

@@ -1,0 +1,89 @@
+//! Memory that is allocated and freed in a stream's order, where the driver can, so that neither waits for the device.
+
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+
+use super::{DeviceBuffer, Span, free};
+use crate::driver::{Attribute, OUT_OF_MEMORY, Stream};
+use crate::wait;
+
+/// Memory of a stream. When dropped it is freed after what the stream was asked to do before.
+#[derive(Debug)]
+pub struct StreamBuffer {
+    stream: Arc<Stream>,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// From the driver's pool.
+    Ordered(Span),
+    /// Where there is none: freeing waits for the device.
+    Own(DeviceBuffer),
+}
+
+impl StreamBuffer {
+    /// `bytes` of uninitialised memory; none for 0.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`], [`Fault::Invalid`] while the stream is recorded; the driver's.
+    pub fn new(stream: &Arc<Stream>, bytes: u64) -> Result<Self, Fault> {
+        if stream.is_recording() {
+            let why = "memory can't be allocated while a graph is recorded: allocate it before";
+            return Err(Fault::Invalid(why.to_owned()));
+        }
+        let context = stream.context();
+        let pools = context.device().attribute(Attribute::MemoryPools).is_ok_and(|value| value != 0);
+        let calls = ["cuMemAllocAsync", "cuMemFreeAsync"].iter().all(|call| context.driver().has(call).is_ok());
+        let memory = if bytes == 0 || !pools || !calls {
+            Memory::Own(DeviceBuffer::new(context, bytes)?)
+        } else {
+            let refused = || Fault::OutOfMemory { asked: bytes, free: free(context).map_or(0, |(free, _)| free) };
+            match stream.allocate(usize::try_from(bytes).map_err(|_| refused())?) {
+                Ok(pointer) => Memory::Ordered(Span { pointer, bytes }),
+                Err(error) if error.code() == Some(OUT_OF_MEMORY) => return Err(refused()),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok(Self { stream: Arc::clone(stream), memory })
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn whole(&self) -> Span {
+        match &self.memory {
+            Memory::Ordered(span) => *span,
+            Memory::Own(buffer) => buffer.whole(),
+        }
+    }
+
+    /// Copies host bytes to its beginning and waits.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where they don't fit; [`Fault::Hung`]; the driver's.
+    pub fn upload(&self, from: &[u8]) -> Result<(), Fault> {
+        self.whole().upload(&self.stream, from)
+    }
+
+    /// Copies its first bytes to the host and waits.
+    ///
+    /// # Errors
+    /// Those of [`StreamBuffer::upload`].
+    pub fn download(&self, to: &mut [u8]) -> Result<(), Fault> {
+        self.whole().download(&self.stream, to)
+    }
+}
+
+impl Drop for StreamBuffer {
+    fn drop(&mut self) {
+        match &self.memory {
+            Memory::Ordered(span) => self.stream.free(span.pointer),
+            // A free that doesn't wait for the stream by itself would be a fault of the driver; waiting costs nothing more.
+            Memory::Own(buffer) if buffer.bytes() > 0 && !self.stream.is_recording() => {
+                let _ = wait::stream(&self.stream);
+            }
+            Memory::Own(_) => {}
+        }
+    }
+}

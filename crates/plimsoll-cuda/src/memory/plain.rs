@@ -1,0 +1,92 @@
+//! Elements as bytes and back: which Rust types tensors of a device can be of.
+
+use half::{bf16, f16};
+use plimsoll_expr::trace::{Element, F8E4M3, F8E5M2};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An element type whose values are as many bytes as [`plimsoll_expr::DType::bytes`] says, all of which matter. No other
+/// crate can add one.
+pub trait Plain: Element + Default + Send + Sync + sealed::Sealed {
+    /// The value in a word, as kernels take run-time scalars: the upper bytes are zero.
+    #[must_use]
+    fn word(self) -> u64;
+
+    /// A value of bits that a device left: any byte but 0 is `true`, all others mean what they are.
+    #[doc(hidden)]
+    #[must_use]
+    fn settle(values: Vec<Self::Bits>) -> Vec<Self>;
+
+    /// A type of the same size of which every pattern of bits is a value.
+    #[doc(hidden)]
+    type Bits: Copy + Default;
+}
+
+macro_rules! plain {
+    ($($type:ty, $bits:ty, $word:expr, $settle:expr;)*) => {
+        $(impl sealed::Sealed for $type {}
+        impl Plain for $type {
+            type Bits = $bits;
+
+            fn word(self) -> u64 {
+                let word: fn($type) -> u64 = $word;
+                word(self)
+            }
+
+            fn settle(values: Vec<$bits>) -> Vec<Self> {
+                let settle: fn($bits) -> $type = $settle;
+                // In place: the sizes are equal.
+                values.into_iter().map(settle).collect()
+            }
+        })*
+    };
+}
+
+plain! {
+    f64, u64, f64::to_bits, f64::from_bits;
+    f32, u32, |x| x.to_bits().into(), f32::from_bits;
+    f16, u16, |x| x.to_bits().into(), f16::from_bits;
+    bf16, u16, |x| x.to_bits().into(), bf16::from_bits;
+    F8E4M3, u8, |x| x.to_bits().into(), F8E4M3::from_bits;
+    F8E5M2, u8, |x| x.to_bits().into(), F8E5M2::from_bits;
+    i8, u8, |x| (x as u8).into(), |bits| bits as i8;
+    i16, u16, |x| (x as u16).into(), |bits| bits as i16;
+    i32, u32, |x| (x as u32).into(), |bits| bits as i32;
+    i64, u64, |x| x as u64, |bits| bits as i64;
+    u8, u8, u64::from, |bits| bits;
+    u16, u16, u64::from, |bits| bits;
+    u32, u32, u64::from, |bits| bits;
+    u64, u64, |x| x, |bits| bits;
+    bool, u8, u64::from, |bits| bits != 0;
+}
+
+/// The bytes of elements.
+#[must_use]
+pub fn bytes<T: Plain>(values: &[T]) -> &[u8] {
+    const { assert!(size_of::<T>() == size_of::<T::Bits>() && size_of::<T>() == T::DTYPE.bytes() as usize) };
+    // SAFETY: the slice's own memory, for as long. The trait is sealed, and its types are integers, floats, `bool` and
+    // transparent structures of these: none has a byte that isn't initialised.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// The bytes of bit patterns, to be overwritten by any.
+pub(crate) fn bytes_of_bits<T: Plain>(values: &mut [T::Bits]) -> &mut [u8] {
+    // SAFETY: the slice's own memory, exclusively, for as long; every pattern of bits is a value of these unsigned integers
+    // (the trait is sealed).
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_bits_and_booleans_come_back_clean() {
+        assert_eq!((1.5_f32.word(), (-1_i8).word(), true.word()), (0x3fc0_0000, 0xff, 1));
+        assert_eq!(bf16::from_f32(1.0).word(), 0x3f80);
+        assert_eq!(bytes(&[1_u16, 0x203]), [1, 0, 3, 2]);
+        assert_eq!(bool::settle(vec![0, 1, 7]), [false, true, true]);
+    }
+}
