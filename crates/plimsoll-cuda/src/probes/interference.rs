@@ -36,6 +36,12 @@ const AGAIN: u32 = 4;
 const MOST: u32 = 8;
 /// Most of what runs beside one.
 const MOST_BESIDE: u32 = 64;
+/// Share of the samples that may still not be of full overlap: as many as may be outliers.
+const UNCOVERED: f64 = 0.01;
+/// Samples that are taken to warm up, while it is found out how much outlasts one.
+const WARM_UPS: u32 = 2;
+/// What a buffer of the host holds until a copy has come.
+const POISON: u8 = 0xcd;
 
 /// The probe.
 #[derive(Debug)]
@@ -104,9 +110,11 @@ struct Bench {
     spinner: Option<Arc<Spinner>>,
     input: Rc<DeviceBuffer>,
     out: Rc<DeviceBuffer>,
-    /// Where copies from the host end, and what is copied to it.
+    /// Where copies from the host end.
     landing: Rc<DeviceBuffer>,
+    /// What is copied from the host, and where copies to it end.
     host: Rc<RefCell<HostBuffer>>,
+    arrival: Rc<RefCell<HostBuffer>>,
 }
 
 impl Bench {
@@ -119,16 +127,18 @@ impl Bench {
         let mut host = HostBuffer::new(&device.context, HostKind::Pinned, transfer)?;
         host.copy_from(&device.stream, input.part(0, transfer)?)?;
         host.content()?;
+        let arrival = HostBuffer::new(&device.context, HostKind::Pinned, transfer)?;
+        let shared = |buffer| Rc::new(RefCell::new(buffer));
         let second = Arc::new(Stream::new(&device.context)?);
         let spinner = device.spinner.as_ref().ok().cloned();
-        Ok(Self { kit, second, spinner, input, out, landing, host: Rc::new(RefCell::new(host)) })
+        Ok(Self { kit, second, spinner, input, out, landing, host: shared(host), arrival: shared(arrival) })
     }
 
     fn action(&self, work: &str) -> Result<Action, Fault> {
         let transfer = self.landing.bytes();
         Ok(match work {
             UP => Action::Up(Rc::clone(&self.host), self.landing.whole()),
-            DOWN => Action::Down(Rc::clone(&self.host), self.input.part(0, transfer)?),
+            DOWN => Action::Down(Rc::clone(&self.arrival), self.input.part(0, transfer)?),
             _ => {
                 let (_, kernel) = kernel(work);
                 let n = self.input.bytes() / 4;
@@ -155,6 +165,8 @@ impl Bench {
             action: self.action(work)?,
             beside,
             more: 1,
+            taken: 0,
+            uncovered: 0,
             events: [Event::new(context)?, Event::new(context)?, Event::new(context)?],
             spinner: self.spinner.clone(),
             work: Work { traffic: self.traffic(work), operations: 1.0, ..Work::default() },
@@ -164,7 +176,7 @@ impl Bench {
                 input: Rc::clone(&self.input),
                 out: Rc::clone(&self.out),
                 landing: Rc::clone(&self.landing),
-                host: Rc::clone(&self.host),
+                arrival: Rc::clone(&self.arrival),
             },
         })
     }
@@ -177,15 +189,18 @@ struct Verdict {
     input: Rc<DeviceBuffer>,
     out: Rc<DeviceBuffer>,
     landing: Rc<DeviceBuffer>,
-    host: Rc<RefCell<HostBuffer>>,
+    arrival: Rc<RefCell<HostBuffer>>,
 }
 
 impl Verdict {
-    /// Poisons what the work writes on the device.
+    /// Poisons what the work writes.
     fn poison(&self) -> Result<(), Fault> {
         match self.work {
             UP => self.checker.poison(self.landing.whole()),
-            DOWN => Ok(()),
+            DOWN => {
+                self.arrival.borrow_mut().content()?.fill(POISON);
+                Ok(())
+            }
             _ => self.checker.poison(self.out.whole()),
         }
     }
@@ -200,7 +215,7 @@ impl Verdict {
             UP => self.same(self.landing.whole(), transfer),
             DOWN => {
                 self.checker.poison(self.landing.whole())?;
-                self.host.borrow_mut().copy_to(stream, self.landing.whole())?;
+                self.arrival.borrow_mut().copy_to(stream, self.landing.whole())?;
                 self.same(self.landing.whole(), transfer)
             }
             READ => {
@@ -223,6 +238,9 @@ struct Contest {
     beside: Option<Action>,
     /// How often the other is queued to outlast a sample.
     more: u32,
+    /// Samples so far, and those after the warm-up whose companion ended first each time.
+    taken: u32,
+    uncovered: u32,
     /// Begin of both, end of each.
     events: [Event; 3],
     spinner: Option<Arc<Spinner>>,
@@ -276,26 +294,47 @@ impl Workload for Contest {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         self.streams[0].context().bind()?;
         for sample in out {
+            let mut covered = false;
             for _ in 0..AGAIN {
-                let (length, covered) = self.once(k)?;
-                *sample = length;
+                (*sample, covered) = self.once(k)?;
                 if covered {
                     break;
                 }
             }
+            self.taken += 1;
+            self.uncovered += u32::from(!covered && self.taken > WARM_UPS);
         }
         Ok(())
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
         wait::stream(&self.streams[0])?;
+        let overlap = overlap(self.uncovered, self.taken);
+        if overlap != Check::Passed {
+            return Ok(overlap);
+        }
         self.verdict.check(&self.streams[0])
     }
+}
+
+/// Whether nearly all samples were of full overlap: a figure of others would be of less of a contest.
+fn overlap(uncovered: u32, taken: u32) -> Check {
+    if f64::from(uncovered) <= UNCOVERED * f64::from(taken) {
+        return Check::Passed;
+    }
+    Check::Failed(format!("what ran beside it ended first in {uncovered} of {taken} samples, {AGAIN} times each"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_than_a_few_samples_without_full_overlap_fail_the_point() {
+        assert_eq!([overlap(0, 0), overlap(1, 100)], [Check::Passed, Check::Passed]);
+        assert!(matches!(overlap(2, 100), Check::Failed(why) if why.contains("2 of 100")));
+        assert!(matches!(overlap(1, 30), Check::Failed(_)));
+    }
 
     #[test]
     fn everything_is_measured_alone_and_beside_the_other_kind() {

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Session;
@@ -73,6 +74,14 @@ impl Kit {
     pub(super) fn run(&self, actions: &[Action]) -> Result<(), Fault> {
         self.stream.context().bind()?;
         actions.iter().try_for_each(|action| action.enqueue(&self.stream))
+    }
+
+    /// Keeps the device busy for so long, so that what is queued meanwhile begins without the host's part of it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn lead(&self, length: Duration) -> Result<(), Fault> {
+        self.spinner.as_ref().map_or(Ok(()), |spinner| spinner.spin(&self.stream, length))
     }
 
     /// A workload of launches in turn, in graphs or, where graphs can't hold them, in the stream.

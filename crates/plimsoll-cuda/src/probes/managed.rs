@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -28,6 +29,8 @@ const ARRAYS: u64 = 3;
 const BYTES: (u64, u64) = (64 << 20, 256 << 20);
 /// Share of the free memory that may be used: pages that don't fit would move for ever.
 const SHARE: f64 = 0.8;
+/// How long the device is kept busy while the host queues what is timed: a prefetch takes it longer than a launch.
+const LEAD: Duration = Duration::from_micros(500);
 /// The scalar of the triad.
 const SCALAR: f32 = 1.625;
 
@@ -242,6 +245,7 @@ impl Placed {
         let stream = Arc::clone(self.bench.kit.stream());
         let action = if self.moves { None } else { Some(self.triad()?) };
         let side = if self.placement == PREFETCH { Side::Device } else { Side::Host };
+        self.bench.kit.lead(LEAD)?;
         self.events.0.record(&stream)?;
         match action {
             Some(action) => action.enqueue(&stream)?,
