@@ -9,16 +9,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-core", &[]),
     ("plimsoll-suite", &["plimsoll-core"]),
     ("plimsoll-expr", &["plimsoll-core"]),
-    ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite"]),
-    ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite"]),
-    ("plimsoll-cuda", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen"]),
+    ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
+    ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
+    ("plimsoll-cuda", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr"]),
     ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite"]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-suite"]),
-    ("plimsoll", &["plimsoll-core", "plimsoll-suite", "plimsoll-cpu", "plimsoll-sim", "plimsoll-gen", "plimsoll-cuda"]),
+    (
+        "plimsoll",
+        &[
+            "plimsoll-core",
+            "plimsoll-suite",
+            "plimsoll-expr",
+            "plimsoll-cpu",
+            "plimsoll-sim",
+            "plimsoll-gen",
+            "plimsoll-cuda",
+        ],
+    ),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
     ("fakecuda", &[]),
     ("fakecupti", &[]),
-    ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-cuda"]),
+    ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-gen", "plimsoll-cuda"]),
 ];
 
 /// Crates of the workspace with the workspace crates that they use outside tests.

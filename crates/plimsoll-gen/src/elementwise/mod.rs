@@ -1,0 +1,20 @@
+//! Elementwise expressions as CUDA kernels: which form an expression takes on given tensors ([`plan`]), its text
+//! ([`generate`]), its grid and its parameters. Pure: compiling, caching and launching are `plimsoll-cuda`'s, what an
+//! expression means is `plimsoll-expr`'s.
+//!
+//! A kernel has one parameter, a block of 64-bit words: addresses of the first elements of all inputs, then of all outputs, the
+//! scalars' bits in their declared types, and what the form needs. [`Plan::words`] fills it.
+
+mod generate;
+mod geometry;
+mod plan;
+mod spec;
+mod table;
+mod words;
+
+pub use generate::{ENTRY, Generated, generate};
+pub use geometry::Geometry;
+pub use plan::{Access, Choose, Device, Plan, PlanError, Reason, Walk, candidates, plan, plan_batch};
+pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
+pub use table::{Class, Row, Table, TableError};
+pub use words::MOST_WORDS;
