@@ -48,7 +48,7 @@ flags! {
     ClockLow "CLOCK_LOW" true "The clock ran more than 3 % below the one calibrated for this device.";
     Drift "DRIFT" true "The last third of the samples differs from the first by more than 0.5 %.";
     Bimodal "BIMODAL" true "The samples fall into two separate groups; the median stands for one of them.";
-    Outliers "OUTLIERS" false "More than 1 % of the samples lie far outside the others (modified z > 3.5, and over 0.5 % away).";
+    Outliers "OUTLIERS" false "More than 1 % of the samples lie far outside the others (modified z > 3.5), and part the mean from the median by over 0.5 %.";
     Correlated "CORRELATED" false "Neighbouring samples resemble each other; the interval, widened for it, is wider than was asked.";
     Quantized "QUANTIZED" false "The timer's step is more than 0.5 % of a sample.";
     CacheResident "CACHE_RESIDENT" false "A cold figure was asked for, but what it touches fits in a cache.";

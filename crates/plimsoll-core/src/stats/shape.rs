@@ -23,6 +23,9 @@ pub struct Outliers {
     /// More than 1 % of what the machine does, not of this sample alone: if 1 % were outliers, so many would be seen in
     /// less than one run of a hundred. At n = 30 that takes three.
     pub significant: bool,
+    /// Their distances from the median, summed over all samples' time at the median: by so much at the most they part the mean
+    /// from the median.
+    pub weight: f64,
 }
 
 /// Outliers of ascending `sorted`: |0.6745·(x − median)/MAD| > 3.5, and more than the relative distance `least` from the
@@ -45,9 +48,12 @@ pub fn outliers(sorted: &[f64], least: f64) -> Outliers {
         let mean_deviation = sorted.iter().map(|x| (x - median).abs()).sum::<f64>() / n as f64;
         (OUTLIER_ABOVE * 1.2533 * mean_deviation).max(least.max(0.01) * median.abs())
     };
-    let count = sorted.iter().filter(|&&x| (x - median).abs() > limit).count();
+    let distances = || sorted.iter().map(|x| (x - median).abs()).filter(|distance| *distance > limit);
+    let count = distances().count();
+    let whole = n as f64 * median.abs();
     Outliers {
         fraction: count as f64 / n as f64,
+        weight: if count > 0 && whole > 0.0 { distances().sum::<f64>() / whole } else { 0.0 },
         significant: count as f64 > OUTLIER_SHARE * n as f64 && binomial_tail(n, OUTLIER_SHARE, count) < 0.01,
     }
 }
@@ -164,14 +170,15 @@ mod tests {
         x[3..9].fill(1.002);
         assert_eq!(outliers_of(&x).fraction, 0.0, "the next tick");
         x[3..9].fill(1.5);
-        assert_eq!(outliers_of(&x), Outliers { fraction: 0.06, significant: true });
+        assert_eq!(outliers_of(&x), Outliers { fraction: 0.06, significant: true, weight: 0.03 });
     }
 
     #[test]
     fn a_single_outlier_of_thirty_is_shown_and_proves_nothing() {
         let mut x: Vec<f64> = (0..30).map(|i| 1.0 + 0.001 * f64::from(i)).collect();
         x[29] = 3.0;
-        assert_eq!(outliers_of(&x), Outliers { fraction: 1.0 / 30.0, significant: false });
+        let one = outliers_of(&x);
+        assert!(one.fraction == 1.0 / 30.0 && !one.significant, "{one:?}");
         x[27..].fill(3.0);
         assert!(outliers_of(&x).significant);
     }

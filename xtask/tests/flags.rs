@@ -1,0 +1,46 @@
+//! The flags that today's rules raise on the runs kept in `records/`: on an idle machine hardly any figure carries one.
+
+use std::path::Path;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::{Flag, Flags};
+use plimsoll_core::record::{Run, read_file};
+use plimsoll_core::sample::{Context, judge, narrow_enough};
+use plimsoll_core::series::{Point, SeriesSpec};
+
+/// Flags that say what was measured, not how well.
+const HARMLESS: [Flag; 2] = [Flag::LaunchBound, Flag::CacheResident];
+/// Flags that are raised by more than samples and evidence; they are taken from the record.
+const TOLD: [Flag; 3] = [Flag::VerifyFail, Flag::Shrunk, Flag::Counted];
+
+/// The flags of a point by today's rules. The record has no resolution of its own: it is the device's, and a cycle where the
+/// kernel counted cycles.
+fn again(run: &Run, spec: &SeriesSpec, device: &DeviceInfo, point: &Point) -> Flags {
+    let seconds: Vec<f64> = point.seconds().collect();
+    let cycle = point.evidence.clock_hz.filter(|_| point.work.in_kernel).map(f64::recip);
+    let resolution = cycle.map_or(device.calibration.resolution, |cycle| cycle.max(point.tick));
+    let asked = run.header.effort.policy().half_width.max(spec.precision);
+    let context = Context { device, cache: spec.cache, resolution, asked, precision: spec.precision };
+    let mut flags = judge(&seconds, point.k, &point.work, &point.evidence, &context);
+    let cut = point.flags.contains(Flag::Budget);
+    flags.insert_if(Flag::Budget, cut && !narrow_enough(&seconds, asked));
+    flags.union(point.flags.iter().filter(|flag| TOLD.contains(flag)).collect())
+}
+
+#[test]
+fn of_the_points_of_an_idle_h200_at_most_one_in_twenty_carries_a_flag() {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/h200/2026-11-20-second");
+    for name in ["measure-1", "measure-2", "suite-1"] {
+        let run = read_file(&records.join(name).join("run.jsonl")).unwrap();
+        let (mut all, mut flagged) = (0, 0);
+        for series in &run.series {
+            let device = &run.header.devices[series.spec.device as usize];
+            for point in series.rows.iter().flat_map(|row| &row.points) {
+                all += 1;
+                let flags = again(&run, &series.spec, device, point);
+                flagged += usize::from(flags.iter().any(|flag| !HARMLESS.contains(&flag)));
+            }
+        }
+        assert!(all > 1000 && flagged * 20 <= all, "{name}: {flagged} of {all}");
+    }
+}
