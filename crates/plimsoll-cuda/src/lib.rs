@@ -17,6 +17,7 @@ mod device;
 pub mod disassembler;
 #[allow(unsafe_code)]
 pub mod driver;
+pub mod elementwise;
 mod info;
 pub mod launch;
 pub mod load;

@@ -49,6 +49,12 @@ impl StreamBuffer {
         Ok(Self { stream: Arc::clone(stream), memory })
     }
 
+    /// The stream in whose order it is used and freed.
+    #[must_use]
+    pub fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
     /// All of it.
     #[must_use]
     pub fn whole(&self) -> Span {

@@ -1,0 +1,473 @@
+//! Expressions compiled for one device, and the plans and kernels that were made for them so far. A call with tensors that
+//! are laid out as before finds its plan without allocating, and holds no lock while it launches.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use plimsoll_core::Fault;
+use plimsoll_expr::{Graph, Layout, Value};
+use plimsoll_gen::elementwise::{
+    Choose, Dependent, Device, KernelSpec, Plan, PlanError, Table, Walk, generate, plan, plan_batch,
+};
+use plimsoll_gen::kernel::OPTIONS;
+use plimsoll_gen::{Target, elementwise};
+
+use super::checks::{Fit, count};
+use super::error::Error;
+use super::operand::{Extent, Operand, Raw};
+use crate::CudaDevice;
+use crate::compile::Kernels;
+use crate::driver::{Attribute, Context, Function, Stream};
+use crate::launch::{Form, Geometry, Launch, WordKernel};
+
+/// Most plans that one expression keeps: a program whose shapes change all the time plans again rather than grow.
+const MOST_PLANS: usize = 4096;
+/// Shared memory that a block gets without asking, bytes.
+const SHARED_UNASKED: u32 = 48 << 10;
+
+/// Kernels of expressions on one device. Clones share them.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    context: Arc<Context>,
+    kernels: Kernels,
+    device: Device,
+    table: Table,
+    functions: Mutex<HashMap<KernelSpec, Function>>,
+}
+
+impl Engine {
+    /// For a device, with the plans that are shipped for it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(device: &CudaDevice) -> Result<Self, Error> {
+        Self::over(&device.context, device.kernels.beside(&device.context), None)
+    }
+
+    /// The same with other plans: those that `plimsoll tune` made.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn with_table(device: &CudaDevice, table: Table) -> Result<Self, Error> {
+        Self::over(&device.context, device.kernels.beside(&device.context), Some(table))
+    }
+
+    pub(crate) fn over(context: &Arc<Context>, kernels: Kernels, table: Option<Table>) -> Result<Self, Error> {
+        let handle = context.device();
+        let ask = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
+        let capability = 10 * ask(Attribute::CapabilityMajor)? + ask(Attribute::CapabilityMinor)?;
+        let device = Device {
+            target: kernels.target().parse().unwrap_or(Target::plain(capability)),
+            multiprocessors: ask(Attribute::Multiprocessors)?,
+            threads_per_multiprocessor: ask(Attribute::ThreadsPerMultiprocessor)?,
+            l2_bytes: ask(Attribute::L2Bytes)?.into(),
+            shared_per_block: SHARED_UNASKED,
+        };
+        let table = match table {
+            Some(table) => table,
+            None => Table::for_device(&handle.name()?, capability),
+        };
+        let (context, functions) = (Arc::clone(context), Mutex::default());
+        Ok(Self { shared: Arc::new(Shared { context, kernels, device, table, functions }) })
+    }
+
+    /// The context that its kernels run in.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.shared.context
+    }
+
+    /// What plans depend on of the device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.shared.device
+    }
+
+    /// An expression to be run on this device. Kernels are compiled when tensors are first given.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] where kernels can't be compiled here at all.
+    pub fn expression(&self, graph: &Graph) -> Result<Expression, Error> {
+        self.shared.kernels.compiler().map_err(Fault::from)?;
+        Ok(Expression { engine: self.clone(), graph: graph.clone(), plans: RwLock::default() })
+    }
+
+    /// The kernel of a plan: one that this engine has, from the disk, or compiled.
+    fn kernel(&self, plan: &Plan, words: usize) -> Result<WordKernel, Error> {
+        let shared = &*self.shared;
+        let lock = || shared.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&plan.spec).cloned();
+        let function = match known {
+            Some(function) => function,
+            None => {
+                // Two threads may compile the same: the lock isn't held meanwhile.
+                let text = generate(&plan.spec);
+                let options = OPTIONS.map(str::to_owned);
+                let module = shared.kernels.load("elementwise.cu", &text.text, text.headers, &options)?;
+                let function = module.function(text.entry)?;
+                lock().insert(plan.spec.clone(), function.clone());
+                function
+            }
+        };
+        let bytes = plan.geometry().shared;
+        if bytes > SHARED_UNASKED {
+            function.allow_shared(bytes)?;
+        }
+        Ok(WordKernel::new(&function, words)?)
+    }
+}
+
+/// An expression on a device, with the plans that were made for it.
+pub struct Expression {
+    engine: Engine,
+    graph: Graph,
+    plans: RwLock<HashMap<u64, Arc<Ready>>>,
+}
+
+/// What a call with tensors of these layouts does.
+pub(super) struct Ready {
+    key: Key,
+    fit: Fit,
+    /// Nothing where there are no elements.
+    work: Option<Work>,
+}
+
+struct Work {
+    plan: Plan,
+    kernel: WordKernel,
+}
+
+impl Work {
+    fn geometry(&self) -> Geometry {
+        let elementwise::Geometry { blocks, threads, shared } = self.plan.geometry();
+        Geometry { shared, ..Geometry::linear(blocks, threads) }
+    }
+
+    fn form(&self) -> Form {
+        Form { dependent: self.plan.spec.dependent != Dependent::No, ..Form::default() }
+    }
+}
+
+/// What a plan was made for.
+struct Key {
+    choose: Choose,
+    extents: Vec<(OwnedExtent, u8)>,
+}
+
+enum OwnedExtent {
+    Flat(u64),
+    Laid(Layout),
+}
+
+/// How an address is aligned, as far as plans tell.
+fn phase(tensor: &Raw<'_>) -> u8 {
+    (tensor.start() % 32) as u8
+}
+
+impl Key {
+    fn of(tensors: &[Raw<'_>], choose: &Choose) -> Self {
+        let extent = |tensor: &Raw<'_>| match tensor.extent {
+            Extent::Flat(length) => (OwnedExtent::Flat(length), phase(tensor)),
+            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), phase(tensor)),
+        };
+        Self { choose: *choose, extents: tensors.iter().map(extent).collect() }
+    }
+
+    fn is(&self, tensors: &[Raw<'_>], choose: &Choose) -> bool {
+        let same = |((own, own_phase), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
+            *own_phase == phase(tensor)
+                && match (own, tensor.extent) {
+                    (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
+                    (OwnedExtent::Laid(own), Extent::Laid(layout)) => own == layout,
+                    _ => false,
+                }
+        };
+        self.choose == *choose && self.extents.len() == tensors.len() && self.extents.iter().zip(tensors).all(same)
+    }
+}
+
+/// Multiply and rotate (Firefox's `FxHasher`): layouts come from the program itself.
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}
+
+fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
+    let mut mix = Mix(0);
+    choose.hash(&mut mix);
+    for tensor in tensors {
+        match tensor.extent {
+            Extent::Flat(length) => mix.write_u64(length),
+            Extent::Laid(layout) => layout.hash(&mut mix),
+        }
+        mix.write_u64(phase(tensor).into());
+    }
+    mix.finish()
+}
+
+thread_local! {
+    /// Addresses and words of the launch being made, kept for the next one.
+    static SCRATCH: RefCell<(Vec<u64>, Vec<u64>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+impl Expression {
+    /// The expression itself.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The engine that it belongs to.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Fixes tensors and scalars: all outputs of the expression are given, those that are written in place as the very tensor
+    /// that is their input. Compiles where no kernel is there yet.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the tensors, with their sizes, types or addresses; that no kernel can do what `choose` forces; the
+    /// compiler's and the driver's.
+    pub fn bind(
+        &self,
+        inputs: &[Operand],
+        outputs: &[Operand],
+        scalars: &[Value],
+        choose: &Choose,
+    ) -> Result<Bound, Error> {
+        count("inputs", self.graph.inputs().len(), inputs.len())?;
+        count("outputs", self.graph.outputs().len(), outputs.len())?;
+        let tensors: Vec<Raw<'_>> = inputs.iter().chain(outputs).map(Operand::raw).collect();
+        let bits = self.bits(scalars)?;
+        // Types aren't part of a plan's key, so they are looked at here.
+        Fit::new(&self.graph, &tensors)?;
+        let ready = self.ready(&tensors, &bits, choose)?;
+        ready.fit.admits(&self.graph, &tensors, self.engine.context())?;
+        let mut words = Vec::new();
+        if let Some(work) = &ready.work {
+            let starts: Vec<u64> = tensors.iter().map(Raw::start).collect();
+            work.plan.words(&starts, &bits, &mut words)?;
+        }
+        Ok(Bound { ready, words })
+    }
+
+    /// Many sets of contiguous tensors in as few launches as their parameters fit into; sets without elements are left out.
+    ///
+    /// # Errors
+    /// Those of [`Expression::bind`]; [`Error::Batch`] for tensors that aren't contiguous.
+    pub fn batch(
+        &self,
+        sets: &[(Vec<Operand>, Vec<Operand>)],
+        scalars: &[Value],
+        choose: &Choose,
+    ) -> Result<Vec<Bound>, Error> {
+        let bits = self.bits(scalars)?;
+        let mut members = Vec::new();
+        for (set, (inputs, outputs)) in sets.iter().enumerate() {
+            count("inputs", self.graph.inputs().len(), inputs.len())?;
+            count("outputs", self.graph.outputs().len(), outputs.len())?;
+            let tensors: Vec<Raw<'_>> = inputs.iter().chain(outputs).map(Operand::raw).collect();
+            let fit = Fit::new(&self.graph, &tensors)?;
+            fit.admits(&self.graph, &tensors, self.engine.context())?;
+            let shape = outputs.first().map(|output| output.layout().shape());
+            let gaps =
+                |operand: &&Operand| !operand.layout().is_contiguous() || Some(operand.layout().shape()) != shape;
+            if let Some(place) = inputs.iter().chain(outputs).position(|operand| gaps(&operand)) {
+                return Err(Error::Batch { set, name: super::checks::name(&self.graph, place) });
+            }
+            let length = fit.space.elements();
+            if length > 0 {
+                members.push((length, tensors.iter().map(Raw::start).collect::<Vec<u64>>(), fit));
+            }
+        }
+        let mut launches = Vec::new();
+        self.split(&mut members, &bits, choose, &mut launches)?;
+        Ok(launches)
+    }
+
+    /// Launches for members of a batch: one if their parameters fit into it, else for each half.
+    fn split(
+        &self,
+        members: &mut Vec<(u64, Vec<u64>, Fit)>,
+        bits: &[u64],
+        choose: &Choose,
+        launches: &mut Vec<Bound>,
+    ) -> Result<(), Error> {
+        let lengths: Vec<u64> = members.iter().map(|(length, ..)| *length).collect();
+        let starts: Vec<u64> = members.iter().flat_map(|(_, starts, _)| starts).copied().collect();
+        if lengths.is_empty() {
+            return Ok(());
+        }
+        let (device, table) = (&self.engine.shared.device, &self.engine.shared.table);
+        match plan_batch(&self.graph, &lengths, &starts, device, table, choose) {
+            Ok(plan) => {
+                let mut words = Vec::new();
+                plan.words(&starts, bits, &mut words)?;
+                let kernel = self.engine.kernel(&plan, words.len())?;
+                let key = Key { choose: *choose, extents: Vec::new() };
+                let Some((_, _, fit)) = members.pop() else { return Ok(()) };
+                let ready = Arc::new(Ready { key, fit, work: Some(Work { plan, kernel }) });
+                launches.push(Bound { ready, words });
+                Ok(())
+            }
+            Err(PlanError::Words { .. }) if members.len() > 1 => {
+                let mut second = members.split_off(members.len() / 2);
+                self.split(members, bits, choose, launches)?;
+                self.split(&mut second, bits, choose, launches)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The scalars' bits in their declared types.
+    fn bits(&self, scalars: &[Value]) -> Result<Vec<u64>, Error> {
+        count("scalars", self.graph.scalars().len(), scalars.len())?;
+        Ok(self.graph.scalars().iter().zip(scalars).map(|(scalar, value)| scalar.dtype.encode(*value)).collect())
+    }
+
+    /// The plan for tensors of these layouts and of the expression's types, found or made.
+    fn ready(&self, tensors: &[Raw<'_>], bits: &[u64], choose: &Choose) -> Result<Arc<Ready>, Error> {
+        let hash = hash(tensors, choose);
+        let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        if let Some(ready) = found.filter(|ready| ready.key.is(tensors, choose)) {
+            return Ok(ready);
+        }
+        let ready = Arc::new(self.prepare(tensors, bits, choose)?);
+        let mut plans = self.plans.write().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= MOST_PLANS {
+            plans.clear();
+        }
+        plans.insert(hash, Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    fn prepare(&self, tensors: &[Raw<'_>], bits: &[u64], choose: &Choose) -> Result<Ready, Error> {
+        let fit = Fit::new(&self.graph, tensors)?;
+        let key = Key::of(tensors, choose);
+        if fit.space.elements() == 0 {
+            return Ok(Ready { key, fit, work: None });
+        }
+        let starts: Vec<u64> = tensors.iter().map(Raw::start).collect();
+        let walk = Walk::new(&self.graph, &fit.space, &starts)?;
+        let plan = plan(&self.graph, &walk, &self.engine.shared.device, &self.engine.shared.table, choose)?;
+        let mut words = Vec::new();
+        plan.words(&starts, bits, &mut words)?;
+        let kernel = self.engine.kernel(&plan, words.len())?;
+        Ok(Ready { key, fit, work: Some(Work { plan, kernel }) })
+    }
+
+    /// Launches on tensors of the expression's types (inputs in order, then all outputs), with the scalars' bits. Allocates
+    /// nothing where tensors of these layouts were given before.
+    pub(super) fn enqueue(
+        &self,
+        stream: &Stream,
+        tensors: &[Raw<'_>],
+        bits: &[u64],
+        choose: &Choose,
+    ) -> Result<(), Error> {
+        let ready = self.ready(tensors, bits, choose)?;
+        let context = self.engine.context();
+        ready.fit.admits(&self.graph, tensors, context)?;
+        let Some(work) = &ready.work else { return Ok(()) };
+        SCRATCH.with_borrow_mut(|(starts, words)| {
+            starts.clear();
+            starts.extend(tensors.iter().map(Raw::start));
+            work.plan.words(starts, bits, words)?;
+            launch(stream, work, words)
+        })
+    }
+}
+
+/// Asks a stream of the kernel's own context to run it.
+fn launch(stream: &Stream, work: &Work, words: &[u64]) -> Result<(), Error> {
+    let context = stream.context();
+    if context.is_given_up() {
+        let why = "given up after an earlier fault: start the program anew".to_owned();
+        return Err(Fault::DeviceLost { call: "cuLaunchKernel", why }.into());
+    }
+    let own = work.kernel.function().context().device().number();
+    if own != context.device().number() {
+        let (expected, given) = (format!("cuda:{own}"), format!("cuda:{}", context.device().number()));
+        return Err(Error::Device { name: "stream".to_owned(), expected, given });
+    }
+    context.bind()?;
+    Ok(stream.launch_words(&work.kernel, work.geometry(), work.form(), words)?)
+}
+
+/// An expression on given tensors and scalars: what can be launched again and again. The tensors' memory must be there
+/// whenever it is.
+pub struct Bound {
+    ready: Arc<Ready>,
+    words: Vec<u64>,
+}
+
+impl Bound {
+    /// Whether there are no elements: then nothing is launched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ready.work.is_none()
+    }
+
+    fn work(&self) -> Result<&Work, Error> {
+        self.ready.work.as_ref().ok_or(Error::Plan(PlanError::Empty))
+    }
+
+    /// What is launched, and why it is so.
+    ///
+    /// # Errors
+    /// [`PlanError::Empty`] where there are no elements.
+    pub fn plan(&self) -> Result<&Plan, Error> {
+        Ok(&self.work()?.plan)
+    }
+
+    /// The kernel: its registers and the like.
+    ///
+    /// # Errors
+    /// Those of [`Bound::plan`].
+    pub fn function(&self) -> Result<&Function, Error> {
+        Ok(self.work()?.kernel.function())
+    }
+
+    /// As a launch, to be timed in streams and graphs.
+    ///
+    /// # Errors
+    /// Those of [`Bound::plan`].
+    pub fn launch(&self) -> Result<Launch, Error> {
+        let work = self.work()?;
+        Ok(work.kernel.launch(work.geometry(), &self.words)?.with_form(work.form()))
+    }
+
+    /// Launches it; nothing where there are no elements. Allocates nothing.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn enqueue(&self, stream: &Stream) -> Result<(), Error> {
+        self.ready.work.as_ref().map_or(Ok(()), |work| launch(stream, work, &self.words))
+    }
+}

@@ -1,0 +1,155 @@
+//! Why an expression can't be run on given tensors: each error names the tensor and what is wrong with it, in sizes, types
+//! and addresses.
+
+use plimsoll_core::Fault;
+use plimsoll_expr::layout::Shape;
+use plimsoll_expr::{DType, LayoutError};
+use plimsoll_gen::elementwise::PlanError;
+
+use crate::driver::DriverError;
+
+/// Why an expression wasn't run. Nothing was launched, unless it is a [`Error::Fault`] of the device.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A wrong number of tensors or scalars.
+    #[error("the expression has {expected} {what} and {given} were given")]
+    Count {
+        /// `inputs`, `outputs` or `scalars`.
+        what: &'static str,
+        /// How many it has.
+        expected: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// A tensor of another type than declared.
+    #[error("'{name}' is declared as {expected} and was given as {given}")]
+    Type {
+        /// The tensor.
+        name: String,
+        /// Its type in the expression.
+        expected: DType,
+        /// That of the tensor given.
+        given: DType,
+    },
+    /// Shapes that don't go together.
+    #[error("'{name}': {error}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// What is wrong.
+        error: LayoutError,
+    },
+    /// Outputs of different shapes.
+    #[error("the outputs '{first}' of {first_shape} and '{second}' of {second_shape} must have one shape")]
+    Outputs {
+        /// The first output.
+        first: String,
+        /// Its shape.
+        first_shape: Shape,
+        /// The output that differs.
+        second: String,
+        /// Its shape.
+        second_shape: Shape,
+    },
+    /// Fewer dimensions than the expression's coordinates need.
+    #[error("the expression asks for {needed} dimensions and the outputs have {given}")]
+    Rank {
+        /// Dimensions needed.
+        needed: usize,
+        /// Those of the outputs.
+        given: usize,
+    },
+    /// Memory that ends before the last element.
+    #[error("'{name}' has {given} bytes, and its shape and strides reach to byte {needed}")]
+    Short {
+        /// The tensor.
+        name: String,
+        /// Bytes that its layout needs.
+        needed: u64,
+        /// Bytes that it has.
+        given: u64,
+    },
+    /// An address that isn't a multiple of the element's size.
+    #[error("'{name}' is at {address:#x}, which is no multiple of the {bytes} bytes of {dtype}")]
+    Misaligned {
+        /// The tensor.
+        name: String,
+        /// Its address.
+        address: u64,
+        /// Its type.
+        dtype: DType,
+        /// Bytes of an element.
+        bytes: u64,
+    },
+    /// An output that shares memory with another tensor, and isn't exactly it.
+    #[error(
+        "the output '{output}' (bytes {:#x} to {:#x}) overlaps '{other}' (bytes {:#x} to {:#x}); only the very same tensor, \
+         in place, is possible", .output_bytes.0, .output_bytes.1, .other_bytes.0, .other_bytes.1
+    )]
+    Overlap {
+        /// The output.
+        output: String,
+        /// Its first byte, and the one after its last.
+        output_bytes: (u64, u64),
+        /// The other tensor.
+        other: String,
+        /// Its first byte, and the one after its last.
+        other_bytes: (u64, u64),
+    },
+    /// An output of which two elements share memory.
+    #[error("two elements of the output '{name}' share memory: its strides are {strides:?} for {shape}")]
+    Folded {
+        /// The output.
+        name: String,
+        /// Its shape as walked.
+        shape: Shape,
+        /// Its strides as walked, elements.
+        strides: Vec<i64>,
+    },
+    /// An output that overwrites an input was given as another tensor than it.
+    #[error("'{name}' is read and written in place: give the same tensor as input and as output")]
+    InPlace {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor of another device than the expression was compiled for.
+    #[error("'{name}' is memory of {given}, and the expression was compiled for {expected}")]
+    Device {
+        /// The tensor.
+        name: String,
+        /// Where the expression runs.
+        expected: String,
+        /// Where the memory is.
+        given: String,
+    },
+    /// Tensors of a batch that have gaps or aren't in order.
+    #[error("set {set} of the batch: '{name}' must be contiguous, with one shape for all of the set")]
+    Batch {
+        /// Which set, from 0.
+        set: usize,
+        /// The tensor.
+        name: String,
+    },
+    /// No kernel does this.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No compiler, no memory, or the device failed: then nothing more can be run on it.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Fault(fault) => fault,
+            other => Self::Invalid(other.to_string()),
+        }
+    }
+}

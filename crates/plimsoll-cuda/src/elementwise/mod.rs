@@ -1,0 +1,14 @@
+//! Elementwise expressions on a GPU: tensors are checked, a kernel is planned, compiled once and kept, and launched in a
+//! stream. What an expression means is `plimsoll-expr`'s, which kernel it becomes is `plimsoll-gen`'s.
+//!
+//! [`Engine`], [`Expression`] and [`Bound`] take expressions of any number of tensors by [`Operand`]; [`Gpu`] and [`Kernel`] are
+//! the typed face of the same for closures.
+
+mod checks;
+mod engine;
+mod error;
+mod operand;
+
+pub use engine::{Bound, Engine, Expression};
+pub use error::Error;
+pub use operand::Operand;
