@@ -18,6 +18,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod cuda;
 mod host;
 mod open;
@@ -30,6 +31,7 @@ pub use open::{OpenError, Opened, open, open_with, survey};
 pub use plimsoll_core as core;
 pub use plimsoll_cuda::Options as CudaOptions;
 pub use plimsoll_cuda::counters;
+pub use plimsoll_expr as expr;
 pub use plimsoll_suite as suite;
 pub use run::{Plan, ProbeEnd, Summary, measure};
 pub use select::{DeviceSelector, ParseSelectorError};

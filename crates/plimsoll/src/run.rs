@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Instrument, Listing, Outcome, Request, RunContext};
 use plimsoll_core::record::{Conditions, FaultRecord, Progress, Record, RunHeader, SCHEMA, Sink};
 use plimsoll_core::{Fault, FaultClass};
@@ -104,6 +105,11 @@ fn choose(instruments: &[Box<dyn Instrument>], plan: &Plan) -> Result<Vec<Vec<St
 }
 
 fn header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
+    header_of(instruments.iter().map(|instrument| instrument.info().clone()).collect(), plan)
+}
+
+/// The header of a run of `plan` on these devices.
+pub(crate) fn header_of(devices: Vec<DeviceInfo>, plan: &Plan) -> RunHeader {
     RunHeader {
         schema: SCHEMA,
         tool: crate::VERSION.to_owned(),
@@ -112,13 +118,13 @@ fn header(instruments: &[Box<dyn Instrument>], plan: &Plan) -> RunHeader {
         conditions: Conditions {
             bytes: plan.request.bytes,
             trace: plan.request.trace,
-            concurrent: plan.concurrent && instruments.len() > 1,
+            concurrent: plan.concurrent && devices.len() > 1,
             counters: plan.request.counters,
         },
         effort: plan.request.effort,
         seed: plan.request.seed,
         host: host::facts(),
-        devices: instruments.iter().map(|instrument| instrument.info().clone()).collect(),
+        devices,
     }
 }
 

@@ -1,0 +1,327 @@
+//! What a user asks to be timed, and the points that this makes. Nothing is run here, so all that is wrong with the question
+//! is said before a device is opened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plimsoll_core::sample::CachePolicy;
+use plimsoll_core::unit::{ByteRange, ByteSize};
+use plimsoll_expr::graph::Parameter;
+use plimsoll_expr::problem::ProblemError;
+use plimsoll_expr::{Category, DType, Graph, Layout, Names, ParseError, Problem, Value, parse};
+use plimsoll_suite::bench::{Cell, PLAIN};
+
+use super::name::{operation, types};
+use super::operand::Operand;
+use super::variant::Variant;
+
+/// From one size to the next of a range.
+const STEP: u64 = 4;
+
+/// An expression and what of it is to be timed.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The expression.
+    pub text: String,
+    /// What to call it; by default its operation's name, else its text.
+    pub name: Option<String>,
+    /// The type of tensors that are not named in `types`.
+    pub default_type: DType,
+    /// Types of tensors by name.
+    pub types: BTreeMap<String, DType>,
+    /// Run-time scalars by name, with their values as text.
+    pub scalars: BTreeMap<String, String>,
+    /// Inputs with layouts of their own; those that are not named have the shape to which these are broadcast.
+    pub operands: Vec<Operand>,
+    /// Bytes of the widest tensor where no operand has a layout.
+    pub sizes: Vec<u64>,
+    /// Hot, cold or both.
+    pub caches: Vec<CachePolicy>,
+    /// Ways to launch.
+    pub launches: Vec<&'static str>,
+    /// Plans, the planner's own among them where it is asked for.
+    pub variants: Vec<Variant>,
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            name: None,
+            default_type: DType::F32,
+            types: BTreeMap::new(),
+            scalars: BTreeMap::new(),
+            operands: Vec::new(),
+            sizes: Vec::new(),
+            caches: vec![CachePolicy::ColdRotate],
+            launches: vec![PLAIN],
+            variants: vec![Variant::default()],
+        }
+    }
+}
+
+/// One point to be timed.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What it is called.
+    pub cell: Cell,
+    /// The expression with its shapes and scalars, shared by all that differ in other things.
+    pub problem: Arc<Problem>,
+    /// How it is planned.
+    pub variant: Variant,
+}
+
+/// A question that can't be answered as it stands.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The expression's text.
+    #[error(transparent)]
+    Text(#[from] ParseError),
+    /// Shapes that don't go together, or the wrong operands.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// A name that the expression doesn't have.
+    #[error("the expression has no {what} '{name}'{hint}")]
+    Unknown {
+        /// `tensor` or `scalar`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Those that it has, as a sentence.
+        hint: String,
+    },
+    /// A scalar without a value.
+    #[error("the scalar '{0}' has no value: give it one with --scalar {0}=VALUE")]
+    NoValue(String),
+    /// A value that is no number.
+    #[error("'{value}' is no number for the scalar '{name}'")]
+    Value {
+        /// The scalar.
+        name: String,
+        /// What was given.
+        value: String,
+    },
+    /// A size that holds no element.
+    #[error("{bytes} bytes hold no element of {dtype}: ask for more")]
+    NoElement {
+        /// The size.
+        bytes: u64,
+        /// The widest type.
+        dtype: DType,
+    },
+    /// An expression without inputs and no shape.
+    #[error("the expression reads no tensor: name one")]
+    NoTensor,
+}
+
+/// The sizes of a range: its ends and the powers of four between them, counted from its lower end.
+#[must_use]
+pub fn sizes(range: ByteRange) -> Vec<u64> {
+    let (ByteSize(lo), ByteSize(hi)) = (range.lo(), range.hi());
+    let steps = std::iter::successors(Some(lo.max(1)), |size| size.checked_mul(STEP));
+    let mut sizes: Vec<u64> = steps.take_while(|size| *size < hi).collect();
+    sizes.push(hi);
+    sizes
+}
+
+impl Ask {
+    /// The expression's graph.
+    ///
+    /// # Errors
+    /// Its text's; a type or a layout for a name that it doesn't have.
+    pub fn graph(&self) -> Result<Graph, AskError> {
+        let mut tensors = self.types.clone();
+        tensors.extend(self.operands.iter().map(|operand| (operand.name.clone(), operand.dtype)));
+        let scalars = self.scalars.iter().map(|(name, value)| (name.clone(), self.scalar_type(value))).collect();
+        let graph = parse(&self.text, &Names { default: Some(self.default_type), tensors: tensors.clone(), scalars })?;
+        let known = |parameters: &[Parameter], name: &String| parameters.iter().any(|known| known.name == *name);
+        if let Some(name) = tensors.keys().find(|name| !known(graph.inputs(), name)) {
+            return Err(unknown("tensor", name, graph.inputs()));
+        }
+        if let Some(name) = self.scalars.keys().find(|name| !known(graph.scalars(), name)) {
+            return Err(unknown("scalar", name, graph.scalars()));
+        }
+        Ok(graph)
+    }
+
+    /// Scalars are weak, so their type must only be wide enough: f64 beside f64, whole numbers beside integers.
+    fn scalar_type(&self, value: &str) -> DType {
+        let named = self.types.values().chain(self.operands.iter().map(|operand| &operand.dtype));
+        let all: Vec<DType> = named.copied().chain([self.default_type]).collect();
+        if all.contains(&DType::F64) {
+            DType::F64
+        } else if all.iter().all(|dtype| dtype.category() != Category::Float) && value.parse::<i64>().is_ok() {
+            DType::I64
+        } else {
+            DType::F32
+        }
+    }
+
+    fn values(&self, graph: &Graph) -> Result<Vec<Value>, AskError> {
+        let value = |scalar: &Parameter| {
+            let text = self.scalars.get(&scalar.name).ok_or_else(|| AskError::NoValue(scalar.name.clone()))?;
+            let bad = || AskError::Value { name: scalar.name.clone(), value: text.chars().take(40).collect() };
+            let whole = text.parse::<i128>().map(Value::Int);
+            let value = whole.or_else(|_| text.parse::<f64>().map(Value::Float)).map_err(|_| bad())?;
+            Ok(scalar.dtype.cast(value))
+        };
+        graph.scalars().iter().map(value).collect()
+    }
+
+    /// Every point, in the order in which it is measured.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the question.
+    pub fn points(&self) -> Result<Vec<Point>, AskError> {
+        let graph = self.graph()?;
+        if graph.inputs().is_empty() {
+            return Err(AskError::NoTensor);
+        }
+        let values = self.values(&graph)?;
+        let expression = self.name.clone().or_else(|| operation(&graph).map(str::to_owned));
+        let expression = expression.unwrap_or_else(|| self.text.split_whitespace().collect::<Vec<_>>().join(" "));
+        let (types, shape) = (types(&graph), self.shape());
+        let mut points = Vec::new();
+        for problem in self.problems(graph, &values)? {
+            let bytes = largest(&problem);
+            for &cache in &self.caches {
+                for &launch in &self.launches {
+                    for variant in &self.variants {
+                        let cell = Cell {
+                            expression: expression.clone(),
+                            types: types.clone(),
+                            shape: shape.clone(),
+                            launch,
+                            plan: variant.to_string(),
+                            bytes,
+                            cache,
+                            traffic: problem.traffic(),
+                            ceiling: None,
+                        };
+                        points.push(Point { cell, problem: Arc::clone(&problem), variant: variant.clone() });
+                    }
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    fn problems(&self, graph: Graph, values: &[Value]) -> Result<Vec<Arc<Problem>>, AskError> {
+        if !self.operands.is_empty() {
+            let given = |name: &str| self.operands.iter().find(|operand| operand.name == name);
+            let shapes: Vec<&[u64]> = self.operands.iter().map(|operand| operand.layout.shape()).collect();
+            let shape = plimsoll_expr::layout::broadcast(&shapes).map_err(ProblemError::from)?;
+            let full = Layout::contiguous(&shape).map_err(ProblemError::from)?;
+            let layout = |input: &Parameter| given(&input.name).map_or_else(|| full.clone(), |o| o.layout.clone());
+            let layouts = graph.inputs().iter().map(layout).collect();
+            return Ok(vec![Arc::new(Problem::new(graph, layouts, values.to_vec())?)]);
+        }
+        let tensors = graph.inputs().iter().map(|input| input.dtype);
+        let tensors = tensors.chain(graph.outputs().iter().map(|output| output.dtype));
+        let widest = tensors.max_by_key(|dtype| dtype.bytes()).unwrap_or(self.default_type);
+        let problem = |&bytes: &u64| match bytes / widest.bytes() {
+            0 => Err(AskError::NoElement { bytes, dtype: widest }),
+            elements => Ok(Arc::new(Problem::flat(&graph, elements, values)?)),
+        };
+        self.sizes.iter().map(problem).collect()
+    }
+
+    fn shape(&self) -> String {
+        let flat = |operand: &Operand| operand.is_plain() && operand.layout.shape().len() == 1;
+        match self.operands.as_slice() {
+            [] => "flat".to_owned(),
+            [one] if flat(one) => "flat".to_owned(),
+            all => all.iter().map(Operand::to_string).collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+/// Bytes of the largest tensor.
+fn largest(problem: &Problem) -> u64 {
+    let inputs = problem.graph().inputs().iter().zip(problem.inputs());
+    let inputs = inputs.map(|(input, layout)| layout.distinct().saturating_mul(input.dtype.bytes()));
+    let outputs = problem.graph().outputs().iter();
+    let outputs = outputs.map(|output| problem.elements().saturating_mul(output.dtype.bytes()));
+    inputs.chain(outputs).max().unwrap_or(0)
+}
+
+fn unknown(what: &'static str, name: &str, known: &[Parameter]) -> AskError {
+    let names: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
+    let hint = if names.is_empty() { format!(": it has no {what}") } else { format!(": it has {}", names.join(", ")) };
+    AskError::Unknown { what, name: name.chars().take(40).collect(), hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(text: &str) -> Ask {
+        Ask { text: text.to_owned(), sizes: vec![1 << 20, 4 << 20], ..Ask::default() }
+    }
+
+    #[test]
+    fn a_range_has_powers_of_four_and_both_ends() {
+        let of = |text: &str| sizes(text.parse().unwrap());
+        assert_eq!(of("1MiB..2GiB"), [1, 4, 16, 64, 256, 1024, 2048].map(|mib: u64| mib << 20));
+        assert_eq!(of("1MiB..4MiB"), [1 << 20, 4 << 20]);
+        assert_eq!(of("3MiB"), [3 << 20]);
+        assert_eq!(of("0..10"), [1, 4, 10]);
+    }
+
+    #[test]
+    fn every_choice_makes_a_point() {
+        let ask = Ask {
+            caches: vec![CachePolicy::ColdRotate, CachePolicy::Hot],
+            launches: vec![PLAIN, plimsoll_suite::bench::DEPENDENT],
+            ..ask("a*x + y")
+        };
+        let ask = Ask { scalars: [("a".to_owned(), "0.5".to_owned())].into(), ..ask };
+        let points = ask.points().unwrap();
+        assert_eq!(points.len(), 8);
+        let cell = &points[0].cell;
+        assert_eq!((cell.expression.as_str(), cell.types.as_str(), cell.shape.as_str()), ("triad", "f32", "flat"));
+        assert_eq!((cell.bytes, cell.traffic.total()), (1 << 20, 3 << 20));
+        assert_eq!(points[0].problem.scalars(), [Value::Float(0.5)]);
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_widest_tensor() {
+        let types = [("x".to_owned(), DType::Bf16)].into();
+        let points = Ask { types, ..ask("x * y") }.points().unwrap();
+        assert_eq!((points[0].problem.elements(), points[0].cell.types.as_str()), (1 << 18, "bf16+f32>f32"));
+    }
+
+    #[test]
+    fn inputs_without_a_layout_take_the_whole_shape() {
+        let operands = vec!["b:f32:1x128".parse().unwrap(), "x:f32:64x128:transposed".parse().unwrap()];
+        let refused = Ask { operands, ..ask("x + b + z") }.points();
+        assert!(matches!(refused, Err(AskError::Problem(ProblemError::Layout(_)))));
+        let operands = vec!["b:f32:1x128".parse().unwrap(), "x:f32:128x64:transposed".parse().unwrap()];
+        let points = Ask { operands, ..ask("x + b + z") }.points().unwrap();
+        assert_eq!(points.len(), 1);
+        assert_eq!(points[0].problem.shape(), [64, 128]);
+        assert_eq!(points[0].cell.shape, "b:1x128 x:128x64:transposed");
+        assert_eq!(points[0].cell.traffic.read, 4 * (128 + 2 * 64 * 128));
+    }
+
+    #[test]
+    fn names_that_the_expression_does_not_have_are_refused_with_those_it_has() {
+        let types = [("z".to_owned(), DType::Bf16)].into();
+        let error = Ask { types, ..ask("x * y") }.points().unwrap_err().to_string();
+        assert!(error.contains("no tensor 'z'") && error.contains("x, y"), "{error}");
+        let scalars = [("b".to_owned(), "1".to_owned())].into();
+        let error = Ask { scalars, ..ask("x * y") }.points().unwrap_err().to_string();
+        assert!(error.contains("no scalar 'b'"), "{error}");
+        let error = ask("scalar a: f32; a*x").points().unwrap_err().to_string();
+        assert!(error.contains("--scalar a=VALUE"), "{error}");
+        let scalars = [("a".to_owned(), "half".to_owned())].into();
+        assert!(matches!(Ask { scalars, ..ask("a*x") }.points(), Err(AskError::Value { .. })));
+    }
+
+    #[test]
+    fn a_size_that_holds_no_element_is_refused() {
+        let error = Ask { sizes: vec![3], ..ask("x") }.points().unwrap_err();
+        assert_eq!(error, AskError::NoElement { bytes: 3, dtype: DType::F32 });
+    }
+}

@@ -1,0 +1,174 @@
+//! An input tensor as text: `x:bf16:8x3x1025x128:offset=1`. What its name stands for is the expression's to say.
+
+use std::fmt;
+use std::str::FromStr;
+
+use plimsoll_expr::layout::LayoutError;
+use plimsoll_expr::{DType, Layout};
+
+/// How the parts of the text are called in messages.
+const FORM: &str = "NAME:TYPE:SHAPE, such as x:bf16:8x3x1025x128, then :offset=N, :strides=AxB or :transposed";
+
+/// A named input with its type and its layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// The input's name.
+    pub name: String,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Shape, strides and offset.
+    pub layout: Layout,
+    /// Shape and options as they were given: `8x3x1025x128:offset=1`.
+    shown: String,
+}
+
+/// Text that is no operand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperandError {
+    /// Parts are missing.
+    #[error("'{0}' is no input: write {FORM}")]
+    Form(String),
+    /// No element type.
+    #[error("'{operand}': {why}")]
+    Type {
+        /// The operand.
+        operand: String,
+        /// What is wrong with its type.
+        why: String,
+    },
+    /// No number where one should be.
+    #[error("'{operand}': '{part}' is no {what}")]
+    Number {
+        /// The operand.
+        operand: String,
+        /// The part of it.
+        part: String,
+        /// What it should be.
+        what: &'static str,
+    },
+    /// An option that there isn't.
+    #[error("'{operand}': there is no option '{option}': use offset=N, strides=AxB or transposed")]
+    Option {
+        /// The operand.
+        operand: String,
+        /// The option.
+        option: String,
+    },
+    /// A shape that can't be.
+    #[error("'{operand}': {why}")]
+    Layout {
+        /// The operand.
+        operand: String,
+        /// What is wrong with it.
+        why: LayoutError,
+    },
+}
+
+impl Operand {
+    /// True where it is the plain, contiguous tensor of its shape.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.layout.is_contiguous() && self.layout.offset() == 0
+    }
+}
+
+impl FromStr for Operand {
+    type Err = OperandError;
+
+    fn from_str(text: &str) -> Result<Self, OperandError> {
+        let operand = || shortened(text);
+        let mut parts = text.split(':');
+        let (Some(name), Some(dtype), Some(shape)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(OperandError::Form(operand()));
+        };
+        if name.is_empty() || shape.is_empty() {
+            return Err(OperandError::Form(operand()));
+        }
+        let dtype = dtype
+            .parse::<DType>()
+            .map_err(|why| OperandError::Type { operand: operand(), why: shortened(&why.to_string()) })?;
+        let layout = |why| OperandError::Layout { operand: operand(), why };
+        let extents: Vec<u64> = numbers(text, shape, "extent")?;
+        let mut built = Layout::contiguous(&extents).map_err(layout)?;
+        for option in parts {
+            built = match option.split_once('=') {
+                None if option == "transposed" => built.transposed(),
+                Some(("offset", offset)) => {
+                    let [offset] = numbers::<u64>(text, offset, "offset in elements")?[..] else {
+                        return Err(number(text, offset, "offset in elements"));
+                    };
+                    built.offset_by(offset).map_err(layout)?
+                }
+                Some(("strides", strides)) => {
+                    let strides: Vec<i64> = numbers(text, strides, "stride in elements")?;
+                    Layout::strided(built.shape(), &strides, built.offset()).map_err(layout)?
+                }
+                _ => return Err(OperandError::Option { operand: operand(), option: shortened(option) }),
+            };
+        }
+        let shown = shortened(text.splitn(3, ':').nth(2).unwrap_or_default());
+        Ok(Self { name: name.to_owned(), dtype, layout: built, shown })
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.shown)
+    }
+}
+
+/// `8x3x1025`.
+fn numbers<N: FromStr>(operand: &str, text: &str, what: &'static str) -> Result<Vec<N>, OperandError> {
+    text.split('x').map(|part| part.parse().map_err(|_| number(operand, part, what))).collect()
+}
+
+fn number(operand: &str, part: &str, what: &'static str) -> OperandError {
+    OperandError::Number { operand: shortened(operand), part: shortened(part), what }
+}
+
+/// Text of a command line may be as long as it likes; messages aren't.
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= 80 { text.to_owned() } else { text.chars().take(79).chain(['…']).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(text: &str) -> Layout {
+        text.parse::<Operand>().unwrap().layout
+    }
+
+    #[test]
+    fn shapes_offsets_strides_and_transposition_are_read() {
+        assert_eq!(layout("x:bf16:8x3x1025x128"), Layout::contiguous(&[8, 3, 1025, 128]).unwrap());
+        assert_eq!(layout("x:f32:16:offset=1").offset(), 1);
+        assert_eq!(layout("x:f32:4x8:transposed"), Layout::contiguous(&[4, 8]).unwrap().transposed());
+        assert_eq!(layout("x:f32:4x8:strides=1x0:offset=3"), Layout::strided(&[4, 8], &[1, 0], 3).unwrap());
+        let operand: Operand = "b:f16:1x128".parse().unwrap();
+        assert_eq!((operand.to_string().as_str(), operand.is_plain()), ("b:1x128", true));
+    }
+
+    #[test]
+    fn what_is_no_input_is_refused_with_the_part_that_is_wrong() {
+        for (text, part) in [
+            ("x", "NAME:TYPE:SHAPE"),
+            (":f32:8", "NAME:TYPE:SHAPE"),
+            ("x:f33:8", "f33"),
+            ("x:f32:8x", "'' is no extent"),
+            ("x:f32:-8", "'-8' is no extent"),
+            ("x:f32:8:offset=1x2", "offset"),
+            ("x:f32:8:sideways", "sideways"),
+            ("x:f32:8x8:strides=1", "strides"),
+            ("x:f32:8:strides=-1", "below the start"),
+            ("x:f32:1x1x1x1x1x1x1x1x1", "dimensions"),
+            ("x:f32:99999999999x99999999999", "2^63"),
+        ] {
+            let error = text.parse::<Operand>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let long = "x".repeat(100_000);
+        assert!(long.parse::<Operand>().unwrap_err().to_string().len() < 400);
+    }
+}

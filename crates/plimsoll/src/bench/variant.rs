@@ -1,0 +1,177 @@
+//! What of a plan is chosen by hand, as text: `vector=4,8,16 unroll=1,2` is every combination. What becomes of a choice, and
+//! whether it is possible, is the planner's to say.
+
+use std::fmt;
+
+use plimsoll_gen::elementwise::{Choose, Dependent, Form, GridPolicy, Tier};
+use plimsoll_gen::kernel::{Hints, Index};
+use plimsoll_suite::bench::PLANNED;
+
+/// The names of hints, by their bits.
+const HINTS: [&str; 4] = ["none", "loads", "stores", "both"];
+/// Most combinations.
+const MOST: usize = 4096;
+/// Every combination that the first benchmarks of this kind swept: grid × vector × unroll × index × hints.
+pub const ALL: [&str; 5] =
+    ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
+/// What can be chosen.
+const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
+                    tier=accurate|fast release=early|late";
+
+/// A plan's choices by hand; the default leaves all to the planner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Variant(pub Choose);
+
+/// Text that chooses nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VariantError {
+    /// No axis, or no value of it.
+    #[error("'{0}' is no choice: write {AXES}")]
+    Unknown(String),
+    /// Too many combinations.
+    #[error("{0} combinations: at most {MOST}")]
+    TooMany(usize),
+}
+
+/// Every combination of the values, the first axis varying slowest.
+///
+/// # Errors
+/// For what is no choice.
+pub fn variants(axes: &[impl AsRef<str>]) -> Result<Vec<Variant>, VariantError> {
+    let mut all = vec![Variant::default()];
+    for axis in axes {
+        let axis = axis.as_ref();
+        let unknown = || VariantError::Unknown(axis.chars().take(60).collect());
+        let (name, values) = axis.split_once('=').ok_or_else(unknown)?;
+        let values: Vec<&str> = values.split(',').collect();
+        let count = all.len() * values.len();
+        if count > MOST {
+            return Err(VariantError::TooMany(count));
+        }
+        let mut next = Vec::with_capacity(count);
+        for variant in &all {
+            for value in &values {
+                let mut variant = *variant;
+                variant.set(name, value).ok_or_else(unknown)?;
+                next.push(variant);
+            }
+        }
+        all = next;
+    }
+    Ok(all)
+}
+
+impl Variant {
+    /// `None` for what is no choice.
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        let number = || value.parse::<u32>().ok().filter(|number| *number > 0);
+        let choose = &mut self.0;
+        match name {
+            "vector" => choose.vector = Some(number()?),
+            "unroll" => choose.unroll = Some(number()?),
+            "threads" => choose.threads = Some(number()?),
+            "form" => choose.form = Some(Form::ALL.into_iter().find(|form| form.name() == value)?),
+            "hints" => {
+                let bits = HINTS.iter().position(|known| *known == value)?;
+                choose.hints = Some(Hints { load_no_allocate: bits & 1 != 0, store_streaming: bits & 2 != 0 });
+            }
+            "index" => {
+                choose.index = Some(match value {
+                    "32" => Index::U32,
+                    "64" => Index::U64,
+                    _ => return None,
+                });
+            }
+            "grid" => {
+                choose.grid = Some(match value.split_once(':') {
+                    None if value == "cover" => GridPolicy::Cover,
+                    Some(("waves", waves)) => {
+                        GridPolicy::Stride { waves: waves.parse().ok().filter(|waves| *waves > 0)? }
+                    }
+                    _ => return None,
+                });
+            }
+            "tier" => {
+                choose.tier = match value {
+                    "accurate" => Tier::Accurate,
+                    "fast" => Tier::Fast,
+                    _ => return None,
+                };
+            }
+            "release" => {
+                choose.release = Some(match value {
+                    "early" => Dependent::Early,
+                    "late" => Dependent::Late,
+                    _ => return None,
+                });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let choose = &self.0;
+        let mut words = Vec::new();
+        let mut word = |name: &str, value: Option<String>| words.extend(value.map(|value| format!("{name}={value}")));
+        word("form", choose.form.map(|form| form.name().to_owned()));
+        word("vector", choose.vector.map(|bytes| bytes.to_string()));
+        word("unroll", choose.unroll.map(|count| count.to_string()));
+        word("threads", choose.threads.map(|count| count.to_string()));
+        word("hints", choose.hints.map(|hints| HINTS[hints.bits() as usize & 3].to_owned()));
+        word("index", choose.index.map(|index| if index == Index::U32 { "32" } else { "64" }.to_owned()));
+        word(
+            "grid",
+            choose.grid.map(|grid| match grid {
+                GridPolicy::Cover => "cover".to_owned(),
+                GridPolicy::Stride { waves } => format!("waves:{waves}"),
+            }),
+        );
+        word("tier", (choose.tier == Tier::Fast).then(|| "fast".to_owned()));
+        word(
+            "release",
+            choose.release.map(|release| match release {
+                Dependent::Late => "late".to_owned(),
+                Dependent::Early | Dependent::No => "early".to_owned(),
+            }),
+        );
+        if words.is_empty() { f.write_str(PLANNED) } else { f.write_str(&words.join(" ")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_several_axes_make_every_combination() {
+        let all = variants(&["vector=4,16", "unroll=1,2"]).unwrap();
+        let words: Vec<String> = all.iter().map(Variant::to_string).collect();
+        assert_eq!(words, ["vector=4 unroll=1", "vector=4 unroll=2", "vector=16 unroll=1", "vector=16 unroll=2"]);
+        assert_eq!(variants(&[""; 0]).unwrap()[0].to_string(), "planned");
+        assert_eq!(variants(&ALL).unwrap().len(), 216);
+    }
+
+    #[test]
+    fn every_choice_reads_back_what_it_prints() {
+        let text = ["form=bulk", "vector=8", "unroll=4", "threads=128", "hints=both", "index=32", "grid=waves:8"];
+        let all = variants(&[&text[..], &["tier=fast", "release=late"]].concat()).unwrap();
+        let words = all[0].to_string();
+        assert_eq!(variants(&words.split(' ').collect::<Vec<_>>()).unwrap(), all);
+    }
+
+    #[test]
+    fn what_is_no_choice_is_refused_with_the_choices() {
+        for text in
+            ["vector", "vector=", "vector=0", "lanes=4", "hints=some", "grid=waves:0", "index=16", "=", "form=x"]
+        {
+            let error = variants(&[text]).unwrap_err().to_string();
+            assert!(error.contains("vector=BYTES"), "{text}: {error}");
+        }
+        let many = vec!["unroll=1,2,4,8"; 7];
+        assert_eq!(variants(&many).unwrap_err(), VariantError::TooMany(16384));
+    }
+}
