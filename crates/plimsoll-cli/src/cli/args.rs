@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use plimsoll::bench::Operand;
 use plimsoll::core::sample::Effort;
 use plimsoll::core::unit::{ByteSize, Frequency};
 use plimsoll::sass::{Choice, Target};
@@ -34,6 +35,16 @@ The first Ctrl-C, SIGTERM or SIGHUP ends the run and keeps what was measured; th
 A simulated device, for trying the tool and for scripts: `--device sim`, or with a scenario such as \
 `--device sim:seed=7,noise=0.01,lost-after=40`. It measures nothing real and says so.";
 
+const BENCH_HELP: &str = "Names are tensors unless --scalar gives them a value: `plimsoll bench 'a*x + y' --scalar a=0.5 --dtype bf16`. \
+Sizes are bytes of the widest tensor. Cold data rotate through memory far larger than any cache, which is the default; \
+launches follow each other in one graph.
+
+What the columns say: `of ceiling` is the share of the bandwidth that `plimsoll measure stream` found for the same mix of \
+reads and writes, `of peak` that of the theoretical bandwidth.
+
+--format csv writes peer,op,dtype,bytes_moved,median_us,GBps, and --against reads it: then `ratio` is our bandwidth over \
+that of the fastest program of the file in the same cell.";
+
 const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread, or per thread where a kernel has no \
 loop. Of one kernel alone the instructions are told by class too, and JSON tells them of all.
 
@@ -48,6 +59,8 @@ pub(crate) enum Verb {
     List(ListArgs),
     /// Run probes, write a record, print the summary and write a report
     Measure(MeasureArgs),
+    /// Time an elementwise expression over sizes, beside what memory can do
+    Bench(BenchArgs),
     /// Check every kernel on this device against a naive oracle
     Verify(VerifyArgs),
     /// Machine code of GPU kernels: instructions and bytes per iteration, on any machine
@@ -157,6 +170,74 @@ pub(crate) struct ProbeChoice {
     /// Probes of a group, such as bandwidth; may be repeated
     #[arg(long, value_name = "GROUP")]
     pub group: Vec<String>,
+}
+
+/// What the names of an expression stand for.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct ExpressionArgs {
+    /// Type of the tensors, by name where they differ: bf16, or x:bf16,y:f32; f32 by default
+    #[arg(long, value_name = "TYPES")]
+    pub dtype: Vec<String>,
+    /// A name that is a run-time scalar, and its value; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub scalar: Vec<String>,
+    /// An input with its type and shape: x:bf16:8x3x1025x128, then :offset=N, :strides=AxB or :transposed; extents of 1
+    /// are broadcast; may be repeated
+    #[arg(long = "in", value_name = "NAME:TYPE:SHAPE")]
+    pub inputs: Vec<Operand>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = BENCH_HELP)]
+pub(crate) struct BenchArgs {
+    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    #[command(flatten)]
+    pub meaning: ExpressionArgs,
+    /// Bytes of the widest tensor: a range in powers of four, or a list; 1MiB..2GiB as far as it fits by default
+    #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
+    pub bytes: Option<String>,
+    /// What to call the expression; by default its operation's name, else its text
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Data that rotate through memory; the default
+    #[arg(long)]
+    pub cold: bool,
+    /// The same data each time
+    #[arg(long)]
+    pub hot: bool,
+    /// Hot and cold beside each other
+    #[arg(long)]
+    pub both: bool,
+    /// Launches that follow each other; the default
+    #[arg(long)]
+    pub plain: bool,
+    /// Launches that may begin before the one before has ended (compute capability 9.0)
+    #[arg(long)]
+    pub dependent: bool,
+    /// Plans by hand: vector=4,8,16 unroll=1,2 is every combination; all sweeps grid, vector, unroll, index and hints
+    #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
+    pub variant: Vec<String>,
+    /// Another program's figures in the form of --format csv
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// quick for a first look, standard for figures to compare, thorough for figures to publish
+    #[arg(long, default_value = "quick", value_parser = effort)]
+    pub effort: Effort,
+    /// Folder for the record; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seed of all random data
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// How to print the results
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profile: ProfileArg,
 }
 
 #[derive(Debug, clap::Args)]
@@ -342,13 +423,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_eleven_verbs_stand_at_the_top() {
+    fn only_these_verbs_stand_at_the_top() {
         let command = Args::command();
         let verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         let expected = [
             "devices",
             "list",
             "measure",
+            "bench",
             "verify",
             "sass",
             "peak",

@@ -68,9 +68,13 @@ impl Failure {
         Self::usage(format!("{}: {error}", path.display()))
     }
 
-    /// Prints it to stderr. Text of devices and files can't move the cursor or hide itself.
+    /// Prints it to stderr. Text of devices and files can't move the cursor or hide itself, and no further line of it can
+    /// pass for one of ours.
     pub fn say(&self) {
-        say("error", &self.error);
+        use std::io::Write;
+        let mut lines = self.error.split('\n');
+        say("error", lines.next().unwrap_or_default());
+        lines.for_each(|line| drop(writeln!(std::io::stderr().lock(), "  {}", clean(line))));
         self.hints.iter().for_each(|hint| say("hint", hint));
     }
 }

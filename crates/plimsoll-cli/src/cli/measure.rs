@@ -70,7 +70,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
 }
 
 /// A word of the command line as the record keeps it: a path by its last part, since folders name the user.
-fn without_folders(word: &str) -> String {
+pub(crate) fn without_folders(word: &str) -> String {
     let (option, value) = match word.split_once('=') {
         Some((option, value)) if option.starts_with("--") => (format!("{option}="), value),
         _ => (String::new(), word),
@@ -108,7 +108,7 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
     printed
 }
 
-fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
+pub(crate) fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
     let (safe, all) = (tee.points_written(), tee.points());
     Failure::usage(format!("can't write {}: {why}; {safe} of {all} points are safe in it", path.display()))
         .hint("the table above has everything measured; make room, or name another folder with --out")
@@ -117,7 +117,7 @@ fn refused(path: &Path, why: &str, tee: &Tee) -> Failure {
 /// What the run amounts to, the gravest first: stopped, wrong results, a lost device or an internal error, a size that
 /// can't be measured as stated, nothing measured. Any other probe that failed beside others that did not is told and
 /// forgiven.
-fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
+pub(crate) fn exit_of(ended: &Result<Summary, Fault>, tee: &Tee) -> Exit {
     let Ok(summary) = ended else { return Exit::Usage };
     let faults = || {
         summary.ends.iter().filter_map(|end| match &end.outcome {

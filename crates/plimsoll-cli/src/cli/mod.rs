@@ -1,12 +1,15 @@
 //! The command line: one file per verb, and what the verbs share. What is measured, how it is timed and how it looks are
 //! the libraries' business.
 
+mod against;
 mod args;
+mod bench;
 mod compare;
 mod completions;
 mod devices;
 mod doctor;
 mod exit;
+mod expression;
 mod list;
 mod measure;
 mod output;
@@ -53,6 +56,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::Devices(args) => devices::run(args),
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
+        Verb::Bench(args) => bench::run(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Sass(args) => sass::run(args),
         Verb::Peak(args) => peak::run(args),

@@ -23,7 +23,7 @@ use crate::{OpenError, cuda_devices};
 pub use ask::{Ask, AskError, Point, sizes};
 pub use name::{operation, types};
 pub use operand::{Operand, OperandError};
-pub use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, ceiling, lines};
+pub use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, PLANNED, ceiling, lines};
 pub use variant::{ALL, Variant, VariantError, variants};
 
 /// A device that expressions can be timed on.

@@ -1,0 +1,293 @@
+//! `plimsoll bench`: times an elementwise expression over sizes, writes a record like any other run, and prints each size
+//! beside what memory can do, and beside another program's figures.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use plimsoll::bench::{
+    ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, ceiling, lines, measure, memory, sizes, variants,
+};
+use plimsoll::core::record::{Progress, Record, Run, Sink};
+use plimsoll::core::sample::{CachePolicy, Effort};
+use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
+use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
+use plimsoll::suite::bench::SPEC;
+use plimsoll::{CudaOptions, bench};
+use plimsoll_report::terminal::{Column, Table, margin};
+use plimsoll_report::{faults, json, markdown};
+
+use super::against::{self, Key, Peer};
+use super::args::{BenchArgs, Format};
+use super::exit::{Exit, Failure, say};
+use super::measure::{exit_of, refused, without_folders};
+use super::progress::Bar;
+use super::tee::Tee;
+use super::{expression, output, profile, runs as disk, signals};
+
+/// Sizes where none are asked for; those that don't fit are left out.
+const USUAL: (u64, u64) = (1 << 20, 2 << 30);
+/// The size at which plans are compared where none is asked for.
+const OF_VARIANTS: u64 = 256 << 20;
+/// Share of the free memory that operands may take of their own accord.
+const SHARE: f64 = 0.85;
+
+pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
+    let ask = ask(args)?;
+    // Whatever is wrong with the question is said before a device is opened.
+    let mut points = ask.points().map_err(|error| expression::failure(&error))?;
+    let peers = args.against.as_deref().map(read_peers).transpose()?;
+    let mut device = open(args)?;
+    let info = device.info().clone();
+    let window = info.cold_window();
+    if args.bytes.is_none() && args.meaning.inputs.is_empty() {
+        let most = (info.memory_free as f64 * SHARE) as u64;
+        points.retain(|point| memory(point, window) <= most);
+    }
+    let known = profile::known(&args.profile, &info);
+    let of_profile = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
+    points.iter_mut().for_each(|point| point.cell.ceiling = of_profile(point));
+    let stop = signals::install()?;
+    let selector: String = info.selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+    let (folder, writer) = disk::create(args.out.as_deref(), &selector)?;
+    let plan = plan(args);
+    let total = points.len() * if args.effort == Effort::Thorough { 3 } else { 1 };
+    let seconds = SPEC.budget(args.effort) * points.len() as f64;
+    let tee = Tee::new(writer, Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
+    let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
+    let ended = measure(&mut device, &points, &plan, &mut tee, stop);
+    let mut tee = tee.tee;
+    tee.finish();
+    let exit = exit_of(&ended, &tee);
+    if let Err(fault) = ended
+        && tee.refused().is_none()
+    {
+        return Err(fault.into());
+    }
+    if let Some(run) = Run::from_records(tee.records().to_vec()) {
+        faults(&run).iter().for_each(|fault| say("note", fault));
+        show(args, &run, peers.as_ref())?;
+    }
+    if known.is_none() && args.format == Format::Table {
+        say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
+    }
+    match tee.refused() {
+        Some(why) => Err(refused(&folder.join(disk::RECORD), why, &tee)),
+        None => {
+            say("record", &folder.join(disk::RECORD).display().to_string());
+            Ok(exit)
+        }
+    }
+}
+
+fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
+    let mut ask = expression::ask(&args.expression, &args.meaning)?;
+    ask.name = args.name.as_ref().map(|name| name.chars().take(80).collect());
+    let all = args.variant.iter().any(|axis| axis == "all");
+    ask.variants = match all {
+        true if args.variant.len() > 1 => return Err(Failure::usage("--variant all stands alone")),
+        true => variants(&ALL),
+        false => variants(&args.variant),
+    }
+    .map_err(Failure::usage)?;
+    ask.sizes = match &args.bytes {
+        Some(text) => read_sizes(text)?,
+        None if ask.variants.len() > 1 => vec![OF_VARIANTS],
+        None => {
+            sizes(ByteRange::new(ByteSize(USUAL.0), ByteSize(USUAL.1)).unwrap_or_else(|| unreachable!("ascending")))
+        }
+    };
+    ask.caches = match (args.cold, args.hot, args.both) {
+        (_, _, true) | (true, true, _) => vec![CachePolicy::ColdRotate, CachePolicy::Hot],
+        (_, true, _) => vec![CachePolicy::Hot],
+        _ => vec![CachePolicy::ColdRotate],
+    };
+    ask.launches = match (args.plain, args.dependent) {
+        (true, true) => vec![PLAIN, DEPENDENT],
+        (false, true) => vec![DEPENDENT],
+        _ => vec![PLAIN],
+    };
+    Ok(ask)
+}
+
+/// `1MiB..2GiB`, `1MiB,4MiB`, or both mixed.
+fn read_sizes(text: &str) -> Result<Vec<u64>, Failure> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let range: ByteRange = part.trim().parse().map_err(Failure::usage)?;
+        all.extend(sizes(range));
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+fn read_peers(path: &Path) -> Result<BTreeMap<Key, Peer>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, error))?;
+    let peers = against::read(&text).map_err(|why| Failure::usage(format!("{}: {why}", path.display())))?;
+    if peers.is_empty() {
+        return Err(Failure::usage(format!("{} holds no other program's figures", path.display())));
+    }
+    Ok(peers)
+}
+
+fn open(args: &BenchArgs) -> Result<Device, Failure> {
+    let selector: DeviceSelector = args.device.device.parse().map_err(Failure::usage)?;
+    let cuda =
+        CudaOptions { no_cache: args.device.no_cache, nvrtc: args.device.nvrtc.clone(), ..CudaOptions::default() };
+    bench::Device::open(&selector, &cuda).map_err(|error| match error {
+        OpenError::Device(fault) => Failure::from(fault),
+        scenario => Failure::usage(scenario),
+    })
+}
+
+fn plan(args: &BenchArgs) -> Plan {
+    Plan {
+        probes: vec![SPEC.name.to_owned()],
+        request: Request { effort: args.effort, seed: args.seed, ..Request::default() },
+        argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
+        ..Plan::default()
+    }
+}
+
+/// The tee with progress over all points: the probe's own budget is that of one.
+struct Paced {
+    tee: Tee,
+    total: usize,
+    seconds: f64,
+    begin: Instant,
+}
+
+impl Sink for Paced {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        self.tee.write(record)
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        let spent = (progress.points as f64 / self.total.max(1) as f64).min(1.0);
+        let seconds_left = (self.seconds - self.begin.elapsed().as_secs_f64()).max(0.0);
+        self.tee.progress(&Progress { spent, seconds_left, ..*progress });
+    }
+}
+
+fn show(args: &BenchArgs, run: &Run, peers: Option<&BTreeMap<Key, Peer>>) -> Result<(), Failure> {
+    let lines = lines(run);
+    if lines.is_empty() && args.format == Format::Table {
+        return Ok(());
+    }
+    let text = match args.format {
+        Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
+        Format::Json => json::text(&lines.iter().map(|line| object(line, peers)).collect::<Vec<_>>().into()),
+        Format::Table => heading(&lines) + &table(&lines, peers),
+        Format::Markdown => markdown_table(&lines, peers),
+    };
+    output::print(&text)?;
+    match peers.map(|peers| against::verdict(&lines, peers)) {
+        Some(Some(verdict)) => say("against", &verdict),
+        Some(None) if !lines.is_empty() => say("note", "no cell of --against is among those measured"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// `triad, bf16`: what all lines share.
+fn heading(lines: &[Line]) -> String {
+    let Some(first) = lines.first() else { return String::new() };
+    let cell = &first.cell;
+    let shape = if cell.shape == "flat" { String::new() } else { format!(", {}", cell.shape) };
+    plimsoll_report::text::clean(&format!("{}, {}{shape}", cell.expression, cell.types)) + "\n\n"
+}
+
+/// A column's heading, how dear it is, and its cell of a line.
+type Field<'a> = (&'static str, u8, bool, Box<dyn Fn(&Line) -> String + 'a>);
+
+/// The columns that tell lines apart, then the figures.
+fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Field<'a>> {
+    let varies = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(&lines[0]));
+    let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
+    let mut fields: Vec<Field<'a>> = vec![("per tensor", u8::MAX, true, Box::new(|line| bytes(line.cell.bytes)))];
+    let names: [(&'static str, fn(&Line) -> String); 3] = [
+        ("cache", |line| line.cell.cache.name().to_owned()),
+        ("launch", |line| line.cell.launch.to_owned()),
+        ("plan", |line| line.cell.plan.clone()),
+    ];
+    for (name, of) in names {
+        if varies(&of) {
+            fields.push((name, u8::MAX, false, Box::new(of)));
+        }
+    }
+    let time = |line: &Line| Unit::Second.format(line.time.value) + &margin(line.time.value, line.time.interval);
+    fields.push(("time", 3, true, Box::new(time)));
+    fields.push(("GB/s", u8::MAX, true, Box::new(|line| format!("{:.1}", line.bandwidth.value / 1e9))));
+    if lines.iter().any(|line| line.of_ceiling.is_some()) {
+        fields.push(("of ceiling", 4, true, Box::new(move |line| percent(line.of_ceiling))));
+    }
+    if lines.iter().any(|line| line.of_peak.is_some()) {
+        fields.push(("of peak", 2, true, Box::new(move |line| percent(line.of_peak))));
+    }
+    if let Some(peers) = peers {
+        let ratio = |line: &Line| against::ratio(line, peers).map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
+        fields.push(("ratio", u8::MAX, true, Box::new(ratio)));
+    }
+    fields.push(("flags", 1, false, Box::new(|line| line.flags.to_string())));
+    fields
+}
+
+fn table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
+    let fields = fields(lines, peers);
+    let column = |(heading, keep, number, _): &Field<'_>| {
+        if *number { Column::number(heading) } else { Column::text(heading) }.keep(*keep)
+    };
+    let mut table = Table::new(fields.iter().map(column).collect());
+    lines.iter().for_each(|line| table.row(fields.iter().map(|(.., of)| of(line))));
+    table.render(&output::style())
+}
+
+fn markdown_table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
+    let fields = fields(lines, peers);
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut text = row(fields.iter().map(|(heading, ..)| (*heading).to_owned()).collect());
+    text += &format!("|{}\n", " --- |".repeat(fields.len()));
+    lines
+        .iter()
+        .fold(text, |text, line| text + &row(fields.iter().map(|(.., of)| markdown::escape(&of(line))).collect()))
+}
+
+/// `4 MiB`, and what is no whole power of 1024 in bytes.
+fn bytes(bytes: u64) -> String {
+    ByteSize(bytes).to_string()
+}
+
+fn object(line: &Line, peers: Option<&BTreeMap<Key, Peer>>) -> serde_json::Value {
+    let cell = &line.cell;
+    serde_json::json!({
+        "expression": cell.expression,
+        "types": cell.types,
+        "shape": cell.shape,
+        "cache": cell.cache.name(),
+        "launch": cell.launch,
+        "plan": cell.plan,
+        "bytes": cell.bytes,
+        "bytes_moved": cell.traffic.total(),
+        "seconds": line.time.value,
+        "seconds_interval": [line.time.interval.lo, line.time.interval.hi],
+        "bandwidth": line.bandwidth.value,
+        "of_ceiling": line.of_ceiling,
+        "of_peak": line.of_peak,
+        "ratio": peers.and_then(|peers| against::ratio(line, peers)),
+        "flags": line.flags.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_ranges_and_lists() {
+        let of = |text: &str| read_sizes(text).unwrap();
+        assert_eq!(of("1MiB..16MiB"), [1 << 20, 4 << 20, 16 << 20]);
+        assert_eq!(of("4MiB, 1MiB,4MiB"), [1 << 20, 4 << 20]);
+        assert!(read_sizes("").is_err() && read_sizes("2MiB..1MiB").is_err() && read_sizes("1Mb").is_err());
+    }
+}
