@@ -215,6 +215,30 @@ pub fn devices() -> Result<u32, Fault> {
     count(&driver)
 }
 
+/// What expressions need of a device: nothing is calibrated.
+///
+/// # Errors
+/// Those of [`open_with`].
+pub(crate) fn light(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<(Arc<Context>, Kernels), Fault> {
+    let handle = handle(driver, index)?;
+    let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
+    let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
+    let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
+    let (compiler, target) = options.compiler(driver, capability);
+    let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
+    Ok((context, kernels))
+}
+
+fn handle(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {
+    let there = count(driver)?;
+    if index >= there {
+        let why = format!("there is no cuda:{index}: this process sees {there} device(s)");
+        let mend = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers count from 0";
+        return Err(Fault::Unavailable { what: "CUDA device", why, mend: mend.to_owned() });
+    }
+    DeviceHandle::new(driver, index).map_err(refusal)
+}
+
 fn count(driver: &Driver) -> Result<u32, Fault> {
     match DeviceHandle::count(driver).map_err(refusal)? {
         0 => Err(refusal(DriverError::Call { call: "cuDeviceGetCount", code: NO_DEVICE })),
@@ -236,13 +260,7 @@ pub fn open(index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
 /// [`Fault::Unavailable`] where there is no such device, it is held by another process or divided without an instance;
 /// [`Fault::DeviceLost`] and [`Fault::Hung`] where it fails the first small tasks.
 pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
-    let there = count(driver)?;
-    if index >= there {
-        let why = format!("there is no cuda:{index}: this process sees {there} device(s)");
-        let mend = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers count from 0";
-        return Err(Fault::Unavailable { what: "CUDA device", why, mend: mend.to_owned() });
-    }
-    let handle = DeviceHandle::new(driver, index).map_err(refusal)?;
+    let handle = handle(driver, index)?;
     let mut telemetry = Telemetry::new(&handle.uuid()?);
     let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
     if let Ok(telemetry) = &mut telemetry {

@@ -383,24 +383,25 @@ impl Expression {
     }
 
     /// Launches on tensors of the expression's types (inputs in order, then all outputs), with the scalars' bits. Allocates
-    /// nothing where tensors of these layouts were given before.
+    /// nothing where tensors of these layouts were given before. What it returns keeps the kernel.
     pub(super) fn enqueue(
         &self,
         stream: &Stream,
         tensors: &[Raw<'_>],
         bits: &[u64],
         choose: &Choose,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Ready>, Error> {
         let ready = self.ready(tensors, bits, choose)?;
         let context = self.engine.context();
         ready.fit.admits(&self.graph, tensors, context)?;
-        let Some(work) = &ready.work else { return Ok(()) };
+        let Some(work) = &ready.work else { return Ok(ready) };
         SCRATCH.with_borrow_mut(|(starts, words)| {
             starts.clear();
             starts.extend(tensors.iter().map(Raw::start));
             work.plan.words(starts, bits, words)?;
             launch(stream, work, words)
-        })
+        })?;
+        Ok(ready)
     }
 }
 

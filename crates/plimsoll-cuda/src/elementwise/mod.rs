@@ -4,11 +4,19 @@
 //! [`Engine`], [`Expression`] and [`Bound`] take expressions of any number of tensors by [`Operand`]; [`Gpu`] and [`Kernel`] are
 //! the typed face of the same for closures.
 
+mod buffer;
+mod call;
 mod checks;
 mod engine;
 mod error;
+mod gpu;
+mod lane;
 mod operand;
 
+pub use buffer::{Buffer, View, ViewMut};
+pub use call::{Argument, Kernel, Outputs};
 pub use engine::{Bound, Engine, Expression};
 pub use error::Error;
+pub use gpu::Gpu;
+pub use lane::Recorded;
 pub use operand::Operand;

@@ -88,6 +88,10 @@ pub(super) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
+    /// Nothing, to fill a list with.
+    pub(super) const NONE: Self =
+        Self { pointer: 0, bytes: 0, dtype: DType::U8, extent: Extent::Flat(0), context: None };
+
     pub(super) fn of(memory: &'a StreamBuffer, dtype: DType, extent: Extent<'a>) -> Self {
         let span = memory.whole();
         let context = Some(memory.stream().context());

@@ -1,0 +1,174 @@
+//! Typed memory of a stream, and views of it with shapes and strides.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_expr::{Layout, LayoutError};
+
+use super::error::Error;
+use super::lane::Lane;
+use super::operand::{Extent, Operand, Raw};
+use crate::memory::{Plain, StreamBuffer, bytes, bytes_of_bits};
+
+/// Elements in a device's memory. It belongs to the stream of the [`super::Gpu`] that made it: all that is done with it is in
+/// that stream's order, and when dropped it is freed in that order.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    memory: Arc<StreamBuffer>,
+    lane: Arc<Lane>,
+    length: usize,
+    of: PhantomData<T>,
+}
+
+/// Bytes of so many elements.
+fn size<T: Plain>(length: usize) -> Result<u64, Error> {
+    let refused = Fault::OutOfMemory { asked: u64::MAX, free: 0 };
+    (length as u64).checked_mul(T::DTYPE.bytes()).ok_or(Error::Fault(refused))
+}
+
+impl<T: Plain> Buffer<T> {
+    fn new(lane: &Arc<Lane>, length: usize) -> Result<Self, Error> {
+        let memory = Arc::new(StreamBuffer::new(lane.stream(), size::<T>(length)?)?);
+        Ok(Self { memory, lane: Arc::clone(lane), length, of: PhantomData })
+    }
+
+    pub(super) fn zeros(lane: &Arc<Lane>, length: usize) -> Result<Self, Error> {
+        let buffer = Self::new(lane, length)?;
+        lane.stream().context().bind()?;
+        buffer.memory.whole().fill(lane.stream(), 0)?;
+        Ok(buffer)
+    }
+
+    pub(super) fn of(lane: &Arc<Lane>, values: &[T]) -> Result<Self, Error> {
+        let buffer = Self::new(lane, values.len())?;
+        buffer.memory.upload(bytes(values))?;
+        Ok(buffer)
+    }
+
+    /// How many elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// All elements, once what was asked of the stream is done: waits.
+    ///
+    /// # Errors
+    /// [`Fault::Hung`]; the driver's, among them those of kernels that ran before.
+    pub fn to_vec(&self) -> Result<Vec<T>, Error> {
+        let mut values = Vec::new();
+        let refused = |_| Fault::OutOfMemory { asked: self.memory.whole().bytes(), free: 0 };
+        values.try_reserve_exact(self.length).map_err(refused)?;
+        values.resize(self.length, T::Bits::default());
+        self.memory.download(bytes_of_bits::<T>(&mut values))?;
+        Ok(T::settle(values))
+    }
+
+    /// Overwrites its first elements; waits.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for more elements than it has; the driver's.
+    pub fn write(&mut self, values: &[T]) -> Result<(), Error> {
+        Ok(self.memory.upload(bytes(values))?)
+    }
+
+    /// Its elements as a tensor of any layout, which must be inside of it (checked when it is used).
+    #[must_use]
+    pub fn view(&self, layout: Layout) -> View<'_, T> {
+        View { buffer: self, layout }
+    }
+
+    /// Its elements as a tensor of any layout, to be written.
+    #[must_use]
+    pub fn view_mut(&mut self, layout: Layout) -> ViewMut<'_, T> {
+        ViewMut { buffer: self, layout }
+    }
+
+    /// Its first elements as a row-major tensor.
+    ///
+    /// # Errors
+    /// For a shape that can't be.
+    pub fn shaped(&self, shape: &[u64]) -> Result<View<'_, T>, LayoutError> {
+        Ok(self.view(Layout::contiguous(shape)?))
+    }
+
+    /// Its first elements as a row-major tensor, to be written.
+    ///
+    /// # Errors
+    /// For a shape that can't be.
+    pub fn shaped_mut(&mut self, shape: &[u64]) -> Result<ViewMut<'_, T>, LayoutError> {
+        Ok(self.view_mut(Layout::contiguous(shape)?))
+    }
+
+    /// Itself for expressions without types, as [`Operand`] says: the caller keeps it alive and the order among streams.
+    ///
+    /// # Errors
+    /// For more elements than can be counted.
+    pub fn operand(&self) -> Result<Operand, LayoutError> {
+        Ok(Operand::new(self.memory.whole(), T::DTYPE, Layout::contiguous(&[self.length as u64])?))
+    }
+
+    pub(super) fn given<'s>(&'s self, layout: Option<&'s Layout>) -> Given<'s> {
+        let extent = layout.map_or(Extent::Flat(self.length as u64), Extent::Laid);
+        let home = Some((&self.lane, &self.memory));
+        Given { raw: Raw::of(&self.memory, T::DTYPE, extent), home }
+    }
+}
+
+/// A tensor for one call, with the stream whose memory it is, if that is ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given<'s> {
+    pub(super) raw: Raw<'s>,
+    pub(super) home: Option<(&'s Arc<Lane>, &'s Arc<StreamBuffer>)>,
+}
+
+/// A [`Buffer`] read with a layout.
+#[derive(Clone, Debug)]
+pub struct View<'b, T> {
+    buffer: &'b Buffer<T>,
+    layout: Layout,
+}
+
+impl<T: Plain> View<'_, T> {
+    /// Shape, strides and offset.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// With the last two dimensions exchanged.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        Self { buffer: self.buffer, layout: self.layout.transposed() }
+    }
+
+    pub(super) fn given(&self) -> Given<'_> {
+        self.buffer.given(Some(&self.layout))
+    }
+}
+
+/// A [`Buffer`] written with a layout.
+#[derive(Debug)]
+pub struct ViewMut<'b, T> {
+    buffer: &'b mut Buffer<T>,
+    layout: Layout,
+}
+
+impl<T: Plain> ViewMut<'_, T> {
+    /// Shape, strides and offset.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn given(&self) -> Given<'_> {
+        self.buffer.given(Some(&self.layout))
+    }
+}
