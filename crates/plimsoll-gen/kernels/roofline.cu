@@ -2,8 +2,10 @@
 //
 // What keeps it: every word read goes into an accumulator, by a multiply-add or by exclusive or; the exclusive or of all
 // accumulators' bits is stored, one word per warp.
-// Its loop in SASS: VECTORS loads of 16 bytes and FMA multiply-adds for one word in PER; from 128 on an inner loop of 64
-// for each accumulator, its counter and its branch. No local memory.
+// Its loop in SASS: VECTORS loads of 16 bytes and FMA multiply-adds for one word in PER; from 32 on an inner loop of half of
+// them, at most 64, for each accumulator, its counter and its branch. No local memory. The compiler must not know how often the
+// inner loop goes round: written out straight, 128 multiply-adds for each of eight pairs came back with one accumulator left
+// behind, whose last 62 stood in a row in one of the two pipes that pairs take in turn, and ran 10 % slower.
 //
 // A word is 4 bytes (f32, two f16, two bf16) or 8 (f64). A thread takes words as vectors of 16 bytes, VECTORS at once,
 // and has an accumulator for each of their words, which it never starts afresh: acc = x·a + acc, then acc = acc·a + b.
@@ -65,14 +67,14 @@ __device__ __forceinline__ void leave_bits(u32* out, u32 bits) {
     if (threadIdx.x % WARP == 0) out[(u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP] = bits;
 }
 
-// Multiply-adds for each accumulator in one turn of the inner loop, from twice as many on.
-#define ROUND 64
+// Multiply-adds for each accumulator in one turn of the inner loop: half of all, at most 64, and no such loop for a few.
+template <int FMA> constexpr int ROUND = FMA < 32 ? 0 : FMA < 128 ? FMA / 2 : 64;
 
 template <class OF, int FMA, int PER, int VECTORS>
 __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, u32 turns) {
     typedef typename OF::W W;
     const u64 first = cycles(), begin = nanoseconds();
-    constexpr int WORDS = VECTORS * 16 / sizeof(W), LOOPED = FMA >= 2 * ROUND ? FMA / ROUND - 1 : 0;
+    constexpr int WORDS = VECTORS * 16 / sizeof(W), LOOPED = ROUND<FMA> > 0 ? FMA / ROUND<FMA> - 1 : 0;
     const u64 threads = u64(gridDim.x) * blockDim.x;
     const uint4* next = in + u64(blockIdx.x) * blockDim.x + threadIdx.x;
     const W a = OF::factor(threadIdx.y);
@@ -90,15 +92,17 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, 
             if (s % PER == 0) acc[s] = OF::fused(taken<OF>(x, s), acc[s], a);
             else joined ^= OF::bits(taken<OF>(x, s));
         }
+        if constexpr (LOOPED > 0) {
 #pragma unroll 1
-        for (int loop = 0; loop < LOOPED; ++loop) {
+            for (u32 loop = 0; loop < LOOPED + threadIdx.y; ++loop) {
 #pragma unroll
-            for (int i = 0; i < ROUND; ++i)
+                for (int i = 0; i < ROUND<FMA>; ++i)
 #pragma unroll
-                for (int s = 0; s < WORDS; ++s) acc[s] = OF::again(acc[s], a);
+                    for (int s = 0; s < WORDS; ++s) acc[s] = OF::again(acc[s], a);
+            }
         }
 #pragma unroll
-        for (int i = 1; i < FMA - LOOPED * ROUND; ++i)
+        for (int i = 1; i < FMA - LOOPED * ROUND<FMA>; ++i)
 #pragma unroll
             for (int s = 0; s < WORDS; ++s) acc[s] = OF::again(acc[s], a);
     }
