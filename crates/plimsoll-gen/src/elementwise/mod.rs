@@ -5,6 +5,7 @@
 //! A kernel has one parameter, a block of 64-bit words: addresses of the first elements of all inputs, then of all outputs, the
 //! scalars' bits in their declared types, and what the form needs. [`Plan::words`] fills it.
 
+pub mod body;
 mod generate;
 mod geometry;
 mod plan;

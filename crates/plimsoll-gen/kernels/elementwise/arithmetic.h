@@ -1,0 +1,174 @@
+// Operations that are exact or correctly rounded: integers in their own width, and of floats what needs no approximation.
+// Functions are full.h's and narrow.h's.
+#pragma once
+#include "convert.h"
+
+// Arithmetic of integers is done unsigned, where it wraps.
+
+template <typename T> struct Unsigned { typedef u32 type; };
+template <> struct Unsigned<i64> { typedef u64 type; };
+template <> struct Unsigned<u64> { typedef u64 type; };
+template <typename T> using U = typename Unsigned<T>::type;
+
+template <typename T> __device__ __forceinline__ T add(T a, T b) { return T(U<T>(a) + U<T>(b)); }
+template <typename T> __device__ __forceinline__ T sub(T a, T b) { return T(U<T>(a) - U<T>(b)); }
+template <typename T> __device__ __forceinline__ T mul(T a, T b) { return T(U<T>(a) * U<T>(b)); }
+template <typename T> __device__ __forceinline__ T fused_multiply_add(T a, T b, T c) {
+    return T(U<T>(a) * U<T>(b) + U<T>(c));
+}
+template <typename T> __device__ __forceinline__ T negative(T a) { return T(U<T>(0) - U<T>(a)); }
+template <typename T> __device__ __forceinline__ T absolute(T a) { return a < T(0) ? negative(a) : a; }
+template <typename T> __device__ __forceinline__ T signum(T a) { return T(T(a > T(0)) - T(a < T(0))); }
+template <typename T> __device__ __forceinline__ T complement(T a) { return T(~a); }
+__device__ __forceinline__ bool complement(bool a) { return !a; }
+template <typename T> __device__ __forceinline__ T bit_and(T a, T b) { return T(a & b); }
+template <typename T> __device__ __forceinline__ T bit_or(T a, T b) { return T(a | b); }
+template <typename T> __device__ __forceinline__ T bit_xor(T a, T b) { return T(a ^ b); }
+template <typename T> __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
+template <typename T> __device__ __forceinline__ T maximum(T a, T b) { return a < b ? b : a; }
+template <typename T> __device__ __forceinline__ T minimum_number(T a, T b) { return minimum(a, b); }
+template <typename T> __device__ __forceinline__ T maximum_number(T a, T b) { return maximum(a, b); }
+template <typename T> __device__ __forceinline__ T rectified(T a) { return a < T(0) ? T(0) : a; }
+
+// ⌊a/b⌋; 0 where b is 0. The least integer by −1 wraps.
+template <typename T> __device__ __forceinline__ T floor_div(T a, T b) {
+    if (b == T(0)) return T(0);
+    if constexpr (T(-1) < T(0)) {
+        if (b == T(-1)) return negative(a);
+        const T quotient = T(a / b);
+        return T(quotient - T(quotient * b != a && (a < T(0)) != (b < T(0))));
+    } else {
+        return T(a / b);
+    }
+}
+// a − b·⌊a/b⌋, of the sign of b; a where b is 0.
+template <typename T> __device__ __forceinline__ T floor_rem(T a, T b) {
+    if (b == T(0)) return a;
+    if constexpr (T(-1) < T(0)) {
+        if (b == T(-1)) return T(0);
+        const T rem = T(a % b);
+        return rem != T(0) && (rem < T(0)) != (b < T(0)) ? T(rem + b) : rem;
+    } else {
+        return T(a % b);
+    }
+}
+template <typename T> __device__ __forceinline__ T shift_left(T a, T b) {
+    return u64(b) < 8 * sizeof(T) ? T(U<T>(a) << int(b)) : T(0);
+}
+template <typename T> __device__ __forceinline__ T shift_right(T a, T b) {
+    return u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(a < T(0) ? -1 : 0);
+}
+// aᵇ by squaring, at most 64 steps.
+template <typename T> __device__ __forceinline__ T power(T a, T b) {
+    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? T(b & T(1) ? -1 : 1) : T(0);
+    T result = T(1);
+#pragma unroll 1
+    for (; b != T(0); b = T(b >> 1)) {
+        if (b & T(1)) result = mul(result, a);
+        a = mul(a, a);
+    }
+    return result;
+}
+
+#define FLOAT_ARITHMETIC(F)                                                                                            \
+    __device__ __forceinline__ F add(F a, F b) { return a + b; }                                                       \
+    __device__ __forceinline__ F sub(F a, F b) { return a - b; }                                                       \
+    __device__ __forceinline__ F mul(F a, F b) { return a * b; }                                                       \
+    __device__ __forceinline__ F fused_multiply_add(F a, F b, F c) { return fused(a, b, c); }                          \
+    __device__ __forceinline__ F negative(F a) { return -a; }                                                          \
+    __device__ __forceinline__ F signum(F a) { return a > F(0) ? F(1) : a < F(0) ? F(-1) : a == F(0) ? F(0) : a; }
+FLOAT_ARITHMETIC(float)
+FLOAT_ARITHMETIC(double)
+#undef FLOAT_ARITHMETIC
+
+__device__ __forceinline__ float absolute(float a) { return fabsf(a); }
+__device__ __forceinline__ double absolute(double a) { return fabs(a); }
+__device__ __forceinline__ float floor_of(float a) { return floorf(a); }
+__device__ __forceinline__ double floor_of(double a) { return floor(a); }
+__device__ __forceinline__ float ceil_of(float a) { return ceilf(a); }
+__device__ __forceinline__ double ceil_of(double a) { return ceil(a); }
+__device__ __forceinline__ float round_of(float a) { return rintf(a); }
+__device__ __forceinline__ double round_of(double a) { return rint(a); }
+__device__ __forceinline__ float trunc_of(float a) { return truncf(a); }
+__device__ __forceinline__ double trunc_of(double a) { return trunc(a); }
+__device__ __forceinline__ float copy_sign(float a, float b) { return copysignf(a, b); }
+__device__ __forceinline__ double copy_sign(double a, double b) { return copysign(a, b); }
+
+// −0 is less than +0. `minimum` gives NaN where either is, `minimum_number` the other one.
+__device__ __forceinline__ float minimum_number(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    return fminf(a, b);
+#else
+    return a != a ? b : b != b ? a : a < b ? a : b < a ? b : as_float(as_bits(a) | as_bits(b));
+#endif
+}
+__device__ __forceinline__ float maximum_number(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    return fmaxf(a, b);
+#else
+    return a != a ? b : b != b ? a : a < b ? b : b < a ? a : as_float(as_bits(a) & as_bits(b));
+#endif
+}
+__device__ __forceinline__ float minimum(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    float c;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+#else
+    return a != a ? a : b != b ? b : minimum_number(a, b);
+#endif
+}
+__device__ __forceinline__ float maximum(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+#else
+    return a != a ? a : b != b ? b : maximum_number(a, b);
+#endif
+}
+__device__ __forceinline__ double minimum_number(double a, double b) {
+#if defined(__CUDA_ARCH__)
+    return fmin(a, b);
+#else
+    return a != a ? b : b != b ? a : a < b ? a : b < a ? b : as_double(as_bits(a) | as_bits(b));
+#endif
+}
+__device__ __forceinline__ double maximum_number(double a, double b) {
+#if defined(__CUDA_ARCH__)
+    return fmax(a, b);
+#else
+    return a != a ? b : b != b ? a : a < b ? b : b < a ? a : as_double(as_bits(a) & as_bits(b));
+#endif
+}
+__device__ __forceinline__ double minimum(double a, double b) {
+    return a != a ? a : b != b ? b : minimum_number(a, b);
+}
+__device__ __forceinline__ double maximum(double a, double b) {
+    return a != a ? a : b != b ? b : maximum_number(a, b);
+}
+__device__ __forceinline__ float rectified(float a) { return maximum(a, 0.0f); }
+__device__ __forceinline__ double rectified(double a) { return maximum(a, 0.0); }
+
+// Correctly rounded.
+__device__ __forceinline__ float divide(float a, float b) { return a / b; }
+__device__ __forceinline__ double divide(double a, double b) { return a / b; }
+__device__ __forceinline__ float square_root(float a) { return sqrtf(a); }
+__device__ __forceinline__ double square_root(double a) { return sqrt(a); }
+
+// The remainder of the sign of b: fmod is exact.
+template <typename F> __device__ __forceinline__ F float_rem(F a, F b, F rem) {
+    return rem != F(0) && (rem < F(0)) != (b < F(0)) ? rem + b : rem;
+}
+__device__ __forceinline__ float floor_rem(float a, float b) { return float_rem(a, b, fmodf(a, b)); }
+__device__ __forceinline__ double floor_rem(double a, double b) { return float_rem(a, b, fmod(a, b)); }
+
+// ⌊a/b⌋ of the exact quotient, by way of the remainder.
+template <typename F> __device__ __forceinline__ F float_floor_div(F a, F b, F rem) {
+    if (b == F(0)) return a / b;
+    const bool less = rem != F(0) && (rem < F(0)) != (b < F(0));
+    const F quotient = (a - rem) / b - F(less);
+    return quotient == F(0) ? copy_sign(F(0), a / b) : round_of(quotient);
+}
+__device__ __forceinline__ float floor_div(float a, float b) { return float_floor_div(a, b, fmodf(a, b)); }
+__device__ __forceinline__ double floor_div(double a, double b) { return float_floor_div(a, b, fmod(a, b)); }

@@ -1,0 +1,137 @@
+// Functions to the precision of their carrier. CUDA's own where it has them: their published errors are documented with ours
+// in docs/mathematics.md. What it hasn't is composed here so that no digits are lost where results are small.
+#pragma once
+#include "arithmetic.h"
+
+namespace full {
+
+#define OWN(name, single, wide)                                                                                        \
+    __device__ __forceinline__ float name(float x) { return single(x); }                                               \
+    __device__ __forceinline__ double name(double x) { return wide(x); }
+OWN(exp, ::expf, ::exp)
+OWN(exp2, ::exp2f, ::exp2)
+OWN(expm1, ::expm1f, ::expm1)
+OWN(log, ::logf, ::log)
+OWN(log2, ::log2f, ::log2)
+OWN(log10, ::log10f, ::log10)
+OWN(log1p, ::log1pf, ::log1p)
+OWN(sin, ::sinf, ::sin)
+OWN(cos, ::cosf, ::cos)
+OWN(tanh, ::tanhf, ::tanh)
+OWN(sinh, ::sinhf, ::sinh)
+OWN(cosh, ::coshf, ::cosh)
+OWN(asinh, ::asinhf, ::asinh)
+OWN(acosh, ::acoshf, ::acosh)
+OWN(atanh, ::atanhf, ::atanh)
+OWN(atan, ::atanf, ::atan)
+OWN(erf, ::erff, ::erf)
+OWN(erfc, ::erfcf, ::erfc)
+#undef OWN
+
+__device__ __forceinline__ float sqrt(float x) { return square_root(x); }
+__device__ __forceinline__ double sqrt(double x) { return square_root(x); }
+__device__ __forceinline__ float recip(float x) { return 1.0f / x; }
+__device__ __forceinline__ double recip(double x) { return 1.0 / x; }
+__device__ __forceinline__ float divide(float a, float b) { return a / b; }
+__device__ __forceinline__ double divide(double a, double b) { return a / b; }
+__device__ __forceinline__ float pow(float a, float b) { return ::powf(a, b); }
+__device__ __forceinline__ double pow(double a, double b) { return ::pow(a, b); }
+__device__ __forceinline__ float atan2(float a, float b) { return ::atan2f(a, b); }
+__device__ __forceinline__ double atan2(double a, double b) { return ::atan2(a, b); }
+
+#if defined(__CUDA_ARCH__)
+__device__ __forceinline__ float rsqrt(float x) { return ::rsqrtf(x); }
+__device__ __forceinline__ double rsqrt(double x) { return ::rsqrt(x); }
+#else
+__device__ __forceinline__ float rsqrt(float x) { return float(1.0 / ::sqrt(double(x))); }
+__device__ __forceinline__ double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+#endif
+
+// Below it e^u is so small that it, or its product with a number, has lost digits as a subnormal: such products are made in two
+// steps of e^(u/2).
+template <typename F> struct Tail;
+template <> struct Tail<float> { static constexpr float from = -80.0f; };
+template <> struct Tail<double> { static constexpr double from = -700.0; };
+
+// 1/x to half a unit, of what is normal and whose inverse is: none of the cases that a division looks for.
+__device__ __forceinline__ double plain_inverse(double x) { return 1.0 / x; }
+__device__ __forceinline__ float plain_inverse(float x) {
+#if defined(__CUDA_ARCH__)
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return fused(fused(-x, r, 1.0f), r, r);
+#else
+    return 1.0f / x;
+#endif
+}
+
+// x/(1 + e^−y), for y = hi + lo with a small lo.
+template <typename F> __device__ __forceinline__ F logistic(F x, F y, F lo) {
+    const F u = -absolute(y);
+    const bool small = u < Tail<F>::from;
+    F e = exp(small ? F(0.5) * u : u);
+    const F part = small ? F(0.5) * lo : lo;
+    e = fused(e, y < F(0) ? part : -part, e);
+    const F product = y < F(0) ? x * e : x;
+    return product * (small && y < F(0) ? e : plain_inverse(F(1) + e));
+}
+template <typename F> __device__ __forceinline__ F sigmoid(F x) { return logistic(x == x ? F(1) : x, x, F(0)); }
+template <typename F> __device__ __forceinline__ F silu(F x) { return logistic(x, x, F(0)); }
+
+// ln(1 + e^x) = max(x, 0) + ln(1 + e^−|x|).
+template <typename F> __device__ __forceinline__ F softplus(F x) {
+    return rectified(x) + log1p(exp(-absolute(x)));
+}
+
+// tanh(ln(1 + E)) = E(E + 2)/(E(E + 2) + 2), with E = e^x.
+template <typename F> __device__ __forceinline__ F mish(F x) {
+    const F u = x < F(40) ? x : F(40);
+    const bool small = u < Tail<F>::from;
+    const F e = exp(small ? F(0.5) * u : u);
+    if (small) return x * e * e;
+    const F n = fused(e, e, e + e);
+    return x * (n * plain_inverse(n + F(2)));
+}
+
+// x·Φ(x). The error of x/√2 would grow with its square in the tail, so it is carried on.
+template <typename F> struct Root;
+template <> struct Root<float> {
+    static constexpr float high = 0x1.6a09e6p-1f, low = 0x1.9fcef4p-27f;
+};
+template <> struct Root<double> {
+    static constexpr double high = 0x1.6a09e667f3bcdp-1, low = -0x1.bdd3413b26456p-55;
+};
+template <typename F> __device__ __forceinline__ F gelu(F x) {
+    const F t = absolute(x) < F(64) ? absolute(x) : F(64);
+    const F z = t * Root<F>::high;
+    const F rest = fused(t, Root<F>::high, -z) + t * Root<F>::low;
+    const F c = erfc(z);
+    // The derivative of erfc z is about −2z·erfc z where it matters.
+    const F tail = F(0.5) * fused(F(-2) * z * rest, c, c);
+    if (x != x) return x;
+    return x * (x < F(0) ? tail : F(1) - tail);
+}
+
+// x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). Its error would grow with y in the tail, so it is carried on.
+template <typename F> struct Gelu;
+template <> struct Gelu<float> {
+    static constexpr float a = 0x1.988454p+0f, a_low = -0x1.857936p-25f, b = 0x1.2444f2p-4f, b_low = 0x1.49b16ap-29f;
+};
+template <> struct Gelu<double> {
+    static constexpr double a = 0x1.9884533d43651p+0, a_low = -0x1.cbc0d30ebfd15p-54;
+    static constexpr double b = 0x1.2444f2a4d8b4bp-4, b_low = -0x1.6c843a29d1c70p-61;
+};
+template <typename F> __device__ __forceinline__ F gelu_tanh(F x) {
+    const F clamped = absolute(x) < F(256) ? x : copy_sign(F(256), x);
+    const F square = clamped * clamped, square_low = fused(clamped, clamped, -square);
+    const F term = Gelu<F>::b * square;
+    const F term_low = fused(Gelu<F>::b, square, -term) + fused(Gelu<F>::b, square_low, Gelu<F>::b_low * square);
+    const F sum = Gelu<F>::a + term, part = sum - Gelu<F>::a;
+    const F sum_low = (Gelu<F>::a - (sum - part)) + (term - part) + (term_low + Gelu<F>::a_low);
+    const F y = clamped * sum;
+    const F rest = fused(clamped, sum, -y) + clamped * sum_low;
+    if (x != x) return x;
+    return logistic(x, y, rest);
+}
+
+}  // namespace full

@@ -1,0 +1,142 @@
+//! An expression as the body of a kernel: CUDA C++ that computes one element from carriers to carriers, as a straight line of
+//! statements in the order of the graph's nodes. Names come from the places of nodes, constants are written as bits, so no word
+//! of a user is in the text. What a function costs follows from [`need`]; walking tensors, loads and stores are the forms'.
+//!
+//! The text defines, for the inputs that are read and for every output,
+//!
+//! ```c
+//! typedef bf16_t in0_t; typedef float in0_c; …      // in memory, and carried
+//! typedef f16_t out0_t; typedef float out0_c; …
+//! struct Scalars { float a0; … };
+//! Scalars scalars(const u64* words);                // from the scalars' words of the parameter block
+//! void body(const Scalars& s, const At& at, in0_c x0, …, out0_c& y0, …);
+//! #define INPUTS 2                                  // declared, read or not; OUTPUTS and SCALARS alike
+//! #define EACH_INPUT(M) M(0) M(1)                   // those that are read; EACH_OUTPUT
+//! #define NEEDS_PLACE 0                             // at.place is read
+//! #define NEEDS_COORDINATES 0                       // so many of at.coordinate may be read
+//! #define BODY_CALL(s, at, i) body(s, at, x0[i], x1[i], y0[i])
+//! ```
+
+mod need;
+mod statement;
+
+use std::fmt::Write;
+
+use plimsoll_expr::graph::Kind;
+use plimsoll_expr::{DType, Graph};
+
+use super::Tier;
+use need::Need;
+
+/// Files that bodies include, by the names that they use.
+pub const HEADERS: [(&str, &str); 5] = [
+    ("types.h", include_str!("../../kernels/elementwise/types.h")),
+    ("convert.h", include_str!("../../kernels/elementwise/convert.h")),
+    ("arithmetic.h", include_str!("../../kernels/elementwise/arithmetic.h")),
+    ("full.h", include_str!("../../kernels/elementwise/full.h")),
+    ("narrow.h", include_str!("../../kernels/elementwise/narrow.h")),
+];
+
+/// Nodes beyond which a body is called, not repeated for every element of a vector: compilers take more than linear time.
+const MOST_INLINE: usize = 512;
+
+/// The text of a body. `graph` should have its raw copies as integers ([`Graph::with_raw_copies`]).
+#[must_use]
+pub fn emit(graph: &Graph, tier: Tier) -> String {
+    let mut text = String::with_capacity(512 + 40 * graph.nodes().len());
+    // Writing to a String can't fail.
+    let _ = write(&mut text, graph, tier);
+    text
+}
+
+fn write(text: &mut String, graph: &Graph, tier: Tier) -> std::fmt::Result {
+    let mut statements = String::with_capacity(40 * graph.nodes().len());
+    let uses = statement::write_all(&mut statements, graph, &need::of(graph), tier)?;
+    writeln!(text, "#include \"{uses}\"")?;
+    let read: Vec<usize> = graph.reads().iter().enumerate().filter(|(_, read)| **read).map(|(slot, _)| slot).collect();
+    for &slot in &read {
+        types(text, "in", slot, graph.inputs()[slot].dtype)?;
+    }
+    for (slot, output) in graph.outputs().iter().enumerate() {
+        types(text, "out", slot, output.dtype)?;
+    }
+    let outputs: Vec<usize> = (0..graph.outputs().len()).collect();
+    writeln!(text, "#define INPUTS {}", graph.inputs().len())?;
+    writeln!(text, "#define OUTPUTS {}", outputs.len())?;
+    writeln!(text, "#define SCALARS {}", graph.scalars().len())?;
+    let place = graph.nodes().iter().any(|node| node.kind == Kind::Place);
+    writeln!(text, "#define NEEDS_PLACE {}", u8::from(place))?;
+    writeln!(text, "#define NEEDS_COORDINATES {}", graph.least_rank())?;
+    each(text, "EACH_INPUT", &read)?;
+    each(text, "EACH_OUTPUT", &outputs)?;
+    scalars(text, graph)?;
+    text.push_str("#define BODY_CALL(s, at, i) body(s, at");
+    for (letter, slots) in [('x', &read), ('y', &outputs)] {
+        for slot in slots {
+            write!(text, ", {letter}{slot}[i]")?;
+        }
+    }
+    let inline =
+        if graph.nodes().len() > MOST_INLINE { "static __device__ __noinline__" } else { "__device__ __forceinline__" };
+    write!(text, ")\n{inline} void body(const Scalars& s, const At& at")?;
+    for slot in &read {
+        write!(text, ", in{slot}_c x{slot}")?;
+    }
+    for slot in &outputs {
+        write!(text, ", out{slot}_c& y{slot}")?;
+    }
+    text.push_str(") {\n");
+    text.push_str(&statements);
+    text.push_str("}\n");
+    Ok(())
+}
+
+fn types(text: &mut String, side: &str, slot: usize, dtype: DType) -> std::fmt::Result {
+    let (memory, carrier) = (memory_type(dtype), carrier_type(dtype));
+    writeln!(text, "typedef {memory} {side}{slot}_t; typedef {carrier} {side}{slot}_c;")
+}
+
+fn each(text: &mut String, name: &str, slots: &[usize]) -> std::fmt::Result {
+    write!(text, "#define {name}(M)")?;
+    for slot in slots {
+        write!(text, " M({slot})")?;
+    }
+    writeln!(text)
+}
+
+fn scalars(text: &mut String, graph: &Graph) -> std::fmt::Result {
+    text.push_str("struct Scalars {\n");
+    for (slot, scalar) in graph.scalars().iter().enumerate() {
+        writeln!(text, "    {} a{slot};", carrier_type(scalar.dtype))?;
+    }
+    text.push_str("};\n__device__ __forceinline__ Scalars scalars(const u64* words) {\n    Scalars s;\n");
+    for (slot, scalar) in graph.scalars().iter().enumerate() {
+        writeln!(text, "    s.a{slot} = from_bits<{}>(words[{slot}]);", memory_type(scalar.dtype))?;
+    }
+    text.push_str("    return s;\n}\n");
+    Ok(())
+}
+
+/// The name in types.h of a type in memory.
+pub(super) const fn memory_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F64 => "double",
+        DType::F32 => "float",
+        DType::F16 => "f16_t",
+        DType::Bf16 => "bf16_t",
+        DType::F8E4M3 => "f8e4m3_t",
+        DType::F8E5M2 => "f8e5m2_t",
+        DType::Bool => "bool_t",
+        integer => integer.name(),
+    }
+}
+
+/// The name in types.h of what carries a type.
+pub(super) const fn carrier_type(dtype: DType) -> &'static str {
+    match dtype.carrier() {
+        DType::F64 => "double",
+        DType::F32 => "float",
+        DType::Bool => "bool",
+        integer => integer.name(),
+    }
+}

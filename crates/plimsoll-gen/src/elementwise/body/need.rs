@@ -1,0 +1,141 @@
+//! To what precision each value of an expression is needed. A function whose result only ever becomes a 16-bit float may be a
+//! short one; where results could cancel, or be told apart, it may not.
+
+use plimsoll_expr::graph::Kind;
+use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_expr::{DType, Graph, NodeId};
+
+/// What a value has to be good to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The rounding of bf16, over the range of f32.
+    Bf16,
+    /// The rounding of f16, and of the 8-bit floats, over the range of f16: what is below 2⁻¹⁰⁰ may be 0.
+    F16,
+    /// The rounding of f16 over the range of f32.
+    Wide,
+    /// Its carrier.
+    Full,
+}
+
+impl Need {
+    const fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::Bf16 => Self::Bf16,
+            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => Self::F16,
+            _ => Self::Full,
+        }
+    }
+
+    /// What satisfies both.
+    const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Full, _) | (_, Self::Full) => Self::Full,
+            (Self::Bf16, Self::Bf16) => Self::Bf16,
+            (Self::F16, Self::F16) => Self::F16,
+            _ => Self::Wide,
+        }
+    }
+
+    /// That of a factor of a value with this one, where the other factor may be of any size.
+    const fn scaled(self) -> Self {
+        match self {
+            Self::F16 => Self::Wide,
+            other => other,
+        }
+    }
+}
+
+/// The need of every node.
+pub(super) fn of(graph: &Graph) -> Vec<Need> {
+    let mut needs: Vec<Option<Need>> = vec![None; graph.nodes().len()];
+    for output in graph.outputs() {
+        join(&mut needs, output.node, Need::of(output.dtype));
+    }
+    for (place, node) in graph.nodes().iter().enumerate().rev() {
+        let need = needs[place].unwrap_or(Need::Full);
+        match node.kind {
+            Kind::Cast(a) => join(&mut needs, a, Need::of(node.dtype)),
+            Kind::Unary(Unary::Neg | Unary::Abs | Unary::Relu, a) => join(&mut needs, a, need),
+            Kind::Binary(Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, [a, b]) => {
+                join(&mut needs, a, need);
+                join(&mut needs, b, need);
+            }
+            Kind::Binary(Binary::Mul, [a, b]) => {
+                let factor = |other| if is_modest(graph, other) { need } else { need.scaled() };
+                join(&mut needs, a, factor(b));
+                join(&mut needs, b, factor(a));
+            }
+            Kind::Binary(Binary::Div, [a, b]) => {
+                join(&mut needs, a, need.scaled());
+                join(&mut needs, b, need.scaled());
+            }
+            Kind::Select([condition, a, b]) => {
+                join(&mut needs, condition, Need::Full);
+                join(&mut needs, a, need);
+                join(&mut needs, b, need);
+            }
+            kind => kind.operands().iter().for_each(|&id| join(&mut needs, id, Need::Full)),
+        }
+    }
+    needs.into_iter().map(|need| need.unwrap_or(Need::Full)).collect()
+}
+
+fn join(needs: &mut [Option<Need>], id: NodeId, need: Need) {
+    let before = &mut needs[id.index()];
+    *before = Some(before.map_or(need, |before| before.and(need)));
+}
+
+/// True for what is known to be no larger than f16's largest number.
+fn is_modest(graph: &Graph, id: NodeId) -> bool {
+    graph.node(id).is_some_and(|node| match node.kind {
+        Kind::Constant(_) => node.constant().is_some_and(|value| value.as_f64().abs() <= 65536.0),
+        Kind::Input(_) | Kind::Scalar(_) | Kind::Cast(_) => {
+            matches!(node.dtype, DType::F16 | DType::F8E4M3 | DType::F8E5M2)
+        }
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::graph::Kind;
+    use plimsoll_expr::{Graph, Names, parse};
+
+    use super::{Need, of};
+
+    fn graph(text: &str) -> Graph {
+        parse(text, &Names::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// The need of the only function called `op`.
+    fn need(text: &str, op: &str) -> Need {
+        let graph = graph(text);
+        let place = graph.nodes().iter().position(|node| matches!(node.kind, Kind::Unary(of, _) if of.name() == op));
+        of(&graph)[place.unwrap_or_else(|| panic!("{op} is in {text}"))]
+    }
+
+    #[test]
+    fn what_is_stored_as_sixteen_bits_needs_no_more() {
+        assert_eq!(need("in x: bf16\ny = exp(x)", "exp"), Need::Bf16);
+        assert_eq!(need("in x: f16\ny = -abs(exp(x))", "exp"), Need::F16);
+        assert_eq!(need("in x: f16\ny = x * exp(x)", "exp"), Need::F16);
+        assert_eq!(need("in x: f32\ny: bf16 = max(exp(x), x)", "exp"), Need::Bf16);
+        assert_eq!(need("in x: bf16, c: bool\ny = select(c, exp(x), x)", "exp"), Need::Bf16);
+    }
+
+    #[test]
+    fn what_may_cancel_or_is_stored_wide_needs_all() {
+        assert_eq!(need("in x: bf16\ny = exp(x) - 1", "exp"), Need::Full);
+        assert_eq!(need("in x: bf16\ny: f32 = exp(x)", "exp"), Need::Full);
+        assert_eq!(need("in x: bf16\ny = sin(exp(x))", "exp"), Need::Full);
+        assert_eq!(need("in x: bf16\nlet e = exp(x)\ny = e\nz: f32 = e", "exp"), Need::Full);
+    }
+
+    #[test]
+    fn a_factor_of_any_size_may_bring_back_what_is_small() {
+        assert_eq!(need("in x: f16\nscalar a: f32\ny = a * exp(x)", "exp"), Need::Wide);
+        assert_eq!(need("in x: f16\nscalar a: f32\ny = exp(x) / a", "exp"), Need::Wide);
+        assert_eq!(need("in x: bf16\nscalar a: f32\ny = a * exp(x)", "exp"), Need::Bf16);
+    }
+}

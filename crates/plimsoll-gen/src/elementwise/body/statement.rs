@@ -1,0 +1,176 @@
+//! The statements of a body: one per node.
+
+use std::fmt::Write;
+
+use plimsoll_expr::graph::{Kind, Node};
+use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_expr::{Category, DType, Graph, NodeId, Value};
+
+use super::{Need, Tier, carrier_type, memory_type};
+
+/// Where a function is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Uses {
+    Arithmetic,
+    Full,
+    Narrow,
+}
+
+/// Writes a statement per node and output, and says which header they need.
+pub(super) fn write_all(
+    text: &mut String,
+    graph: &Graph,
+    needs: &[Need],
+    tier: Tier,
+) -> Result<&'static str, std::fmt::Error> {
+    let mut uses = Uses::Arithmetic;
+    let stored = rounded_by_stores(graph);
+    for (place, node) in graph.nodes().iter().enumerate() {
+        write!(text, "    const {} v{place} = ", carrier_type(node.dtype))?;
+        let function = function(node, needs[place], tier);
+        uses = uses.max(function);
+        statement(text, graph, node, (function, needs[place]), stored[place])?;
+        text.push_str(";\n");
+    }
+    for (slot, output) in graph.outputs().iter().enumerate() {
+        writeln!(text, "    y{slot} = v{};", output.node.index())?;
+    }
+    Ok(match uses {
+        Uses::Arithmetic => "arithmetic.h",
+        Uses::Full => "full.h",
+        Uses::Narrow => "narrow.h",
+    })
+}
+
+/// Which family a node's function is taken from; arithmetic for what is no function.
+fn function(node: &Node, need: Need, tier: Tier) -> Uses {
+    let is_function = match node.kind {
+        Kind::Unary(op, _) => called(op).is_none(),
+        Kind::Binary(op, _) => node.dtype.is_float() && matches!(op, Binary::Div | Binary::Pow | Binary::Atan2),
+        _ => false,
+    };
+    match (is_function, node.dtype.carrier()) {
+        (false, _) => Uses::Arithmetic,
+        (true, DType::F32) if need != Need::Full || tier == Tier::Fast => Uses::Narrow,
+        (true, _) => Uses::Full,
+    }
+}
+
+/// Casts to 16 and 8 bits that the stores of their only users do anyway.
+fn rounded_by_stores(graph: &Graph) -> Vec<bool> {
+    let mut stores = vec![0_u32; graph.nodes().len()];
+    for output in graph.outputs() {
+        let node = &graph.nodes()[output.node.index()];
+        stores[output.node.index()] += u32::from(matches!(node.kind, Kind::Cast(_)) && node.dtype == output.dtype);
+    }
+    graph.uses().iter().zip(&stores).map(|(uses, stores)| *stores > 0 && uses == stores).collect()
+}
+
+fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Need), stored: bool) -> std::fmt::Result {
+    let v = |id: NodeId| id.index();
+    let floating = node.dtype.is_float();
+    match node.kind {
+        Kind::Input(slot) => write!(text, "x{slot}"),
+        Kind::Scalar(slot) => write!(text, "s.a{slot}"),
+        Kind::Constant(_) => constant(text, node),
+        Kind::Place => write!(text, "at.place"),
+        Kind::Coordinate(dimension) => write!(text, "at.coordinate[{dimension}]"),
+        Kind::Unary(op, a) => match called(op) {
+            Some(name) => write!(text, "{name}(v{})", v(a)),
+            None => write!(text, "{}(v{})", Function(function, op.name()), v(a)),
+        },
+        Kind::Binary(op, [a, b]) => match (op, floating) {
+            (Binary::Add, true) => write!(text, "v{} + v{}", v(a), v(b)),
+            (Binary::Sub, true) => write!(text, "v{} - v{}", v(a), v(b)),
+            (Binary::Mul, true) => write!(text, "v{} * v{}", v(a), v(b)),
+            (Binary::Div, _) => write!(text, "{}(v{}, v{})", Function(function, "divide"), v(a), v(b)),
+            (Binary::Atan2, _) | (Binary::Pow, true) => {
+                write!(text, "{}(v{}, v{})", Function(function, op.name()), v(a), v(b))
+            }
+            _ => write!(text, "{}(v{}, v{})", of_two(op), v(a), v(b)),
+        },
+        Kind::Compare(op, [a, b]) => write!(text, "v{} {} v{}", v(a), op.name(), v(b)),
+        Kind::Fma([a, b, c]) => write!(text, "fused_multiply_add(v{}, v{}, v{})", v(a), v(b), v(c)),
+        Kind::Select([condition, a, b]) => write!(text, "v{} ? v{} : v{}", v(condition), v(a), v(b)),
+        Kind::Cast(a) => cast(text, node.dtype, graph.nodes()[a.index()].dtype.carrier(), v(a), stored),
+    }
+}
+
+/// A function's name with its family: `narrow::exp<BF16>`.
+struct Function((Uses, Need), &'static str);
+
+impl std::fmt::Display for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self((uses, need), name) = self;
+        match (uses, need) {
+            (Uses::Narrow, Need::Bf16) => write!(f, "narrow::{name}<BF16>"),
+            (Uses::Narrow, Need::F16) => write!(f, "narrow::{name}<F16>"),
+            (Uses::Narrow, Need::Wide | Need::Full) => write!(f, "narrow::{name}<FAST>"),
+            _ => write!(f, "full::{name}"),
+        }
+    }
+}
+
+/// What an operation of one operand is called in arithmetic.h; `None` for functions.
+fn called(op: Unary) -> Option<&'static str> {
+    Some(match op {
+        Unary::Neg => "negative",
+        Unary::Not => "complement",
+        Unary::Abs => "absolute",
+        Unary::Sign => "signum",
+        Unary::Floor => "floor_of",
+        Unary::Ceil => "ceil_of",
+        Unary::Round => "round_of",
+        Unary::Trunc => "trunc_of",
+        Unary::Relu => "rectified",
+        _ => return None,
+    })
+}
+
+/// What an operation of two operands is called in arithmetic.h.
+const fn of_two(op: Binary) -> &'static str {
+    match op {
+        Binary::Add => "add",
+        Binary::Sub => "sub",
+        Binary::Mul => "mul",
+        Binary::Div => "divide",
+        Binary::FloorDiv => "floor_div",
+        Binary::Rem => "floor_rem",
+        Binary::And => "bit_and",
+        Binary::Or => "bit_or",
+        Binary::Xor => "bit_xor",
+        Binary::Shl => "shift_left",
+        Binary::Shr => "shift_right",
+        Binary::Min => "minimum",
+        Binary::Max => "maximum",
+        Binary::Fmin => "minimum_number",
+        Binary::Fmax => "maximum_number",
+        Binary::Pow => "power",
+        Binary::Atan2 => "atan2",
+    }
+}
+
+/// A constant in its carrier, by its bits.
+fn constant(text: &mut String, node: &Node) -> std::fmt::Result {
+    let value = node.constant().unwrap_or(Value::Int(0));
+    match (node.dtype.carrier(), value) {
+        (DType::Bool, value) => write!(text, "{}", value.as_bool()),
+        (DType::F64, value) => write!(text, "as_double(0x{:x}ull)", DType::F64.encode(value)),
+        (DType::F32, value) => write!(text, "as_float(0x{:x}u)", DType::F32.encode(value)),
+        (dtype, value) => write!(text, "{}(0x{:x}ull)", dtype.name(), dtype.encode(value)),
+    }
+}
+
+/// The conversion to `to` of what is carried in `from`.
+fn cast(text: &mut String, to: DType, from: DType, a: usize, stored: bool) -> std::fmt::Result {
+    match (to.category(), to) {
+        (Category::Bool, _) if from == DType::Bool => write!(text, "v{a}"),
+        (Category::Bool, _) => write!(text, "truth(v{a})"),
+        // The same carrier and the same type, or f32 from a narrower float, which it holds.
+        _ if from == to => write!(text, "v{a}"),
+        (Category::Int, _) | (_, DType::F32 | DType::F64) => write!(text, "converted<{}>(v{a})", carrier_type(to)),
+        // What rounds to odd rounds once more, rightly, in the store.
+        _ if stored => write!(text, "odd_float(v{a})"),
+        _ => write!(text, "rounded<{}>(odd_float(v{a}))", memory_type(to)),
+    }
+}
