@@ -4,6 +4,7 @@
 mod builder;
 mod error;
 mod finish;
+mod raw;
 
 use crate::dtype::{DType, Strength};
 use crate::op::{Binary, Comparison, Unary};
