@@ -20,8 +20,10 @@
 
 pub mod bench;
 mod cuda;
+pub mod elementwise;
 mod host;
 mod open;
+pub mod prelude;
 mod run;
 pub mod sass;
 mod select;
@@ -38,14 +40,3 @@ pub use select::{DeviceSelector, ParseSelectorError};
 
 /// Version of plimsoll, as records name it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// What a program that measures needs.
-pub mod prelude {
-    pub use plimsoll_core::device::DeviceInfo;
-    pub use plimsoll_core::probe::{Case, Depth, Instrument, Listing, Outcome, Request};
-    pub use plimsoll_core::record::{Record, Sink, Writer};
-    pub use plimsoll_core::sample::Effort;
-    pub use plimsoll_core::{Fault, Flag, Flags};
-
-    pub use crate::{DeviceSelector, OpenError, Plan, Summary};
-}

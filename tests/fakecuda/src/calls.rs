@@ -177,6 +177,17 @@ pub extern "C" fn fakecuda_total() -> u64 {
     lock().get().total
 }
 
+/// How often one call was made.
+///
+/// # Safety
+/// `call` must be a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fakecuda_count(call: *const c_char) -> u64 {
+    // SAFETY: by this function's contract.
+    let call = unsafe { CStr::from_ptr(call) }.to_string_lossy();
+    lock().get().calls.get(&*call).copied().unwrap_or(0)
+}
+
 /// How many objects of any kind still exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_alive() -> u64 {

@@ -266,9 +266,8 @@ impl Expression {
         let tensors: Vec<Raw<'_>> = inputs.iter().chain(outputs).map(Operand::raw).collect();
         let bits = self.bits(scalars)?;
         // Types aren't part of a plan's key, so they are looked at here.
-        Fit::new(&self.graph, &tensors)?;
+        Fit::new(&self.graph, &tensors)?.admits(&self.graph, &tensors, self.engine.context())?;
         let ready = self.ready(&tensors, &bits, choose)?;
-        ready.fit.admits(&self.graph, &tensors, self.engine.context())?;
         let mut words = Vec::new();
         if let Some(work) = &ready.work {
             let starts: Vec<u64> = tensors.iter().map(Raw::start).collect();
@@ -369,6 +368,8 @@ impl Expression {
 
     fn prepare(&self, tensors: &[Raw<'_>], bits: &[u64], choose: &Choose) -> Result<Ready, Error> {
         let fit = Fit::new(&self.graph, tensors)?;
+        // Before anything is compiled for them.
+        fit.admits(&self.graph, tensors, self.engine.context())?;
         let key = Key::of(tensors, choose);
         if fit.space.elements() == 0 {
             return Ok(Ready { key, fit, work: None });

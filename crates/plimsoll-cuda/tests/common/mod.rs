@@ -68,6 +68,16 @@ impl Fake {
         self.number("fakecuda_total")
     }
 
+    /// How often one call was made.
+    pub fn count(&self, call: &str) -> u64 {
+        let call = CString::new(call).unwrap();
+        // SAFETY: the symbol has this type, and the text is terminated.
+        unsafe {
+            let count = self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char) -> u64>(b"fakecuda_count");
+            count.unwrap()(call.as_ptr())
+        }
+    }
+
     pub fn driver(&self) -> Result<Arc<Driver>, Fault> {
         Ok(Driver::open(&self.path)?)
     }

@@ -1,0 +1,13 @@
+//! What programs need: those that measure, and those that run expressions.
+
+pub use half::{bf16, f16};
+pub use plimsoll_core::device::DeviceInfo;
+pub use plimsoll_core::probe::{Case, Depth, Instrument, Listing, Outcome, Request};
+pub use plimsoll_core::record::{Record, Sink, Writer};
+pub use plimsoll_core::sample::Effort;
+pub use plimsoll_core::{Fault, Flag, Flags};
+pub use plimsoll_cuda::Cuda;
+pub use plimsoll_cuda::elementwise::{Buffer, Gpu, Kernel, Recorded, View, ViewMut};
+pub use plimsoll_expr::{In, InOut, Layout, Scalar, Traced, trace};
+
+pub use crate::{DeviceSelector, OpenError, Plan, Summary};
