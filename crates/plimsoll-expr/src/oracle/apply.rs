@@ -79,6 +79,8 @@ fn unary(op: Unary, x: f64) -> f64 {
         Unary::Sinh => libm::sinh(x),
         Unary::Cosh => libm::cosh(x),
         Unary::Asinh => libm::asinh(x),
+        // libm's is a number far below −1.
+        Unary::Acosh if x < 1.0 => f64::NAN,
         Unary::Acosh => libm::acosh(x),
         Unary::Atanh => libm::atanh(x),
         Unary::Atan => libm::atan(x),
