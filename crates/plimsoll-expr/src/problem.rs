@@ -106,6 +106,12 @@ impl Problem {
         self.traffic
     }
 
+    /// Where random floats are from.
+    #[must_use]
+    pub fn range(&self) -> (f64, f64) {
+        self.range
+    }
+
     /// Bytes of memory behind an input: up to the last element that its layout reaches.
     #[must_use]
     pub fn input_bytes(&self, slot: usize) -> u64 {

@@ -5,6 +5,7 @@
 //! `plimsoll-suite`'s.
 
 mod atomics;
+pub mod bench;
 mod checker;
 mod cluster;
 mod copy;
@@ -27,6 +28,7 @@ mod meter;
 mod mix;
 mod peer;
 mod roofline;
+mod steady;
 mod stream;
 mod strides;
 mod sync;

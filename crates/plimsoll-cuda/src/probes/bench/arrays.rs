@@ -1,0 +1,155 @@
+//! The memory that expressions are timed on: one array per operand, kept from point to point so that all sizes use the same,
+//! and filled with random data by copies of one block.
+
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_expr::{DType, Problem};
+
+use crate::driver::Stream;
+use crate::memory::{DeviceBuffer, Span};
+
+/// Bytes of random data that an array repeats: no cache holds it, and no window of a power of two begins like another.
+const BLOCK: usize = (8 << 20) + 3 * 4096;
+
+/// One array per operand.
+#[derive(Debug)]
+pub(super) struct Arrays {
+    stream: Arc<Stream>,
+    seed: u64,
+    buffers: Vec<DeviceBuffer>,
+    /// The random block of each array, and what it was made for.
+    blocks: Vec<Option<(Kind, Arc<DeviceBuffer>)>>,
+}
+
+/// What an array holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Kind {
+    dtype: DType,
+    range: (f64, f64),
+}
+
+/// Fills arrays again, in a stream's order.
+#[derive(Clone, Debug)]
+pub(super) struct Refill {
+    arrays: Vec<(Arc<DeviceBuffer>, Span, Vec<(Span, Span)>)>,
+}
+
+impl Refill {
+    /// # Errors
+    /// The driver's.
+    pub(super) fn run(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
+        stream.context().bind()?;
+        for (block, first, copies) in &self.arrays {
+            first.copy_from(stream, block.whole().first(first.bytes())?)?;
+            copies.iter().try_for_each(|(to, from)| to.copy_from(stream, *from))?;
+        }
+        Ok(())
+    }
+}
+
+impl Arrays {
+    /// None yet.
+    pub(super) fn new(stream: &Arc<Stream>, seed: u64) -> Self {
+        Self { stream: Arc::clone(stream), seed, buffers: Vec::new(), blocks: Vec::new() }
+    }
+
+    /// The stream that they are used in.
+    pub(super) fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// At least so many arrays of at least so many bytes. Where one is too small all are made anew, as memory is freed first.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; the driver's.
+    pub(super) fn ensure(&mut self, bytes: &[u64]) -> Result<(), Fault> {
+        let fits = |(place, bytes): (usize, &u64)| self.buffers.get(place).is_some_and(|array| array.bytes() >= *bytes);
+        if bytes.iter().enumerate().all(fits) {
+            return Ok(());
+        }
+        self.buffers.clear();
+        self.blocks.clear();
+        for &bytes in bytes {
+            match DeviceBuffer::new(self.stream.context(), bytes) {
+                Ok(array) => self.buffers.push(array),
+                Err(fault) => {
+                    self.buffers.clear();
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A part of an array.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] outside of it.
+    pub(super) fn part(&self, array: usize, offset: u64, bytes: u64) -> Result<Span, Fault> {
+        let none = || Fault::Invalid(format!("there is no array {array}"));
+        self.buffers.get(array).ok_or_else(none)?.part(offset, bytes)
+    }
+
+    /// Fills all of an array with bits that few results have, in the stream's order.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn poison(&self, array: usize) -> Result<(), Fault> {
+        self.stream.context().bind()?;
+        let Some(array) = self.buffers.get(array) else { return Ok(()) };
+        Ok(array.whole().fill(&self.stream, 0xff)?)
+    }
+
+    /// Fills the inputs' arrays with data on which the expression is finite; those that hold them already are left alone.
+    /// What is returned fills them again.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; the driver's.
+    pub(super) fn fill(&mut self, problem: &Problem) -> Result<Refill, Fault> {
+        self.blocks.resize(self.buffers.len(), None);
+        let mut refill = Refill { arrays: Vec::new() };
+        let mut stale = Refill { arrays: Vec::new() };
+        for (place, input) in problem.graph().inputs().iter().enumerate() {
+            let kind = Kind { dtype: input.dtype, range: problem.range() };
+            let known = self.blocks[place].as_ref().filter(|(known, _)| *known == kind);
+            let (block, is_new) = match known {
+                Some((_, block)) => (Arc::clone(block), false),
+                None => (Arc::new(self.block(problem, kind.dtype, place as u64)?), true),
+            };
+            let array = &self.buffers[place];
+            let copies = (
+                Arc::clone(&block),
+                array.whole().first(array.bytes().min(block.bytes()))?,
+                doubled(array, block.bytes())?,
+            );
+            if is_new {
+                stale.arrays.push(copies.clone());
+                self.blocks[place] = Some((kind, block));
+            }
+            refill.arrays.push(copies);
+        }
+        stale.run(&self.stream)?;
+        Ok(refill)
+    }
+
+    fn block(&self, problem: &Problem, dtype: DType, place: u64) -> Result<DeviceBuffer, Fault> {
+        let mut bytes = vec![0; BLOCK];
+        problem.fill(dtype, self.seed.wrapping_add(place), &mut bytes);
+        let block = DeviceBuffer::new(self.stream.context(), BLOCK as u64)?;
+        block.upload(&self.stream, &bytes)?;
+        Ok(block)
+    }
+}
+
+/// Copies that repeat the first `block` bytes of an array over the rest of it, each of all that is there so far.
+fn doubled(array: &DeviceBuffer, block: u64) -> Result<Vec<(Span, Span)>, Fault> {
+    let mut copies = Vec::new();
+    let mut done = block.min(array.bytes());
+    while done < array.bytes() {
+        let next = done.min(array.bytes() - done);
+        copies.push((array.part(done, next)?, array.part(0, next)?));
+        done += next;
+    }
+    Ok(copies)
+}
