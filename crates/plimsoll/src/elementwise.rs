@@ -44,7 +44,12 @@
 //!
 //! Expressions that are known at run time alone, of any number of tensors, go through [`Engine::expression`] and
 //! [`Expression::bind`]; many sets of small tensors are one launch by [`Expression::batch`].
+//!
+//! With the feature `cudarc`, memory and streams of that crate (and so of candle and burn) are taken as they are:
+//! `Gpu::on_cudarc`, and its slices as arguments.
 
+#[cfg(feature = "cudarc")]
+pub use plimsoll_cuda::elementwise::cudarc;
 pub use plimsoll_cuda::elementwise::{
     Argument, Bound, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand, Outputs, Recorded, View, ViewMut,
 };

@@ -6,6 +6,8 @@
 //! driver has no other use for it.
 
 mod context;
+#[cfg(feature = "cudarc")]
+mod cudarc;
 mod error;
 mod graph;
 mod info;

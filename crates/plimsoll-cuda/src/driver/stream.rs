@@ -68,6 +68,12 @@ impl Stream {
         Ok(Self { context: Arc::clone(context), handle, owner: None, recording: Recording::default() })
     }
 
+    /// A stream of another library, which `owner` keeps alive, in `context`.
+    #[cfg(feature = "cudarc")]
+    pub(super) fn of(context: &Arc<Context>, handle: Handle, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { context: Arc::clone(context), handle, owner: Some(Owner(owner)), recording: Recording::default() }
+    }
+
     /// The context it belongs to.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {

@@ -62,6 +62,18 @@ impl Call<'_> {
     }
 }
 
+impl<'s> Call<'s> {
+    /// The tensor of the next parameter that is one.
+    pub(super) fn input(&mut self, given: Given<'s>) {
+        self.inputs.push(given);
+    }
+
+    /// The tensor of the next result.
+    pub(super) fn result(&mut self, given: Given<'s>) {
+        self.results.push(given);
+    }
+}
+
 /// Something that a parameter of type `A` can be given as: a number for [`Scalar`], a [`Buffer`] or [`View`] by reference for
 /// [`In`], one by exclusive reference for [`InOut`].
 pub trait Argument<A> {
@@ -118,7 +130,7 @@ macro_rules! tensors {
         $(impl<'b, T: Plain> Held for $of {
             fn give<'s>(&'s self, call: &mut Call<'s>) {
                 let $this = self;
-                call.inputs.push($given);
+                call.input($given);
             }
         }
 
@@ -144,7 +156,7 @@ macro_rules! outputs {
         $(impl<'b, T: Plain> HeldOutputs for $of {
             fn give<'s>(&'s self, call: &mut Call<'s>) {
                 let $this = self;
-                call.results.push($given);
+                call.result($given);
             }
         }
 

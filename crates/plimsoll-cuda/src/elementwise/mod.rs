@@ -7,6 +7,8 @@
 mod buffer;
 mod call;
 mod checks;
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
 mod engine;
 mod error;
 mod gpu;

@@ -1,0 +1,53 @@
+//! An expression on memory that another library allocated with cudarc, in that library's stream: what the `cuda_fwd` of a custom
+//! operation does in candle, where `CudaStorage` gives the slice and `CudaDevice::cuda_stream` the stream.
+//!
+//! `cargo run -p plimsoll --features cudarc --example cudarc`
+
+use std::error::Error;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use plimsoll::elementwise::cudarc::laid;
+use plimsoll::prelude::*;
+
+/// y = silu(x · gate): opened and traced once, and used in every call.
+struct Gated {
+    gpu: Gpu,
+    kernel: Kernel<(In<f32>, In<f32>), In<f32>>,
+}
+
+impl Gated {
+    fn new(stream: &Arc<CudaStream>) -> Result<Self, Box<dyn Error>> {
+        let gpu = Gpu::of_cudarc(stream)?;
+        let kernel = gpu.compile(&trace(|x: In<f32>, gate: In<f32>| (x * gate).silu())?)?;
+        Ok(Self { gpu, kernel })
+    }
+
+    /// A matrix times one gate per column.
+    fn forward(
+        &self,
+        stream: &Arc<CudaStream>,
+        [rows, columns]: [u64; 2],
+        x: &CudaSlice<f32>,
+        gate: &CudaSlice<f32>,
+    ) -> Result<CudaSlice<f32>, Box<dyn Error>> {
+        let mut y = stream.alloc_zeros::<f32>(x.len())?;
+        let (shape, row) = (Layout::contiguous(&[rows, columns])?, Layout::contiguous(&[columns])?);
+        let here = self.kernel.on(&self.gpu.on_cudarc(stream)?);
+        here.run(laid(x, shape.clone()), laid(gate, row), laid(&mut y, shape))?;
+        Ok(y)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let stream = CudaContext::new(0)?.new_stream()?;
+    let gated = Gated::new(&stream)?;
+    let x = stream.clone_htod(&[1.0_f32, 2.0, 3.0, -1.0, -2.0, -3.0])?;
+    let gate = stream.clone_htod(&[1.0_f32, 0.5, 0.0])?;
+    let y = gated.forward(&stream, [2, 3], &x, &gate)?;
+    let y = stream.clone_dtoh(&y)?;
+    let silu = |x: f32| x / (1.0 + (-x).exp());
+    let expected = [1.0, 1.0, 0.0, -1.0, -1.0, 0.0].map(silu);
+    let near = y.iter().zip(expected).all(|(y, expected)| (y - expected).abs() <= 1e-6 * expected.abs());
+    if near { Ok(()) } else { Err(format!("{y:?} instead of {expected:?}").into()) }
+}
