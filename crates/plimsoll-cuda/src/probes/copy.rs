@@ -18,6 +18,7 @@ use plimsoll_suite::probes::copy;
 use super::kit::{GRAPH, Kit, asked, late};
 use super::verify;
 use super::window::{Flush, Rotation, room};
+use crate::driver::Attribute;
 use crate::launch::Arguments;
 use crate::load::{Load, Shape};
 use crate::memory::DeviceBuffer;
@@ -25,8 +26,6 @@ use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest arrays, bytes.
 const SIZES: (u64, u64) = (8 << 20, 2 << 30);
-/// Hot copies of more than this are cold ones on every device there is: only the largest shows it.
-const LARGEST_HOT: u64 = 256 << 20;
 /// Arrays of the copy of one multiprocessor: some 0.3 ms even for the widest accesses.
 const ONE_BYTES: u64 = 16 << 20;
 /// The seed's number of waves.
@@ -56,13 +55,17 @@ impl Probe<Cuda> for Copy {
         Ok(device.graphs()?)
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
         if request.trace {
             return 1 + traced(request.bytes.unwrap_or(copy::SHOWN_BYTES)).len();
         }
         let sizes = sizes(request.effort, request.bytes.unwrap_or(SIZES.1));
         let few = few(&sizes);
-        by_kernel(&sizes).len() + by_kernel(&hot(&sizes)).len() + by_grid(&few).len() + by_index(&few).len() + 3
+        by_kernel(&sizes).len()
+            + by_kernel(&hot(&sizes, cache(device))).len()
+            + by_grid(&few).len()
+            + by_index(&few).len()
+            + 3
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -86,7 +89,7 @@ impl Probe<Cuda> for Copy {
         let sweep = Sweep { series: copy::cold(), points: &points, share: 0.31 + late, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, cold(v.size), GRAPH))?;
 
-        let points = by_kernel(&hot(&sizes));
+        let points = by_kernel(&hot(&sizes, cache(session.device)));
         let sweep = Sweep { series: copy::hot(), points: &points, share: 0.25, flags };
         session.sweep(sweep, Variant::by_kernel, |_, v| bench.load(v, Rotation::hot(v.size), GRAPH))?;
 
@@ -128,10 +131,15 @@ impl Variant {
     }
 }
 
-/// Octaves up to `most`; every other one where time is short, but always the largest.
+/// Octaves up to `most`; every other one where they are large or time is short, but always the largest.
 fn sizes(effort: Effort, most: u64) -> Vec<u64> {
-    let step = if effort == Effort::Quick { 4 } else { 2 };
-    let octaves = std::iter::successors(Some(SIZES.0), |size| size.checked_mul(step));
+    let step = |size: u64| match effort {
+        Effort::Thorough => 2,
+        // Beyond it nothing but the share of the launch changes.
+        Effort::Standard if size < copy::SHOWN_BYTES => 2,
+        _ => 4,
+    };
+    let octaves = std::iter::successors(Some(SIZES.0), |size| size.checked_mul(step(*size)));
     let mut sizes: Vec<u64> = octaves.take_while(|size| *size <= most).collect();
     if effort == Effort::Quick && most >= copy::SHOWN_BYTES {
         // The one that is shown hot and cold.
@@ -143,8 +151,15 @@ fn sizes(effort: Effort, most: u64) -> Vec<u64> {
     sizes
 }
 
-fn hot(sizes: &[u64]) -> Vec<u64> {
-    sizes.iter().copied().filter(|size| *size <= LARGEST_HOT || sizes.last() == Some(size)).collect()
+/// Bytes of the last cache, and where the driver doesn't tell as many as the largest there is has.
+fn cache(device: &CudaDevice) -> u64 {
+    let told = device.context.device().attribute(Attribute::L2Bytes).ok().and_then(|bytes| u64::try_from(bytes).ok());
+    told.filter(|bytes| *bytes > 0).unwrap_or(128 << 20)
+}
+
+/// Hot copies of arrays that are twice the cache or more are cold ones: only the largest shows it.
+fn hot(sizes: &[u64], cache: u64) -> Vec<u64> {
+    sizes.iter().copied().filter(|size| *size < 2 * cache || sizes.last() == Some(size)).collect()
 }
 
 /// The size to trace, and the largest, whose cold copies are the ceiling of the others.
@@ -327,7 +342,7 @@ mod tests {
         assert_eq!(sizes(Effort::Standard, 20 << 20), [8 << 20, 16 << 20, 20 << 20]);
         assert_eq!(few(&[1, 2, 3, 4, 5, 6, 7, 8, 9]), [1, 4, 7, 9]);
         assert_eq!((few(&[7]), few(&[])), (vec![7], vec![]));
-        assert_eq!(hot(&[8 << 20, 512 << 20, SIZES.1]), [8 << 20, SIZES.1]);
+        assert_eq!(hot(&[8 << 20, 64 << 20, 128 << 20, SIZES.1], 60 << 20), [8 << 20, 64 << 20, SIZES.1]);
         assert_eq!((traced(16 << 20), traced(SIZES.1)), (vec![16 << 20, SIZES.1], vec![SIZES.1]));
         assert_eq!(traced(2 * SIZES.1), [2 * SIZES.1]);
     }

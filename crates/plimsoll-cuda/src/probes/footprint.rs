@@ -34,6 +34,8 @@ const ROUND: u64 = THREADS as u64 * 16;
 const PASSES: [u64; 2] = [64 << 20, 16 << 20];
 /// More than a multiprocessor's own cache holds, bytes. Larger pieces are interleaved, so that memory sees one front.
 const OWN: u64 = 320 << 10;
+/// Beyond this footprint no cache takes part, bytes: octaves show it.
+const ALONE: u64 = 512 << 20;
 /// The scalar of triad.
 const SCALAR: f32 = 1.625;
 /// Shares of the budget, which is a CPU's: in a first look and otherwise.
@@ -154,11 +156,14 @@ fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
     };
     let of = |kernel: &'static str| {
         let one = Spot { kernel, rounds: 1, blocks };
-        let step = f64::from(per_octave(kernel));
-        let rounds = move |i: u32| (f64::from(i) / step).exp2().round() as u32;
-        let mut sizes: Vec<u32> = (0..=(31.0 * step) as u32)
+        let step = per_octave(kernel);
+        let rounds = move |i: u32| (f64::from(i) / f64::from(step)).exp2().round() as u32;
+        let footprint = |rounds: u32| one.footprint().saturating_mul(rounds.into());
+        let told = |i: &u32| effort == Effort::Thorough || i % step == 0 || footprint(rounds(*i)) <= ALONE;
+        let mut sizes: Vec<u32> = (0..=31 * step)
+            .filter(told)
             .map(rounds)
-            .take_while(|&rounds| rounds == 1 || one.footprint().saturating_mul(rounds.into()) <= largest)
+            .take_while(|&rounds| rounds == 1 || footprint(rounds) <= largest)
             .collect();
         sizes.dedup();
         sizes.into_iter().map(move |rounds| Spot { kernel, rounds, blocks })

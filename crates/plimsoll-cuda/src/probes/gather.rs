@@ -134,6 +134,8 @@ fn points(kind: Kind, effort: Effort, most: u64) -> Vec<Point> {
         (Kind::Read, Effort::Quick) => &[4, 32, 128],
         (Kind::Write, Effort::Quick) => &[4, 32],
         (Kind::Add, Effort::Quick) => &ADDED[..1],
+        // Of two small accesses one tells of the other: both take a sector.
+        (Kind::Read | Kind::Write, Effort::Standard) => &[4, 16, 32, 64, 128],
         (Kind::Read | Kind::Write, _) => &SIZES,
         (Kind::Add, _) => &ADDED,
     };

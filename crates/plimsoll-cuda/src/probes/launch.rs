@@ -29,6 +29,8 @@ use crate::{Cuda, CudaDevice};
 const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
 /// From this footprint on a launch takes longer than its call, bytes.
 const BY_DEVICE: u64 = 8 << 20;
+/// Below this footprint no launch depends on it, bytes.
+const BY_WORK: u64 = 256 << 10;
 /// The scalar of `scale`.
 const SCALAR: f32 = 1.625;
 /// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
@@ -105,11 +107,18 @@ fn footprints(effort: Effort, largest: u64) -> Vec<u64> {
     sizes.take(40).collect()
 }
 
-/// Every mode at every footprint. A stream's small launches all take as long as their call, so that few show it.
+/// Every mode at every footprint, but fewer small ones, which all take as long: as the call where the host launches each.
 fn points(modes: &[&'static str], footprints: &[u64]) -> Vec<(&'static str, u64)> {
     let told = |mode: &str, bytes: u64| {
         let by_host = matches!(mode, STREAM | STREAM_DEPENDENT | REPLAY) && bytes < BY_DEVICE;
-        !by_host || (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(4)
+        let every = if by_host {
+            4
+        } else if bytes < BY_WORK {
+            2
+        } else {
+            1
+        };
+        (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(every)
     };
     let all = modes.iter().flat_map(|mode| footprints.iter().map(|bytes| (*mode, *bytes)));
     all.filter(|(mode, bytes)| told(mode, *bytes)).collect()
@@ -205,7 +214,8 @@ mod tests {
         let all = footprints(Effort::Standard, FOOTPRINTS.1);
         let points = points(&[STREAM, GRAPH], &all);
         let of = |mode| points.iter().filter(|point| point.0 == mode).map(|point| point.1).collect::<Vec<u64>>();
-        assert_eq!(of(GRAPH), all);
+        assert_eq!(of(GRAPH)[..5], [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10]);
+        assert_eq!(of(GRAPH).len(), all.len() - 3);
         assert_eq!(of(STREAM)[..4], [4 << 10, 64 << 10, 1 << 20, 8 << 20]);
         assert_eq!(of(STREAM).len(), all.len() - 8);
     }

@@ -142,8 +142,8 @@ fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
         Effort::Quick => {
             all.retain(|p| matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)));
         }
-        // Eight narrow accesses are as many bytes as four or two wider ones.
-        Effort::Standard => all.retain(|p| p.unroll < 8 || p.vector_bytes >= 16),
+        // Eight narrow accesses are as many bytes as four or two wider ones, and so a hint shows with the widest alone.
+        Effort::Standard => all.retain(|p| p.vector_bytes >= 16 || (p.unroll < 8 && !hinted(p))),
         _ => {}
     }
     all.sort_by_key(|p| (p.hints.bits(), p.kernel().bytes_in_flight() * p.threads, p.vector_bytes));
@@ -221,7 +221,8 @@ fn best_of_kernel(series: &Series, op: Op) -> Option<&Row> {
 fn thread_counts(effort: Effort) -> &'static [u32] {
     match effort {
         Effort::Quick | Effort::Unknown => &[32, 128, 256, 512, 1024, 2048],
-        _ => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
+        Effort::Standard => &[32, 64, 128, 256, 512, 1024, 2048],
+        Effort::Thorough => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
     }
 }
 

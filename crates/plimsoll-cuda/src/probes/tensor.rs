@@ -17,6 +17,7 @@ use plimsoll_suite::probes::tensor;
 
 use super::inside::Inside;
 use super::kit::{GRAPH, Kit, late};
+use super::steady::Steady;
 use super::tensor_oracle as oracle;
 use super::turns::long_enough;
 use super::unit::Unit;
@@ -134,7 +135,7 @@ impl Probe<Cuda> for Tensor {
         let sweep = Sweep { series: tensor::saturated(), points: &fastest, share: 0.1, flags: Flags::NONE };
         session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, flop(spot)))?;
         let sweep = Sweep { series: tensor::device(), points: &fastest, share: 0.5, flags: Flags::NONE };
-        session.sweep(sweep, Spot::name, |_, spot| bench.whole(*spot, flop(spot)))?;
+        session.sweep(sweep, Spot::name, |_, spot| Ok(Steady::new(bench.whole(*spot, flop(spot))?)))?;
         Ok(())
     }
 

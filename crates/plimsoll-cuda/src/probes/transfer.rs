@@ -33,9 +33,9 @@ const SIZES: (u64, u64) = (1 << 10, 1 << 30);
 /// Copies that are timed alone: beyond the largest the latency drowns.
 const SINGLES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
 /// Sizes of copies from and to pageable memory, of those by kernels, and from write-combined memory.
-const STAGED: [u64; 4] = [1 << 10, 1 << 20, 64 << 20, 1 << 30];
-/// From this size on every power of four is measured, below it every second one.
-const FINE_FROM: u64 = 1 << 20;
+const STAGED: [u64; 3] = [1 << 10, 1 << 20, 64 << 20];
+/// From these sizes on every power of four is measured (thorough: to the end), of others every second one.
+const FINE: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 /// Sizes of `verify`: around words, pages and what the driver stages at once; none a multiple of the next.
 const AWKWARD: [u64; 13] = [1, 3, 4, 31, 32, 33, 1025, 4095, 4097, 65_537, 65_539, 1_048_573, 1_048_579];
 /// Another word than poison, so that a page of zeros, which the driver may hand out, is no right result either.
@@ -109,7 +109,11 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
             break;
         }
         let coarse = i % 2 == 0;
-        let fine = effort != Effort::Quick && size >= FINE_FROM;
+        let fine = match effort {
+            Effort::Thorough => size >= *FINE.start(),
+            Effort::Standard => FINE.contains(&size),
+            _ => false,
+        };
         let wanted = |path: &str| match path {
             UP_PAGEABLE | DOWN_PAGEABLE | UP_COMBINED | UP_KERNEL | DOWN_KERNEL => STAGED.contains(&size),
             _ => coarse || fine,
@@ -340,11 +344,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_path_is_measured_from_the_smallest_copy_to_the_largest() {
+    fn every_path_is_measured_from_the_smallest_copy_to_large_ones() {
         for effort in Effort::ALL {
             let points = points(effort, SIZES.1);
             for path in PATHS {
-                assert!(points.contains(&(path, SIZES.0)) && points.contains(&(path, SIZES.1)), "{path} {effort:?}");
+                assert!(
+                    points.contains(&(path, SIZES.0))
+                        && points.iter().any(|point| point.0 == path && point.1 >= 64 << 20)
+                );
             }
             assert!(points.is_sorted_by_key(|point| point.1));
         }

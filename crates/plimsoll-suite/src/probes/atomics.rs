@@ -43,6 +43,9 @@ pub fn latency() -> SeriesSpec {
     )
 }
 
+/// Half-width that is asked of rates: the order in which additions to one word arrive has two or three paces.
+const PRECISION: f64 = 0.005;
+
 /// All threads of all multiprocessors, by form (`red` leaves the old value, `atom` returns it), type and addresses. An
 /// operation is one thread's addition: of one multiprocessor in shared memory, of the device in global memory.
 #[must_use]
@@ -61,6 +64,7 @@ pub fn rate(case: &str) -> SeriesSpec {
         per_cycle.into_iter().chain(per_second).collect(),
         Draw::Bars { x: "addition".into(), y: "additions per cycle".into(), by: Some("addresses".into()) },
     )
+    .within(PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

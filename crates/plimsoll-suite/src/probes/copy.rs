@@ -16,7 +16,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "bandwidth",
     sentence: "How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.",
     page: "copy.md",
-    seconds: [7.0, 40.0, 120.0],
+    seconds: [7.0, 34.0, 120.0],
     findings,
 };
 

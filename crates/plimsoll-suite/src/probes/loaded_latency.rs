@@ -24,6 +24,9 @@ pub const BACKGROUNDS: [&str; 3] = ["read", "copy", "non-temporal write"];
 /// The metric that the workload measures beside the latency: reads + writes of the other cores together.
 pub const BACKGROUND_BANDWIDTH: &str = "background bandwidth";
 
+/// Half-width that is asked for: what queues before a lone load differs from launch to launch.
+const PRECISION: f64 = 0.005;
+
 /// Chase latency against background bandwidth, by what the background does.
 #[must_use]
 pub fn load() -> SeriesSpec {
@@ -45,6 +48,7 @@ pub fn load() -> SeriesSpec {
             log_y: false,
         },
     )
+    .within(PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {

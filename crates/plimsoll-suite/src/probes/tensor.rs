@@ -18,7 +18,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "arithmetic",
     sentence: "What the matrix units do per cycle and per second, by type and instruction.",
     page: "tensor.md",
-    seconds: [3.0, 12.0, 36.0],
+    seconds: [5.0, 18.0, 45.0],
     findings,
 };
 
