@@ -27,6 +27,7 @@ pub mod prelude;
 mod run;
 pub mod sass;
 mod select;
+pub mod tune;
 
 pub use cuda::cuda_devices;
 pub use open::{OpenError, Opened, open, open_with, survey};

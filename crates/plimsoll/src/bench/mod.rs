@@ -6,13 +6,17 @@ mod name;
 mod operand;
 mod variant;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Bench, Instrument, Outcome, Probe, Request, RunContext};
 use plimsoll_core::record::{Record, Sink};
+use plimsoll_cuda::elementwise::Engine;
+use plimsoll_cuda::probes::bench::{Bench as CudaBench, Point as CudaPoint};
 use plimsoll_cuda::{Cuda, Options as CudaOptions};
+use plimsoll_gen::elementwise::Device as Planned;
 use plimsoll_sim::{ElementwiseBench, Sim};
 use plimsoll_suite::bench::SPEC;
 
@@ -23,6 +27,7 @@ use crate::{OpenError, cuda_devices};
 pub use ask::{Ask, AskError, Point, sizes};
 pub use name::{operation, types};
 pub use operand::{Operand, OperandError};
+pub use plimsoll_gen::elementwise::{Table, TableError};
 pub use plimsoll_suite::bench::{Cell, DEPENDENT, Line, PLAIN, PLANNED, ceiling, lines};
 pub use variant::{ALL, Variant, VariantError, variants};
 
@@ -75,6 +80,49 @@ impl Device {
     }
 }
 
+impl Device {
+    /// What plans depend on of a GPU.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] for a device that needs no plans; the driver's.
+    pub(crate) fn planned(&mut self) -> Result<Planned, Fault> {
+        match self {
+            Self::Cuda(bench) => Ok(*Engine::new(bench.device()).map_err(Fault::from)?.device()),
+            Self::Sim(_) => Err(Fault::Unavailable {
+                what: "plans to tune",
+                why: "this device runs expressions without any".to_owned(),
+                mend: "Tune a GPU: --device cuda:0".to_owned(),
+            }),
+        }
+    }
+
+    /// Whether launches may begin before the one before them has ended.
+    pub(crate) fn dependent_launch(&mut self) -> bool {
+        match self {
+            Self::Cuda(bench) => bench.device().dependent_launch().is_ok(),
+            Self::Sim(_) => true,
+        }
+    }
+}
+
+/// Times points in so many seconds together, checked or not, without a header: what a search does.
+pub(crate) fn time_hurried(
+    device: &mut Device,
+    points: &[Point],
+    (seconds, checked): (f64, bool),
+    request: &Request,
+    sink: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Outcome, Fault> {
+    match device {
+        Device::Cuda(bench) => {
+            let probe = CudaBench::new(points.iter().map(of_cuda).collect(), None).hurried(seconds, checked);
+            with(bench, &probe, request, sink, stop)
+        }
+        Device::Sim(_) => device.planned().map(|_| Outcome::Complete),
+    }
+}
+
 /// Bytes of memory that a point needs where its operands rotate through `window` bytes each, or don't.
 #[must_use]
 pub fn memory(point: &Point, window: u64) -> u64 {
@@ -87,20 +135,37 @@ pub fn memory(point: &Point, window: u64) -> u64 {
     inputs.chain(outputs).map(rotated).fold(0, u64::saturating_add)
 }
 
-/// Times points: writes the header, then series and points as they are known, and the end.
+/// How a run of points ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// As of any run.
+    pub summary: Summary,
+    /// Points that no kernel can do as chosen by hand, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// Times points: writes the header, then series and points as they are known, and the end. `table` has plans found by
+/// measurement, instead of those that are shipped for the device.
 ///
 /// # Errors
 /// [`Fault::Sink`] where `sink` refuses a record; whatever else goes wrong is recorded and told in the summary.
 pub fn measure(
     device: &mut Device,
     points: &[Point],
+    table: Option<&Table>,
     plan: &Plan,
     sink: &mut (dyn Sink + Send),
     stop: &AtomicBool,
-) -> Result<Summary, Fault> {
+) -> Result<Ended, Fault> {
+    let mut left_out = Vec::new();
     sink.write(&Record::Run(header_of(vec![device.info().clone()], plan)))?;
     let outcome = match device {
-        Device::Cuda(_) => Err(Fault::Invalid("not yet".to_owned())),
+        Device::Cuda(bench) => {
+            let probe = CudaBench::new(points.iter().map(of_cuda).collect(), table.cloned());
+            let outcome = with(bench, &probe, &plan.request, sink, stop);
+            left_out = probe.left_out();
+            outcome
+        }
         Device::Sim(bench) => {
             let cells = points.iter().map(|point| point.cell.clone()).collect();
             with(bench, &ElementwiseBench { cells }, &plan.request, sink, stop)
@@ -109,7 +174,12 @@ pub fn measure(
     let complete =
         !matches!(&outcome, Outcome::Faulted(fault) if fault.ends_the_device() || matches!(fault, Fault::Stopped));
     sink.write(&Record::End { complete })?;
-    Ok(Summary { ends: vec![ProbeEnd { device: 0, probe: SPEC.name.to_owned(), outcome }], complete })
+    let ends = vec![ProbeEnd { device: 0, probe: SPEC.name.to_owned(), outcome }];
+    Ok(Ended { summary: Summary { ends, complete }, left_out })
+}
+
+fn of_cuda(point: &Point) -> CudaPoint {
+    CudaPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem), choose: point.variant.0 }
 }
 
 fn with<B: plimsoll_core::probe::Backend>(

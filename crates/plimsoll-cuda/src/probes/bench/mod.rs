@@ -53,6 +53,9 @@ pub struct Bench {
     points: Vec<Point>,
     /// Plans found by measurement; those shipped for the device where `None`.
     table: Option<Table>,
+    /// Seconds for all points together; by default the spec's for each.
+    seconds: Option<f64>,
+    checked: bool,
     /// What was left out because no kernel does it.
     left_out: Mutex<Vec<String>>,
 }
@@ -61,7 +64,15 @@ impl Bench {
     /// Points with the plans that were found for this device, or those that are shipped for it.
     #[must_use]
     pub fn new(points: Vec<Point>, table: Option<Table>) -> Self {
-        Self { points, table, left_out: Mutex::default() }
+        Self { points, table, seconds: None, checked: true, left_out: Mutex::default() }
+    }
+
+    /// With so much time for all points together, and results that are not looked at: for a first pass over many plans, of
+    /// which the better ones are timed again.
+    #[must_use]
+    pub fn hurried(mut self, seconds: f64, checked: bool) -> Self {
+        (self.seconds, self.checked) = (Some(seconds), checked);
+        self
     }
 
     /// Points that were left out, each with the reason: no kernel can do what was chosen by hand.
@@ -120,9 +131,11 @@ impl Probe<Cuda> for Bench {
                 continue;
             }
             refused = None;
-            let share = points.len() as f64 + late(session, begin, SPEC.budget(session.request.effort));
+            let budget = SPEC.budget(session.request.effort);
+            let share = self.seconds.map_or(points.len() as f64, |seconds| seconds / budget);
+            let share = share + late(session, begin, budget);
             let sweep = Sweep { series: series(cache), points: &points, share, flags: Flags::NONE };
-            session.sweep(sweep, |point| point.cell.at(), |_, point| bench.load(point))?;
+            session.sweep(sweep, |point| point.cell.at(), |_, point| bench.load(point, self.checked))?;
         }
         refused.map_or(Ok(()), Err)
     }
@@ -181,7 +194,7 @@ impl Running {
     }
 
     /// Fills inputs, poisons outputs, and makes one point's workload.
-    fn load(&mut self, point: &Point) -> Result<Load, Fault> {
+    fn load(&mut self, point: &Point, checked: bool) -> Result<Load, Fault> {
         let layouts = Layouts::of(point, self.window);
         self.arrays.ensure(&layouts.bytes())?;
         let refill = self.arrays.fill(&point.problem)?;
@@ -195,7 +208,7 @@ impl Running {
             .iter()
             .filter(|array| **array >= layouts.inputs)
             .try_for_each(|array| self.arrays.poison(*array))?;
-        let check = self.check(&layouts, &expression, point, &sets)?;
+        let check = if checked { Some(self.check(&layouts, &expression, point, &sets)?) } else { None };
         let touched = if point.cell.cache.is_cold() { layouts.windows.saturating_mul(point.cell.bytes) } else { 0 };
         let work = Work { traffic: point.cell.traffic, window: touched, ..Work::default() };
         let mut load = Load::graph(self.arrays.stream(), launches, point.cell.launch == DEPENDENT, work)?;
@@ -209,7 +222,10 @@ impl Running {
             // What was written is read again: data must not run away.
             load = load.with_prepare(move |stream| refill.run(stream));
         }
-        Ok(load.with_check(move |stream| check.run(stream)))
+        Ok(match check {
+            Some(check) => load.with_check(move |stream| check.run(stream)),
+            None => load,
+        })
     }
 
     /// What the outputs are held to: single elements to the oracle, and whole windows to the simplest kernel of the same

@@ -1,0 +1,397 @@
+//! Finding the fastest plans of a device by measurement: candidates are tried cheaply, the better ones again and longer, the
+//! best few interleaved, so that no lucky figure wins. The search is pure; timing is [`crate::bench`]'s.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Outcome, Request};
+use plimsoll_core::record::Record;
+use plimsoll_core::sample::{CachePolicy, Effort};
+use plimsoll_core::series::{Point as Sampled, Series, SeriesSpec};
+use plimsoll_expr::{DType, Graph, Names, ParseError, Problem, parse};
+use plimsoll_gen::elementwise::{Choose, Class, Dependent, Form, Row, Table, candidates};
+use plimsoll_suite::bench::{Cell, DEPENDENT, PLAIN};
+
+use crate::bench::{Device, Point, Variant, time_hurried, types};
+
+/// Bytes moved at which plans are sought: from what the second-level cache holds several times to twice the largest that
+/// makes a difference.
+pub const SIZES: [u64; 7] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30, 4 << 30];
+/// How much of the time goes to each pass.
+const PASSES: [f64; 3] = [0.5, 0.25, 0.25];
+/// How many candidates outlive the first and the second pass.
+const SURVIVORS: [usize; 2] = [8, 3];
+/// Plans as good as the best within this share: the first of them is taken, so that two runs don't choose differently by
+/// chance.
+const ALIKE: f64 = 0.002;
+
+/// An expression whose class is tuned.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What it is called.
+    pub name: String,
+    /// The expression.
+    pub graph: Graph,
+}
+
+/// The expressions that stand for all others: copy, triad and a function, by the width of their types.
+///
+/// # Errors
+/// Never for the texts that are built in.
+pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
+    let usual = [
+        ("x", DType::F32),
+        ("x", DType::Bf16),
+        ("x + 0.75*y", DType::F32),
+        ("x + 0.75*y", DType::Bf16),
+        ("erf(x)", DType::F32),
+        ("erf(x)", DType::Bf16),
+    ];
+    let more = [
+        ("x", DType::U8),
+        ("x", DType::F64),
+        ("tanh(0.5*x + y)", DType::F32),
+        ("tanh(0.5*x + y)", DType::Bf16),
+        ("in x: bf16, y: f32; d: bf16 = x * y", DType::F32),
+    ];
+    let more = if effort == Effort::Thorough { &more[..] } else { &[] };
+    let subject = |(text, dtype): &(&str, DType)| {
+        let graph = parse(text, &Names::all(*dtype))?;
+        Ok(Subject { name: format!("{text}, {}", types(&graph)), graph })
+    };
+    usual.iter().chain(more).map(subject).collect()
+}
+
+/// One search: candidates for one expression at one size and way to launch.
+#[derive(Clone, Debug)]
+struct Contest {
+    subject: usize,
+    bytes: u64,
+    launch: &'static str,
+    /// Those still in it, by their place among the candidates.
+    left: Vec<usize>,
+    /// Seconds of the last pass, for those of `left` that could be timed.
+    seconds: BTreeMap<usize, f64>,
+}
+
+impl Contest {
+    /// Keeps the fastest.
+    fn narrow(&mut self, most: usize) {
+        self.left.retain(|place| self.seconds.contains_key(place));
+        self.left.sort_by(|a, b| self.seconds[a].total_cmp(&self.seconds[b]));
+        self.left.truncate(most);
+        self.left.sort_unstable();
+    }
+
+    /// The first of those that are as good as the best.
+    fn winner(&self) -> Option<(usize, f64)> {
+        let of = |place: &usize| self.seconds.get(place).map(|seconds| (*place, *seconds));
+        let best = self.left.iter().filter_map(of).map(|(_, seconds)| seconds).min_by(f64::total_cmp)?;
+        self.left.iter().filter_map(of).find(|(_, seconds)| *seconds <= best * (1.0 + ALIKE))
+    }
+}
+
+/// What is timed in one go: all contests of one expression and way to launch, as (contest, candidate).
+type Heat = Vec<(usize, usize)>;
+
+/// How a heat is timed: seconds of each entry, `None` where that candidate can't be.
+trait Stopwatch {
+    /// `pass` from 0; the last one interleaves its entries in rounds.
+    fn time(&mut self, contests: &[Contest], heat: &Heat, pass: usize) -> Result<Vec<Option<f64>>, Fault>;
+}
+
+/// Successive halving: each pass times what the one before has left.
+fn search(contests: &mut [Contest], stopwatch: &mut dyn Stopwatch) -> Result<(), Fault> {
+    for pass in 0..PASSES.len() {
+        let mut heats: BTreeMap<(usize, &'static str), Heat> = BTreeMap::new();
+        for (number, contest) in contests.iter().enumerate() {
+            let entries = contest.left.iter().map(|candidate| (number, *candidate));
+            heats.entry((contest.subject, contest.launch)).or_default().extend(entries);
+        }
+        for heat in heats.into_values() {
+            let seconds = stopwatch.time(contests, &heat, pass)?;
+            let mut fresh: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
+            for ((contest, candidate), seconds) in heat.into_iter().zip(seconds) {
+                let of_contest = fresh.entry(contest).or_default();
+                of_contest.extend(seconds.map(|seconds| (candidate, seconds)));
+            }
+            for (contest, seconds) in fresh {
+                contests[contest].seconds = seconds;
+            }
+        }
+        if let Some(most) = SURVIVORS.get(pass) {
+            contests.iter_mut().for_each(|contest| contest.narrow(*most));
+        }
+    }
+    Ok(())
+}
+
+/// One choice of the table, for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The expression.
+    pub subject: String,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// [`PLAIN`] or [`DEPENDENT`].
+    pub launch: &'static str,
+    /// The plan.
+    pub plan: String,
+    /// B/s.
+    pub bandwidth: f64,
+}
+
+/// A table and what was found on the way.
+#[derive(Clone, Debug)]
+pub struct Tuned {
+    /// To be stored.
+    pub table: Table,
+    /// Each choice with its bandwidth.
+    pub found: Vec<Found>,
+}
+
+/// Tunes a GPU in about `seconds`; `progress` hears the share that is done.
+///
+/// # Errors
+/// [`Fault::Unavailable`] for a device without plans; [`Fault::Stopped`]; the device's.
+pub fn tune(
+    device: &mut Device,
+    subjects: &[Subject],
+    seconds: f64,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Tuned, Fault> {
+    let planned = device.planned()?;
+    let source = format!("measured on {}", device.info().name);
+    let dependent = device.dependent_launch();
+    let launches: &[&'static str] = if dependent { &[PLAIN, DEPENDENT] } else { &[PLAIN] };
+    let choices = |subject: &Subject, launch| candidates(&subject.graph, &planned, launch == DEPENDENT);
+    let mut all: BTreeMap<(usize, &'static str), Vec<Choose>> = BTreeMap::new();
+    let mut contests = Vec::new();
+    for (number, subject) in subjects.iter().enumerate() {
+        for &launch in launches {
+            let choices = choices(subject, launch);
+            for &bytes in SIZES.iter().filter(|bytes| fits(subject, **bytes, device.info())) {
+                let left = (0..choices.len()).collect();
+                contests.push(Contest { subject: number, bytes, launch, left, seconds: BTreeMap::new() });
+            }
+            all.insert((number, launch), choices);
+        }
+    }
+    let mut stopwatch =
+        OnDevice { device, subjects, choices: &all, seconds, stop, progress, done: 0.0, begin: Instant::now() };
+    search(&mut contests, &mut stopwatch)?;
+    Ok(tuned(source, subjects, &all, &contests))
+}
+
+/// Whether its operands leave room on the device: each rotates through at least its own size twice.
+fn fits(subject: &Subject, bytes: u64, info: &plimsoll_core::device::DeviceInfo) -> bool {
+    let tensors = (subject.graph.inputs().len() + subject.graph.outputs().len()) as u64;
+    let window = info.cold_window().max(2 * bytes / tensors.max(1));
+    window.saturating_mul(tensors).saturating_add(2 * bytes) < info.memory_free / 10 * 9
+}
+
+fn tuned(
+    source: String,
+    subjects: &[Subject],
+    choices: &BTreeMap<(usize, &'static str), Vec<Choose>>,
+    contests: &[Contest],
+) -> Tuned {
+    let mut tuned = Tuned { table: Table { source, rows: Vec::new() }, found: Vec::new() };
+    for (number, contest) in contests.iter().enumerate() {
+        let Some((candidate, seconds)) = contest.winner() else { continue };
+        let Some(choose) = choices.get(&(contest.subject, contest.launch)).and_then(|all| all.get(candidate)) else {
+            continue;
+        };
+        // Sizes in between belong to the nearer one, by ratio; beyond the largest all are its.
+        let next = contests.get(number + 1).filter(|next| next.bytes > contest.bytes);
+        let most_bytes = next.map_or(u64::MAX, |next| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64);
+        let subject = &subjects[contest.subject];
+        tuned.table.rows.push(row(Class::of(&subject.graph), most_bytes, contest.launch == DEPENDENT, choose));
+        tuned.found.push(Found {
+            subject: subject.name.clone(),
+            bytes: contest.bytes,
+            launch: contest.launch,
+            plan: Variant(*choose).to_string(),
+            bandwidth: contest.bytes as f64 / seconds,
+        });
+    }
+    tuned
+}
+
+fn row(class: Class, most_bytes: u64, dependent: bool, choose: &Choose) -> Row {
+    Row {
+        class,
+        most_bytes,
+        dependent,
+        form: choose.form.unwrap_or(Form::Flat),
+        vector: choose.vector.unwrap_or(16),
+        unroll: choose.unroll.unwrap_or(1),
+        threads: choose.threads.unwrap_or(128),
+        hints: choose.hints.unwrap_or_default().bits(),
+        release: choose.release.unwrap_or(if dependent { Dependent::Early } else { Dependent::No }),
+    }
+}
+
+/// Heats timed on a device.
+struct OnDevice<'a> {
+    device: &'a mut Device,
+    subjects: &'a [Subject],
+    choices: &'a BTreeMap<(usize, &'static str), Vec<Choose>>,
+    seconds: f64,
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(f64),
+    /// Share of all that is done.
+    done: f64,
+    begin: Instant,
+}
+
+impl OnDevice<'_> {
+    fn point(&self, contest: &Contest, candidate: usize) -> Result<Point, Fault> {
+        let subject = &self.subjects[contest.subject];
+        let invalid = |why: &dyn std::fmt::Display| Fault::Invalid(why.to_string());
+        let per_element = plimsoll_expr::Cost::of(&subject.graph).traffic.total().max(1);
+        let elements = (contest.bytes / per_element).max(1);
+        let problem = Problem::flat(&subject.graph, elements, &[]).map_err(|error| invalid(&error))?;
+        let choose = self.choices[&(contest.subject, contest.launch)][candidate];
+        let widest = subject.graph.inputs().iter().map(|input| input.dtype.bytes());
+        let widest = widest.chain(subject.graph.outputs().iter().map(|output| output.dtype.bytes())).max();
+        let cell = Cell {
+            expression: subject.name.clone(),
+            types: types(&subject.graph),
+            shape: "flat".to_owned(),
+            launch: contest.launch,
+            plan: Variant(choose).to_string(),
+            bytes: elements * widest.unwrap_or(1),
+            cache: CachePolicy::ColdRotate,
+            traffic: problem.traffic(),
+            ceiling: None,
+        };
+        Ok(Point { cell, problem: Arc::new(problem), variant: Variant(choose) })
+    }
+}
+
+impl Stopwatch for OnDevice<'_> {
+    fn time(&mut self, contests: &[Contest], heat: &Heat, pass: usize) -> Result<Vec<Option<f64>>, Fault> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Fault::Stopped);
+        }
+        let points = heat.iter().map(|(contest, candidate)| self.point(&contests[*contest], *candidate));
+        let points = points.collect::<Result<Vec<_>, Fault>>()?;
+        // Each heat has its share of the pass by its number of expressions and launches, and of what earlier ones left.
+        let heats = self.choices.len().max(1) as f64;
+        let share = PASSES[pass] / heats;
+        let left = (self.seconds - self.begin.elapsed().as_secs_f64()).max(0.0);
+        let seconds = left * share / (1.0 - self.done).max(share);
+        let effort = if pass + 1 == PASSES.len() { Effort::Standard } else { Effort::Quick };
+        let request = Request { effort, seed: 1, ..Request::default() };
+        let mut records: Vec<Record> = Vec::new();
+        let outcome = time_hurried(self.device, &points, (seconds, pass > 0), &request, &mut records, self.stop)?;
+        self.done += share;
+        (self.progress)(self.done.min(1.0));
+        match outcome {
+            Outcome::Complete => {}
+            Outcome::Faulted(Fault::Invalid(_)) => return Ok(vec![None; heat.len()]),
+            Outcome::Faulted(fault) => return Err(fault),
+        }
+        let seconds = by_place(records);
+        Ok(points.iter().map(|point| seconds.get(&format!("{:?}", point.cell.at())).copied()).collect())
+    }
+}
+
+/// Seconds of every point by its coordinates; those with wrong results are left out.
+fn by_place(records: Vec<Record>) -> BTreeMap<String, f64> {
+    let (mut specs, mut points): (Vec<SeriesSpec>, Vec<Sampled>) = Default::default();
+    for record in records {
+        match record {
+            Record::Series(spec) => specs.push(spec),
+            Record::Point(point) if !point.flags.contains(Flag::VerifyFail) => points.push(point),
+            _ => {}
+        }
+    }
+    let series = specs.into_iter().map(|spec| Series::new(spec, points.iter().cloned()));
+    series.flat_map(|series| series.rows).map(|row| (format!("{:?}", row.at), row.time.value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Candidate 5 is truly the best everywhere, and the cheap first pass is off by up to 30 %.
+    struct Noisy {
+        timed: [usize; 3],
+        state: u64,
+    }
+
+    impl Stopwatch for Noisy {
+        fn time(&mut self, contests: &[Contest], heat: &Heat, pass: usize) -> Result<Vec<Option<f64>>, Fault> {
+            self.timed[pass] += heat.len();
+            let noise = [0.3, 0.05, 0.001][pass];
+            let seconds = heat.iter().map(|(contest, candidate)| {
+                self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let random = (self.state >> 40) as f64 / (1_u64 << 24) as f64;
+                let truth = 1.0 + 0.1 * (*candidate as f64 - 5.0).abs();
+                (*candidate != 7).then(|| contests[*contest].bytes as f64 * truth * (1.0 + noise * random))
+            });
+            Ok(seconds.collect())
+        }
+    }
+
+    fn contests(candidates: usize) -> Vec<Contest> {
+        let contest = |(bytes, launch): (u64, &'static str)| Contest {
+            subject: 0,
+            bytes,
+            launch,
+            left: (0..candidates).collect(),
+            seconds: BTreeMap::new(),
+        };
+        [(1 << 20, PLAIN), (1 << 24, PLAIN), (1 << 20, DEPENDENT)].map(contest).to_vec()
+    }
+
+    #[test]
+    fn the_best_candidate_wins_although_cheap_figures_are_noisy() {
+        let (mut contests, mut noisy) = (contests(40), Noisy { timed: [0; 3], state: 1 });
+        search(&mut contests, &mut noisy).unwrap();
+        for contest in &contests {
+            assert_eq!(contest.winner().unwrap().0, 5, "{contest:?}");
+        }
+        assert_eq!(noisy.timed, [3 * 40, 3 * SURVIVORS[0], 3 * SURVIVORS[1]]);
+    }
+
+    #[test]
+    fn of_plans_that_are_alike_the_first_is_taken() {
+        let mut contest = contests(3).remove(0);
+        contest.seconds = [(0, 1.01), (1, 1.0015), (2, 1.0)].into();
+        assert_eq!(contest.winner(), Some((1, 1.0015)));
+    }
+
+    #[test]
+    fn what_cannot_be_timed_never_wins() {
+        let mut contest = contests(3).remove(0);
+        contest.seconds = [(1, 2.0)].into();
+        contest.narrow(8);
+        assert_eq!((contest.left.clone(), contest.winner()), (vec![1], Some((1, 2.0))));
+        contest.seconds.clear();
+        contest.narrow(8);
+        assert_eq!(contest.winner(), None);
+    }
+
+    #[test]
+    fn rows_meet_half_way_between_sizes_and_the_last_has_no_end() {
+        let graph = parse("x", &Names::all(DType::F32)).unwrap();
+        let subjects = [Subject { name: "x".to_owned(), graph }];
+        let mut contests = contests(1);
+        contests.iter_mut().for_each(|contest| contest.seconds = [(0, 1.0)].into());
+        let choices =
+            [PLAIN, DEPENDENT].map(|launch| ((0, launch), vec![Choose { vector: Some(8), ..Choose::default() }]));
+        let tuned = tuned("here".to_owned(), &subjects, &choices.into(), &contests);
+        let most: Vec<u64> = tuned.table.rows.iter().map(|row| row.most_bytes).collect();
+        assert_eq!(most, [1 << 22, u64::MAX, u64::MAX]);
+        assert!(tuned.table.rows.iter().all(|row| row.vector == 8));
+        assert_eq!(Table::from_json(&tuned.table.to_json()).unwrap(), tuned.table);
+    }
+}
