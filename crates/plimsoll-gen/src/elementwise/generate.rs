@@ -1,9 +1,31 @@
-//! A kernel's text: the expression's body, what the spec fixes as macros, and the form that both are put into.
+//! A kernel's text: what the spec fixes as macros, the expression's body, and the form that both are put into.
 
-use super::spec::KernelSpec;
+use std::fmt::Write;
+
+use super::body;
+use super::plan::batch_capacity;
+use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
+use super::words::MOST_WORDS;
+use crate::kernel::Index;
 
 /// The entry point of every kernel.
 pub const ENTRY: &str = "elementwise";
+
+/// Files that the texts include.
+const HEADERS: [(&str, &str); 12] = [
+    ("device.h", include_str!("../../kernels/device.h")),
+    body::HEADERS[0],
+    body::HEADERS[1],
+    body::HEADERS[2],
+    body::HEADERS[3],
+    body::HEADERS[4],
+    ("access.h", include_str!("../../kernels/elementwise/access.h")),
+    ("shift.h", include_str!("../../kernels/elementwise/shift.h")),
+    ("flat.h", include_str!("../../kernels/elementwise/flat.h")),
+    ("rows.h", include_str!("../../kernels/elementwise/rows.h")),
+    ("transpose.h", include_str!("../../kernels/elementwise/transpose.h")),
+    ("bulk.h", include_str!("../../kernels/elementwise/bulk.h")),
+];
 
 /// What the compiler is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +40,83 @@ pub struct Generated {
 
 /// The text of a kernel. No word of a user is in it.
 #[must_use]
-pub fn generate(_spec: &KernelSpec) -> Generated {
-    Generated { entry: ENTRY, text: String::new(), headers: &[] }
+pub fn generate(spec: &KernelSpec) -> Generated {
+    let mut text = String::with_capacity(4096);
+    // Writing to a String can't fail.
+    let _ = write(&mut text, spec);
+    Generated { entry: ENTRY, text, headers: &HEADERS }
 }
+
+fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
+    // The body first: names that are macros to the forms are names of its headers' own.
+    text.push_str(&body::emit(&spec.graph, spec.tier));
+    let tensors = spec.streams.len();
+    let scalars = spec.graph.scalars().len();
+    let batch = spec.form == Form::Batch;
+    let defines: [(&str, u64); 19] = [
+        ("LANES", spec.lanes.into()),
+        ("UNROLL", spec.unroll.into()),
+        ("THREADS", spec.threads.into()),
+        ("TILE", spec.tile()),
+        ("HINT", spec.hints.bits().into()),
+        ("INDEX_BITS", if spec.index == Index::U32 { 32 } else { 64 }),
+        ("DEPENDENT", spec.dependent as u64),
+        ("STRIDE_GRID", u64::from(spec.grid != GridPolicy::Cover)),
+        ("WIDEST", spec.target.widest_access().into()),
+        ("HAS_HEAD", u64::from(matches!(spec.form, Form::Peel | Form::Phased))),
+        ("HAS_SHIFTS", u64::from(spec.streams.contains(&Stream::Shifted))),
+        ("RANK", spec.rank.into()),
+        ("SETS", spec.sets.into()),
+        ("WHOLE_ROWS", spec.whole_rows.into()),
+        ("BATCH", batch.into()),
+        ("BATCH_SETS", if batch { batch_capacity(&spec.graph) as u64 } else { 0 }),
+        ("WORDS", if batch { MOST_WORDS } else { words(spec) } as u64),
+        ("SCALARS_AT", if batch { 0 } else { tensors } as u64),
+        ("FORM_AT", if batch { scalars } else { tensors + scalars } as u64),
+    ];
+    for (name, value) in defines {
+        writeln!(text, "#define {name} {value}")?;
+    }
+    let inputs = spec.graph.inputs().len();
+    for (place, stream) in spec.streams.iter().enumerate() {
+        let (side, slot) = if place < inputs { ("IN", place) } else { ("OUT", place - inputs) };
+        let (kind, set) = kind(*stream);
+        writeln!(text, "#define {side}{slot} {kind}\n#define {side}{slot}_SET {set}")?;
+    }
+    let form = match spec.form {
+        Form::Flat | Form::Peel | Form::Phased | Form::Batch => "flat",
+        Form::Rows | Form::Strided => "rows",
+        Form::Transpose => "transpose",
+        Form::Bulk => "bulk",
+    };
+    writeln!(text, "#include \"{form}.h\"")
+}
+
+/// Words of the parameter block.
+fn words(spec: &KernelSpec) -> usize {
+    let (rank, sets) = (spec.rank as usize, spec.sets as usize);
+    let form = match spec.form {
+        Form::Flat | Form::Peel | Form::Phased | Form::Bulk => 3,
+        Form::Rows | Form::Strided => 2 + 3 * rank + 2 * rank * sets,
+        Form::Transpose => 2 + 3 * rank + rank * sets,
+        Form::Batch => 0,
+    };
+    spec.streams.len() + spec.graph.scalars().len() + form
+}
+
+/// The name in access.h of a way to find elements, and the set of strides.
+fn kind(stream: Stream) -> (&'static str, u8) {
+    match stream {
+        Stream::Unused => ("UNUSED", 0),
+        Stream::Linear => ("LINEAR", 0),
+        Stream::Shifted => ("SHIFTED", 0),
+        Stream::Uniform => ("UNIFORM", 0),
+        Stream::Walked { set, inner: Inner::Vector } => ("WALKED_VECTOR", set),
+        Stream::Walked { set, inner: Inner::Unit } => ("WALKED_UNIT", set),
+        Stream::Walked { set, inner: Inner::Splat } => ("WALKED_SPLAT", set),
+        Stream::Walked { set, inner: Inner::Any } => ("WALKED_ANY", set),
+        Stream::Transposed { set } => ("TRANSPOSED", set),
+    }
+}
+
+const _: () = assert!(Dependent::No as u64 == 0 && Dependent::Early as u64 == 1 && Dependent::Late as u64 == 2);

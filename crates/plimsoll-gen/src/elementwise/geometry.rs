@@ -1,4 +1,7 @@
-//! How many blocks a launch has, and how large they are.
+//! How many blocks a launch has, how large they are, and which elements come before and behind the whole tiles.
+
+use super::plan::{Device, PlanError};
+use super::spec::{GridPolicy, KernelSpec};
 
 /// Blocks, threads and shared memory of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,4 +12,45 @@ pub struct Geometry {
     pub threads: u32,
     /// Dynamic shared memory per block, bytes.
     pub shared: u32,
+}
+
+/// CUDA's limit on the x dimension of a grid.
+const MOST_BLOCKS: u64 = (1 << 31) - 1;
+
+/// A run of elements cut into whole tiles: the rest is before and behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tiles {
+    /// Elements.
+    pub elements: u64,
+    /// Elements before the first tile.
+    pub head: u64,
+    /// Whole tiles.
+    pub whole: u64,
+    /// Blocks: one per tile, and one for the rest.
+    pub blocks: u64,
+}
+
+impl Tiles {
+    /// `elements` of which the first `head` and at least the last `kept` are no part of a tile of `tile` elements.
+    pub fn new(elements: u64, head: u64, kept: u64, tile: u64) -> Self {
+        let head = head.min(elements);
+        let whole = (elements - head).saturating_sub(kept) / tile.max(1);
+        let rest = elements - whole * tile;
+        Self { elements, head, whole, blocks: (whole + u64::from(rest > 0)).max(1) }
+    }
+}
+
+/// The launch of so many blocks, or of as many as the policy has of them.
+pub(super) fn geometry(spec: &KernelSpec, blocks: u64, device: &Device) -> Result<Geometry, PlanError> {
+    let blocks = match spec.grid {
+        GridPolicy::Cover => blocks,
+        GridPolicy::Stride { waves } => {
+            let resident = u64::from(device.threads_per_multiprocessor / spec.threads.max(1)).max(1);
+            blocks.min(u64::from(device.multiprocessors).max(1) * resident * u64::from(waves.max(1)))
+        }
+    };
+    if blocks > MOST_BLOCKS {
+        return Err(PlanError::Blocks { blocks });
+    }
+    Ok(Geometry { blocks: blocks as u32, threads: spec.threads, shared: 0 })
 }

@@ -5,6 +5,7 @@
 //! A kernel has one parameter, a block of 64-bit words: addresses of the first elements of all inputs, then of all outputs, the
 //! scalars' bits in their declared types, and what the form needs. [`Plan::words`] fills it.
 
+pub mod accuracy;
 pub mod body;
 mod generate;
 mod geometry;
@@ -15,7 +16,7 @@ mod words;
 
 pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
-pub use plan::{Access, Choose, Device, Plan, PlanError, Reason, Walk, candidates, plan, plan_batch};
+pub use plan::{Access, Choose, Device, Plan, PlanError, Reason, Walk, batch_capacity, candidates, plan, plan_batch};
 pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
 pub use table::{Class, Row, Table, TableError};
 pub use words::MOST_WORDS;

@@ -1,7 +1,8 @@
 //! What one kernel is: all that its text depends on, and so the key under which it is cached. How many elements there are and
 //! where they lie are parameters of the launch.
 
-use plimsoll_expr::Graph;
+use plimsoll_expr::graph::Kind;
+use plimsoll_expr::{DType, Graph};
 use serde::{Deserialize, Serialize};
 
 use crate::Target;
@@ -183,4 +184,10 @@ impl KernelSpec {
 pub(super) fn element_bytes(graph: &Graph) -> Vec<u32> {
     let inputs = graph.inputs().iter().map(|input| input.dtype);
     inputs.chain(graph.outputs().iter().map(|output| output.dtype)).map(|dtype| dtype.bytes() as u32).collect()
+}
+
+/// True where the expression is nothing but its only input, stored in a type of the same bits.
+pub(super) fn is_copy(graph: &Graph) -> bool {
+    matches!(graph.nodes(), [node] if matches!(node.kind, Kind::Input(_)) && node.dtype != DType::Bool
+        && graph.inputs().len() == 1 && graph.outputs().len() == 1 && graph.outputs()[0].dtype == node.dtype)
 }

@@ -1,6 +1,7 @@
 //! The block of 64-bit words that is a kernel's one parameter.
 
 use super::plan::{Plan, PlanError};
+use super::spec::Form;
 
 /// Most words of the parameter block: 4 KiB, what every driver takes.
 pub const MOST_WORDS: usize = 512;
@@ -26,9 +27,17 @@ impl Plan {
             }
         }
         words.clear();
-        words.extend_from_slice(starts);
-        words.extend_from_slice(scalars);
-        words.extend_from_slice(&self.form_words);
+        if self.spec.form == Form::Batch {
+            // The number of sets is no part of the text, so what comes before the addresses has a fixed length.
+            words.extend_from_slice(scalars);
+            words.extend_from_slice(&self.form_words);
+            words.extend_from_slice(starts);
+            words.resize(MOST_WORDS, 0);
+        } else {
+            words.extend_from_slice(starts);
+            words.extend_from_slice(scalars);
+            words.extend_from_slice(&self.form_words);
+        }
         Ok(())
     }
 }

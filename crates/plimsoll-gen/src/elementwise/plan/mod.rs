@@ -1,15 +1,29 @@
 //! Which kernel an expression takes on given tensors, and why: pure, and tested without a GPU.
 
+mod batch;
+mod candidates;
+mod coordinates;
+mod division;
+mod runs;
+mod shape;
+mod tensors;
+mod tiles;
+mod tuning;
 mod walk;
 
-use plimsoll_expr::{Graph, LayoutError};
+use plimsoll_expr::{Builder, DType, ExprError, Graph, LayoutError};
 
-use super::geometry::Geometry;
-use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier};
+use self::shape::Shape;
+use self::tensors::{Tensor, Tensors};
+use self::tuning::Tuning;
+use super::geometry::{Geometry, geometry};
+use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier, is_copy};
 use super::table::Table;
 use crate::Target;
 use crate::kernel::{Hints, Index};
 
+pub use batch::{batch_capacity, plan_batch};
+pub use candidates::candidates;
 pub use walk::{Access, Walk};
 
 /// What a plan depends on of a device.
@@ -153,6 +167,14 @@ pub enum PlanError {
         /// Words needed.
         words: usize,
     },
+    /// More sets of tensors than the parameters of one launch can name.
+    #[error("{sets} sets of tensors, where one launch takes {most}: use several launches")]
+    Sets {
+        /// Sets given.
+        sets: usize,
+        /// Most of them.
+        most: usize,
+    },
     /// More blocks than a grid may have.
     #[error("{blocks} blocks, where a grid has at most 2^31 - 1: use wider vectors or larger blocks")]
     Blocks {
@@ -165,34 +187,130 @@ pub enum PlanError {
 ///
 /// # Errors
 /// If there is nothing to do, or a choice can't be.
-pub fn plan(
-    _graph: &Graph,
-    _walk: &Walk,
-    _device: &Device,
-    _table: &Table,
-    _choose: &Choose,
-) -> Result<Plan, PlanError> {
-    Err(PlanError::Empty)
+pub fn plan(graph: &Graph, walk: &Walk, device: &Device, table: &Table, choose: &Choose) -> Result<Plan, PlanError> {
+    let graph = graph.with_plain_names().with_raw_copies();
+    let expected = graph.inputs().len() + graph.outputs().len();
+    if walk.accesses.len() != expected {
+        let scalars = graph.scalars().len();
+        return Err(PlanError::Count { tensors: expected, scalars, given: (walk.accesses.len(), scalars) });
+    }
+    let tensors = Tensors::new(&graph, walk);
+    if tensors.elements == 0 {
+        return Err(PlanError::Empty);
+    }
+    let tuning = Tuning::new(&graph, &tensors, device, table, choose)?;
+    let (graph, tensors) = narrowed(graph, tensors, tuning.vector);
+    let shape = Shape::new(&graph, &tensors, device, &tuning, choose)?;
+    finish(graph, walk, device, choose, tuning, shape)
 }
 
-/// One kernel for many sets of contiguous tensors of one expression: set k has `lengths[k]` elements, and its tensors' first
-/// elements are at `starts[k × tensors ..]`. [`Plan::words`] takes the addresses in the same order.
-///
-/// # Errors
-/// As [`plan`]; [`PlanError::Words`] where the sets are too many for one launch.
-pub fn plan_batch(
-    _graph: &Graph,
-    _lengths: &[u64],
-    _starts: &[u64],
-    _device: &Device,
-    _table: &Table,
-    _choose: &Choose,
-) -> Result<Plan, PlanError> {
-    Err(PlanError::Empty)
+/// A copy of runs whose accesses are to be narrower than its elements, as a copy of more and narrower ones.
+fn narrowed(graph: Graph, tensors: Tensors, vector: u32) -> (Graph, Tensors) {
+    let bytes = tensors.narrowest();
+    if vector >= bytes || !is_copy(&graph) || !tensors.flat() || tensors.moving().count() < 2 {
+        return (graph, tensors);
+    }
+    let dtype = match vector {
+        1 => DType::U8,
+        2 => DType::U16,
+        _ => DType::U32,
+    };
+    let Ok(copy) = copy_of(dtype) else { return (graph, tensors) };
+    let times = u64::from(bytes / vector);
+    let elements = tensors.elements * times;
+    let all = tensors.all.into_iter().map(|tensor| Tensor { bytes: vector, strides: vec![1], ..tensor }).collect();
+    (copy, Tensors { all, extents: vec![elements], elements })
 }
 
-/// Choices for a sweep to try on contiguous, aligned tensors.
-#[must_use]
-pub fn candidates(_graph: &Graph, _device: &Device, _dependent: bool) -> Vec<Choose> {
-    Vec::new()
+/// `y0 = x0`.
+fn copy_of(dtype: DType) -> Result<Graph, ExprError> {
+    let mut builder = Builder::new();
+    let x = builder.input("x0", dtype)?;
+    builder.output("y0", x, None)?;
+    builder.finish()
+}
+
+/// The plan of a shape.
+fn finish(
+    graph: Graph,
+    walk: &Walk,
+    device: &Device,
+    choose: &Choose,
+    tuning: Tuning,
+    shape: Shape,
+) -> Result<Plan, PlanError> {
+    let grid = choose.grid.unwrap_or_default();
+    if grid != GridPolicy::Cover && !matches!(shape.form, Form::Flat | Form::Peel | Form::Phased) {
+        let why = format!("{} kernels have no loop over tiles", shape.form.name());
+        return Err(tuning::refused("grid", "stride", &why));
+    }
+    let (index, why) = index(choose, &shape)?;
+    let scalars = graph.scalars().len();
+    let words = walk.accesses.len() + scalars + shape.words.len();
+    if shape.form != Form::Batch && words > super::MOST_WORDS {
+        return Err(PlanError::Words { words });
+    }
+    let spec = KernelSpec {
+        graph,
+        form: shape.form,
+        streams: shape.streams,
+        lanes: shape.lanes,
+        unroll: shape.unroll,
+        threads: shape.threads,
+        hints: tuning.hints,
+        index,
+        grid,
+        tier: choose.tier,
+        dependent: if device.target.capability >= 90 { tuning.dependent } else { Dependent::No },
+        rank: shape.rank,
+        sets: shape.sets,
+        whole_rows: shape.whole_rows,
+        target: device.target,
+    };
+    let geometry = geometry(&spec, shape.blocks, device)?;
+    let mut reasons = vec![Reason { what: "form", chosen: shape.form.name().to_owned(), why: shape.why }];
+    reasons.extend(tuning.reasons.into_iter().map(|reason| settled(reason, &spec)));
+    reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
+    let asked = if choose.grid.is_some() { "asked for" } else { "one-shot grids in block order are the fastest" };
+    reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: asked.to_owned() });
+    Ok(Plan {
+        elements: walk.elements(),
+        geometry,
+        phases: walk.accesses.iter().map(|access| access.phase).collect(),
+        alignment: walk::ALIGNMENT,
+        scalars,
+        form_words: shape.words,
+        reasons,
+        spec,
+    })
+}
+
+/// What a tuned choice became where tensors or registers didn't allow it.
+fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
+    let chosen = match reason.what {
+        "vector" => format!("{} elements", spec.lanes),
+        "unroll" => spec.unroll.to_string(),
+        "threads" => spec.threads.to_string(),
+        _ => return reason,
+    };
+    if reason.what == "vector" || chosen == reason.chosen {
+        let why = if reason.what == "vector" { format!("{}: {}", reason.chosen, reason.why) } else { reason.why };
+        return Reason { what: reason.what, chosen, why };
+    }
+    let why = format!("{} would be ({}), but the tensors or the registers ask for this", reason.chosen, reason.why);
+    Reason { what: reason.what, chosen, why }
+}
+
+fn index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {
+    let by_coordinates = matches!(shape.form, Form::Rows | Form::Strided);
+    match choose.index {
+        Some(Index::U32) if !shape.small => {
+            Err(tuning::refused("index", "32", "places or offsets don't fit into 31 bits"))
+        }
+        Some(index) => Ok((index, "asked for".to_owned())),
+        None if by_coordinates && shape.small => {
+            Ok((Index::U32, "every place and offset fits, and divisions are shorter".to_owned()))
+        }
+        None => Ok((Index::U64, "the base of a block; offsets inside its tile have 32".to_owned())),
+    }
 }

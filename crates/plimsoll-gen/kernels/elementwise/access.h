@@ -1,0 +1,140 @@
+// How elementwise kernels reach memory: bytes at an address with hints, what a thread holds of one tensor, and where dependent
+// launches wait. Forms add which element is where.
+//
+// Loads are plain ones to global memory, never through the read-only path: an input may be written in place, and a dependent
+// launch begins while its inputs are still being written. On a host they are ordinary accesses.
+#pragma once
+#include "types.h"
+
+// How a kernel finds a tensor's elements.
+enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, WALKED_VECTOR, WALKED_UNIT, WALKED_SPLAT, WALKED_ANY, TRANSPOSED };
+// When the next kernel may begin.
+enum Release { ORDINARY, EARLY, LATE };
+
+struct Parameters {
+    u64 at[WORDS];
+};
+
+// Before the first access to global memory.
+__device__ __forceinline__ void wait_for_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if constexpr (DEPENDENT != ORDINARY) asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void let_next_begin(Release when) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (DEPENDENT == when) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// BYTES (1 to 32, a power of two) at an address that is a multiple of them, in the low bits of `word`.
+template <int HINTS, int BYTES> __device__ __forceinline__ void load_bytes(u64 from, u32* word) {
+#if defined(__CUDA_ARCH__)
+#define LOAD_AS(bytes, type, ...)                                                                                      \
+    if constexpr (BYTES == bytes && (HINTS & LOAD_NO_ALLOCATE))                                                        \
+        asm volatile("ld.global.L1::no_allocate." type : __VA_ARGS__ : "l"(from));                                     \
+    else if constexpr (BYTES == bytes)                                                                                 \
+        asm volatile("ld.global." type : __VA_ARGS__ : "l"(from));
+    if constexpr (BYTES <= 2) {
+        u16 half;
+        LOAD_AS(1, "u8 %0, [%1];", "=h"(half))
+        LOAD_AS(2, "u16 %0, [%1];", "=h"(half))
+        word[0] = half;
+    }
+    LOAD_AS(4, "u32 %0, [%1];", "=r"(word[0]))
+    LOAD_AS(8, "v2.u32 {%0, %1}, [%2];", "=r"(word[0]), "=r"(word[1]))
+    LOAD_AS(16, "v4.u32 {%0, %1, %2, %3}, [%4];", "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3]))
+#if __CUDA_ARCH__ >= 1000
+    LOAD_AS(32, "v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];", "=r"(word[0]), "=r"(word[1]), "=r"(word[2]),
+            "=r"(word[3]), "=r"(word[4]), "=r"(word[5]), "=r"(word[6]), "=r"(word[7]))
+#endif
+#undef LOAD_AS
+#else
+    word[0] = 0;
+    __builtin_memcpy(word, reinterpret_cast<const void*>(from), BYTES);
+#endif
+}
+
+template <int HINTS, int BYTES> __device__ __forceinline__ void store_bytes(u64 to, const u32* word) {
+#if defined(__CUDA_ARCH__)
+#define STORE_AS(bytes, type, ...)                                                                                     \
+    if constexpr (BYTES == bytes && (HINTS & STORE_STREAMING))                                                         \
+        asm volatile("st.global.cs." type ::"l"(to), __VA_ARGS__ : "memory");                                          \
+    else if constexpr (BYTES == bytes)                                                                                 \
+        asm volatile("st.global." type ::"l"(to), __VA_ARGS__ : "memory");
+    STORE_AS(1, "u8 [%0], %1;", "h"(u16(word[0])))
+    STORE_AS(2, "u16 [%0], %1;", "h"(u16(word[0])))
+    STORE_AS(4, "u32 [%0], %1;", "r"(word[0]))
+    STORE_AS(8, "v2.u32 [%0], {%1, %2};", "r"(word[0]), "r"(word[1]))
+    STORE_AS(16, "v4.u32 [%0], {%1, %2, %3, %4};", "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]))
+#if __CUDA_ARCH__ >= 1000
+    STORE_AS(32, "v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};", "r"(word[0]), "r"(word[1]), "r"(word[2]),
+             "r"(word[3]), "r"(word[4]), "r"(word[5]), "r"(word[6]), "r"(word[7]))
+#endif
+#undef STORE_AS
+#else
+    __builtin_memcpy(reinterpret_cast<void*>(to), word, BYTES);
+#endif
+}
+
+constexpr __device__ int least(int a, int b) { return a < b ? a : b; }
+// Words that hold so many bytes.
+constexpr __device__ int words_of(int bytes) { return (bytes + 3) / 4; }
+
+// N elements in a row, aligned to all of them or to the widest access.
+template <typename T, int N, int HINTS> struct Row {
+    enum { BYTES = N * int(sizeof(T)), ACCESS = least(BYTES, WIDEST) };
+    u32 word[words_of(BYTES)];
+
+    __device__ __forceinline__ void load(u64 from) {
+#pragma unroll
+        for (int b = 0; b < BYTES; b += ACCESS) load_bytes<HINTS, ACCESS>(from + b, word + b / 4);
+    }
+    __device__ __forceinline__ void store(u64 to) const {
+#pragma unroll
+        for (int b = 0; b < BYTES; b += ACCESS) store_bytes<HINTS, ACCESS>(to + b, word + b / 4);
+    }
+    __device__ __forceinline__ void take(Carrier<T>* x) const {
+        if constexpr (BYTES % 4 == 0) unpack<T, N>(word, x);
+        else
+            for (int i = 0; i < N; ++i) x[i] = from_bits<T>(word[0] >> 8 * sizeof(T) * i);
+    }
+    __device__ __forceinline__ void put(const Carrier<T>* x) {
+        if constexpr (BYTES % 4 == 0) pack<T, N>(x, word);
+        else {
+            word[0] = 0;
+            for (int i = 0; i < N; ++i) word[0] |= u32(to_bits<T>(x[i])) << 8 * sizeof(T) * i;
+        }
+    }
+};
+
+// One element.
+template <typename T> __device__ __forceinline__ Carrier<T> load_one(u64 from) {
+    Row<T, 1, 0> row;
+    row.load(from);
+    Carrier<T> x;
+    row.take(&x);
+    return x;
+}
+template <typename T> __device__ __forceinline__ void store_one(u64 to, Carrier<T> x) {
+    Row<T, 1, 0> row;
+    row.put(&x);
+    row.store(to);
+}
+
+// Sizes of elements and starts of tensors, by their place.
+#define IN_BYTES(k) u64(sizeof(in##k##_t))
+#define OUT_BYTES(k) u64(sizeof(out##k##_t))
+#define IN_START(p, starts, k) p.at[starts + k]
+#define OUT_START(p, starts, k) p.at[starts + INPUTS + k]
+
+// Where an element stands, for expressions that ask for it.
+template <typename A> __device__ __forceinline__ void set_place(A& at, u64 place) {
+#if NEEDS_PLACE
+    at.place = i64(place);
+#endif
+#if NEEDS_COORDINATES
+    at.coordinate[0] = i64(place);
+#endif
+}

@@ -1,0 +1,196 @@
+// flat: every tensor is a run of elements that are visited in order. A block does a tile of THREADS · UNROLL vectors of LANES
+// elements; one more does, element by element, what lies before the first aligned element and behind the last whole tile. Its
+// base has 64 bits and offsets inside the tile 32, so that one kernel does for every n. LINEAR tensors are aligned from
+// element `head` on, SHIFTED ones are not (shift.h); a shifted output is stored element by element.
+//
+// Words of the form: elements, whole tiles, head.
+// Its loop in SASS: UNROLL · (LANES · bytes ÷ access) loads per tensor, all before the first store, and as many stores, with
+// one address per tensor; no local memory and no 64-bit index arithmetic but the block's base.
+#include "shift.h"
+
+#if INDEX_BITS == 32
+typedef u32 Place;
+#else
+typedef u64 Place;
+#endif
+
+template <typename T, int KIND> struct FlatInput {
+    enum { SHIFTS = KIND == SHIFTED && LANES * int(sizeof(T)) >= 4, SINGLE = KIND == SHIFTED && !SHIFTS };
+    struct None {};
+    Row<T, LANES, HINT & LOAD_NO_ALLOCATE> row;
+    ShiftedRow<T, SHIFTS ? LANES : 4> shifted;
+    __device__ __forceinline__ void load(u64 from) {
+        if constexpr (KIND == LINEAR) row.load(from);
+        if constexpr (SHIFTS) shifted.load(from);
+        if constexpr (SINGLE) {
+            row.word[0] = 0;
+            for (int i = 0; i < LANES; ++i) {
+                u32 bits;
+                load_bytes<PLAIN, int(sizeof(T))>(from + i * sizeof(T), &bits);
+                row.word[0] |= bits << 8 * sizeof(T) * i;
+            }
+        }
+    }
+    __device__ __forceinline__ void take(u64 start, Carrier<T> same, Carrier<T>* x) {
+        if constexpr (KIND == LINEAR || SINGLE) row.take(x);
+        else if constexpr (SHIFTS) shifted.take(u32(start) & (ShiftedRow<T, LANES>::ACCESS - 1), x);
+        else
+            for (int i = 0; i < LANES; ++i) x[i] = same;
+    }
+};
+
+template <typename T, int KIND> __device__ __forceinline__ void flat_store(u64 to, const Carrier<T>* y) {
+    if constexpr (KIND == LINEAR) {
+        Row<T, LANES, HINT & STORE_STREAMING> row;
+        row.put(y);
+        row.store(to);
+    } else {
+        for (int i = 0; i < LANES; ++i) store_one<T>(to + i * sizeof(T), y[i]);
+    }
+}
+
+// The one element of tensors that have but one for all.
+struct Same {
+#define FLAT_SAME(k) in##k##_c x##k;
+    EACH_INPUT(FLAT_SAME)
+#undef FLAT_SAME
+};
+
+__device__ __forceinline__ Same same_for_all(const Parameters& p, u32 starts) {
+    Same same;
+#define FLAT_SAME(k)                                                                                                   \
+    same.x##k = in##k##_c(0);                                                                                          \
+    if constexpr (IN##k == UNIFORM) same.x##k = load_one<in##k##_t>(IN_START(p, starts, k));
+    EACH_INPUT(FLAT_SAME)
+#undef FLAT_SAME
+    return same;
+}
+
+// The thread's vectors of the tile that begins at element `base`.
+__device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s, const Same& same, u32 starts, Place base) {
+    // One address per tensor; vectors of a thread are constants apart.
+    constexpr u64 STEP = THREADS * LANES;
+    const u32 first = threadIdx.x * LANES;
+#define FLAT_INPUT(k)                                                                                                  \
+    FlatInput<in##k##_t, IN##k> held##k[UNROLL];                                                                       \
+    const u64 from##k = IN_START(p, starts, k) + base * IN_BYTES(k) + first * u32(IN_BYTES(k));
+#define FLAT_OUTPUT(k) const u64 to##k = OUT_START(p, starts, k) + base * OUT_BYTES(k) + first * u32(OUT_BYTES(k));
+    EACH_INPUT(FLAT_INPUT)
+    EACH_OUTPUT(FLAT_OUTPUT)
+#undef FLAT_INPUT
+#undef FLAT_OUTPUT
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+#define FLAT_LOAD(k) held##k[u].load(from##k + u * STEP * IN_BYTES(k));
+        EACH_INPUT(FLAT_LOAD)
+#undef FLAT_LOAD
+    }
+    let_next_begin(EARLY);
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+#define FLAT_TAKE(k)                                                                                                   \
+    in##k##_c x##k[LANES];                                                                                             \
+    held##k[u].take(from##k, same.x##k, x##k);
+#define FLAT_RESULT(k) out##k##_c y##k[LANES];
+        EACH_INPUT(FLAT_TAKE)
+        EACH_OUTPUT(FLAT_RESULT)
+#undef FLAT_TAKE
+#undef FLAT_RESULT
+#pragma unroll
+        for (int i = 0; i < LANES; ++i) {
+            At at;
+            set_place(at, u64(base) + first + u * STEP + i);
+            BODY_CALL(s, at, i);
+        }
+#define FLAT_STORE(k) flat_store<out##k##_t, OUT##k>(to##k + u * STEP * OUT_BYTES(k), y##k);
+        EACH_OUTPUT(FLAT_STORE)
+#undef FLAT_STORE
+    }
+}
+
+// One element by itself.
+__device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, const Same& same, u32 starts, u64 element) {
+    constexpr int i = 0;
+    At at;
+    set_place(at, element);
+#define FLAT_TAKE(k)                                                                                                   \
+    in##k##_c x##k[1] = {same.x##k};                                                                                   \
+    if constexpr (IN##k == LINEAR || IN##k == SHIFTED)                                                                 \
+        x##k[0] = load_one<in##k##_t>(IN_START(p, starts, k) + element * IN_BYTES(k));
+#define FLAT_RESULT(k) out##k##_c y##k[1];
+    EACH_INPUT(FLAT_TAKE)
+    EACH_OUTPUT(FLAT_RESULT)
+#undef FLAT_TAKE
+#undef FLAT_RESULT
+    BODY_CALL(s, at, i);
+#define FLAT_STORE(k) store_one<out##k##_t>(OUT_START(p, starts, k) + element * OUT_BYTES(k), y##k[0]);
+    EACH_OUTPUT(FLAT_STORE)
+#undef FLAT_STORE
+}
+
+// What no whole tile has: the first `head` elements, and those from `end` to n.
+__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n) {
+    const u32 rest = u32(n - end + head);
+#pragma unroll 1
+    for (u32 e = threadIdx.x; e < rest; e += THREADS) flat_one(p, s, same, 0, e < head ? e : end - head + e);
+    let_next_begin(EARLY);
+}
+
+#if BATCH
+// Words of the form: sets; for each of BATCH_SETS its first block, and its elements in the upper half; then their addresses.
+// The set of a block is the last one whose first block isn't behind it; empty sets have no block.
+__device__ __forceinline__ u32 set_of(const Parameters& p, u32 block) {
+    u32 low = 0, high = u32(p.at[FORM_AT]);
+#pragma unroll 1
+    while (high - low > 1) {
+        const u32 middle = (low + high) / 2;
+        if (u32(p.at[FORM_AT + 1 + middle]) <= block) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+__device__ __forceinline__ bool is_aligned(const Parameters& p, u32 starts) {
+    u64 off = 0;
+#define FLAT_OFF(k) off |= IN_START(p, starts, k) & (Row<in##k##_t, LANES, 0>::ACCESS - 1);
+    EACH_INPUT(FLAT_OFF)
+#undef FLAT_OFF
+#define FLAT_OFF(k) off |= OUT_START(p, starts, k) & (Row<out##k##_t, LANES, 0>::ACCESS - 1);
+    EACH_OUTPUT(FLAT_OFF)
+#undef FLAT_OFF
+    return off == 0;
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
+    const Scalars s = scalars(p.at + SCALARS_AT);
+#if BATCH
+    const u32 set = set_of(p, blockIdx.x);
+    const u64 entry = p.at[FORM_AT + 1 + set], n = entry >> 32, base = u64(blockIdx.x - u32(entry)) * TILE;
+    const u32 starts = FORM_AT + 1 + BATCH_SETS + set * (INPUTS + OUTPUTS);
+    const Same same = Same();
+    wait_for_previous();
+    if (base + TILE <= n && is_aligned(p, starts)) {
+        flat_tile(p, s, same, starts, base);
+    } else {
+#pragma unroll 1
+        for (u64 e = base + threadIdx.x; e < n && e < base + TILE; e += THREADS) flat_one(p, s, same, starts, e);
+        let_next_begin(EARLY);
+    }
+#else
+    const u64 n = p.at[FORM_AT], head = HAS_HEAD ? p.at[FORM_AT + 2] : 0;
+    const u32 whole = u32(p.at[FORM_AT + 1]);
+    wait_for_previous();
+    const Same same = same_for_all(p, 0);
+#if STRIDE_GRID
+    Place tile = blockIdx.x;
+#pragma unroll 1
+    for (; tile < whole; tile += gridDim.x) flat_tile(p, s, same, 0, tile * Place(TILE) + Place(head));
+    if (tile == whole) flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+#else
+    if (blockIdx.x < whole) flat_tile(p, s, same, 0, blockIdx.x * Place(TILE) + Place(head));
+    else flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+#endif
+#endif
+    let_next_begin(LATE);
+}

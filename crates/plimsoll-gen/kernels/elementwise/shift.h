@@ -1,0 +1,38 @@
+// N elements in a row at any address of their own alignment: whole aligned accesses, and the bytes between moved into place.
+// Reads up to an access beyond either end; callers keep away from the ends of the memory. Not for accesses of less than a word.
+#pragma once
+#include "access.h"
+
+__device__ __forceinline__ u32 funnel(u32 low, u32 high, u32 bits) {
+#if defined(__CUDA_ARCH__)
+    return __funnelshift_r(low, high, bits);
+#else
+    return u32((u64(high) << 32 | low) >> (bits & 31));
+#endif
+}
+
+template <typename T, int N> struct ShiftedRow {
+    enum { BYTES = N * int(sizeof(T)), ACCESS = least(BYTES, least(WIDEST, 16)), COUNT = words_of(BYTES) };
+    u32 word[COUNT + words_of(ACCESS)];
+
+    __device__ __forceinline__ void load(u64 from) {
+        const u64 aligned = from & ~u64(ACCESS - 1);
+#pragma unroll
+        for (int b = 0; b < BYTES + ACCESS; b += ACCESS) load_bytes<PLAIN, ACCESS>(aligned + b, word + b / 4);
+    }
+    // Moves what lies `shift` bytes further on to the start. The shift is the same for all threads.
+    __device__ __forceinline__ void take(u32 shift, Carrier<T>* x) {
+        u32 moved[COUNT + words_of(ACCESS)];
+#pragma unroll
+        for (int w = 0; w < COUNT + words_of(ACCESS); ++w) moved[w] = word[w];
+        if constexpr (ACCESS >= 16) by<2>(shift & 8, moved);
+        if constexpr (ACCESS >= 8) by<1>(shift & 4, moved);
+#pragma unroll
+        for (int w = 0; w < COUNT; ++w) moved[w] = funnel(moved[w], moved[w + 1], 8 * (shift & 3));
+        unpack<T, N>(moved, x);
+    }
+    template <int STEP> __device__ __forceinline__ static void by(bool moves, u32* moved) {
+#pragma unroll
+        for (int w = 0; w + STEP < COUNT + words_of(ACCESS); ++w) moved[w] = moves ? moved[w + STEP] : moved[w];
+    }
+};

@@ -1,0 +1,105 @@
+//! The form that a kernel takes on given tensors, and what it is told of them.
+
+use super::tuning::refused;
+use super::{Choose, Device, PlanError, Tensors, Tuning, coordinates, runs, tiles};
+use crate::elementwise::spec::{Form, Stream};
+use plimsoll_expr::Graph;
+
+/// A form with all that follows from the tensors.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// The form.
+    pub form: Form,
+    /// Why it is this one.
+    pub why: String,
+    /// How each tensor is found.
+    pub streams: Vec<Stream>,
+    /// Elements in a row that a thread takes.
+    pub lanes: u32,
+    /// How many such vectors.
+    pub unroll: u32,
+    /// Threads per block.
+    pub threads: u32,
+    /// Dimensions whose coordinates are computed.
+    pub rank: u32,
+    /// Sets of strides.
+    pub sets: u32,
+    /// No vector goes across the end of a row.
+    pub whole_rows: bool,
+    /// 32 bits do for every place and offset.
+    pub small: bool,
+    /// Blocks that cover the elements.
+    pub blocks: u64,
+    /// The words of the form.
+    pub words: Vec<u64>,
+}
+
+/// Most bytes of inputs that a thread holds at once: half of its registers.
+const MOST_HELD: u32 = 512;
+/// Most operations written out for one thread, so that the compiler needs no seconds.
+const MOST_STATEMENTS: usize = 4096;
+
+/// How many elements a thread has in hand at most.
+pub fn most_elements(graph: &Graph, tensors: &Tensors) -> u32 {
+    let held: u32 = tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes.max(2)).sum();
+    // Beyond this many a body is a function, called once per element.
+    let statements = if graph.nodes().len() > 512 { 256 } else { graph.nodes().len() };
+    (MOST_HELD / held.max(1)).min((MOST_STATEMENTS / statements.max(1)) as u32).max(1)
+}
+
+/// Lanes and vectors as tuned, as far as registers and the compiler allow.
+pub fn lanes_and_unroll(graph: &Graph, tensors: &Tensors, tuning: &Tuning, choose: &Choose) -> (u32, u32) {
+    let most = most_elements(graph, tensors);
+    let mut lanes = (tuning.vector / tensors.narrowest()).max(1);
+    if choose.vector.is_none() {
+        while lanes > most {
+            lanes /= 2;
+        }
+    }
+    let mut unroll = tuning.unroll;
+    if choose.unroll.is_none() {
+        unroll = unroll.min(most / lanes).max(1);
+    }
+    (lanes, unroll)
+}
+
+impl Shape {
+    /// The form for these tensors.
+    ///
+    /// # Errors
+    /// If a forced form isn't possible.
+    pub fn new(
+        graph: &Graph,
+        tensors: &Tensors,
+        device: &Device,
+        tuning: &Tuning,
+        choose: &Choose,
+    ) -> Result<Self, PlanError> {
+        let coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
+        let flat = tensors.flat() && !coordinates;
+        let turned = || tiles::transpose(graph, tensors, device, tuning, choose);
+        match choose.form {
+            Some(Form::Batch) => Err(refused("form", "batch", "it is for many sets of tensors")),
+            Some(form @ (Form::Rows | Form::Strided)) => {
+                coordinates::shape(graph, tensors, device, tuning, choose, Some(form))
+            }
+            Some(Form::Transpose) => {
+                turned().ok_or_else(|| refused("form", "transpose", "no input is transposed against the outputs"))
+            }
+            Some(form) if !flat => Err(refused("form", form.name(), "a tensor is broadcast, pitched or strided")),
+            None if !flat => match turned() {
+                Some(shape) => Ok(shape),
+                None => coordinates::shape(graph, tensors, device, tuning, choose, None),
+            },
+            Some(Form::Bulk) => tiles::bulk(graph, tensors, device, tuning, choose),
+            None if tuning.form == Form::Bulk => tiles::bulk(graph, tensors, device, tuning, choose)
+                .or_else(|_| runs::shape(graph, tensors, device, tuning, choose)),
+            Some(form) => {
+                let shape = runs::shape(graph, tensors, device, tuning, choose)?;
+                let why = format!("the addresses ask for {}", shape.form.name());
+                if shape.form == form { Ok(shape) } else { Err(refused("form", form.name(), &why)) }
+            }
+            None => runs::shape(graph, tensors, device, tuning, choose),
+        }
+    }
+}

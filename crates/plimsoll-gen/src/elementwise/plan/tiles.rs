@@ -1,0 +1,193 @@
+//! Tensors that go through shared memory: bulk copies of whole tiles, and transposed tiles.
+
+use plimsoll_expr::Graph;
+
+use super::coordinates::{Sets, inner, takes_vectors};
+use super::division::Divisor;
+use super::shape::{Shape, lanes_and_unroll};
+use super::tensors::Tensor;
+use super::tuning::refused;
+use super::{Choose, Device, PlanError, Tensors, Tuning};
+use crate::elementwise::geometry::Tiles;
+use crate::elementwise::spec::{Form, Stream};
+
+/// Static shared memory that every device has per block, bytes.
+const MOST_SHARED: u64 = 48 << 10;
+/// Bulk copies are aligned to, and are a multiple of, so many bytes (PTX ISA, `cp.async.bulk`).
+const BULK_BYTES: u64 = 16;
+
+/// A bulk copy per input and tile.
+///
+/// # Errors
+/// If the device, the addresses or the tile's size don't allow it.
+pub fn bulk(
+    graph: &Graph,
+    tensors: &Tensors,
+    device: &Device,
+    tuning: &Tuning,
+    choose: &Choose,
+) -> Result<Shape, PlanError> {
+    let no = |why: &str| Err(refused("form", "bulk", why));
+    let read = || tensors.moving().filter(|tensor| !tensor.output);
+    if device.target.capability < 90 {
+        return no("bulk copies need compute capability 9.0");
+    }
+    if read().count() == 0 {
+        return no("there is nothing to read");
+    }
+    let widest = device.target.widest_access();
+    let lanes = (tuning.vector / tensors.narrowest()).max(1);
+    // The loop over a tile is not unrolled, so registers don't limit it.
+    let (_, unroll) = (lanes_and_unroll(graph, tensors, tuning, choose), tuning.unroll);
+    let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
+    if tensors.moving().any(|tensor| {
+        let access = if tensor.output { (lanes * tensor.bytes).min(widest) } else { BULK_BYTES as u32 };
+        !tensor.phase.is_multiple_of(access)
+    }) {
+        return no("a tensor isn't aligned to 16 bytes, or an output to its vectors");
+    }
+    if read().any(|tensor| !(tile * u64::from(tensor.bytes)).is_multiple_of(BULK_BYTES)) {
+        return no("a tile isn't a multiple of 16 bytes of each input");
+    }
+    let shared: u64 = read().map(|tensor| tile * u64::from(tensor.bytes)).sum();
+    if shared > MOST_SHARED - 1024 {
+        return no(&format!("a tile of {shared} bytes doesn't fit into 47 KiB"));
+    }
+    let tiles = Tiles::new(tensors.elements, 0, 0, tile);
+    let stream = |tensor: &Tensor| match tensor {
+        tensor if !tensor.used => Stream::Unused,
+        tensor if tensor.uniform => Stream::Uniform,
+        _ => Stream::Linear,
+    };
+    Ok(Shape {
+        form: Form::Bulk,
+        why: format!("tiles of {shared} bytes come as one copy per input"),
+        streams: tensors.all.iter().map(stream).collect(),
+        lanes,
+        unroll,
+        threads: tuning.threads,
+        rank: 0,
+        sets: 0,
+        whole_rows: false,
+        small: tensors.small(tile),
+        blocks: tiles.blocks,
+        words: vec![tiles.elements, tiles.whole, 0],
+    })
+}
+
+/// Fewest elements along both dimensions for which a tile is worth its barrier.
+const LEAST_EXTENT: u64 = 16;
+/// Threads of a block that transposes.
+const TRANSPOSE_THREADS: u32 = 256;
+
+/// The dimension along which inputs that are transposed are runs; `None` where none is.
+fn turned_dimension(tensors: &Tensors) -> Option<usize> {
+    let last = tensors.extents.len().checked_sub(1)?;
+    let runs_along = |tensor: &Tensor| {
+        let strided = tensor.used && !tensor.output && !tensor.uniform && tensor.strides[last].unsigned_abs() > 1;
+        strided.then(|| (0..last).find(|&d| tensor.strides[d] == 1 && tensors.extents[d] >= LEAST_EXTENT)).flatten()
+    };
+    tensors.all.iter().find_map(runs_along)
+}
+
+fn moved(strides: &[i64], dimension: usize) -> Vec<i64> {
+    let mut strides = strides.to_vec();
+    let taken = strides.remove(dimension);
+    strides.insert(strides.len() - 1, taken);
+    strides
+}
+
+/// Elements along each side of a tile: rows of 128 bytes of the narrowest tensor, as far as shared memory allows.
+fn side(tensors: &Tensors, turned: &[&Tensor]) -> u32 {
+    let bytes: u32 = turned.iter().map(|tensor| tensor.bytes).sum();
+    let fits = |side: u32| u64::from(bytes) * u64::from(side) * u64::from(side + 8) <= MOST_SHARED - 1024;
+    let wanted = (128 / tensors.narrowest()).clamp(32, 64);
+    if fits(wanted) {
+        wanted
+    } else if fits(32) {
+        32
+    } else {
+        16
+    }
+}
+
+/// Transposed tiles; `None` where no input is transposed against the outputs.
+pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> Option<Shape> {
+    let dimension = turned_dimension(tensors)?;
+    let last = tensors.extents.len() - 1;
+    let outputs_are_rows = tensors.all.iter().filter(|tensor| tensor.output).all(|output| output.strides[last] == 1);
+    if graph.depends_on_place() || !outputs_are_rows || tensors.extents[last] < LEAST_EXTENT {
+        return None;
+    }
+    let mut extents = tensors.extents.clone();
+    let turned_extent = extents.remove(dimension);
+    extents.insert(last - 1, turned_extent);
+    let reordered =
+        |tensor: &Tensor| Tensor { strides: moved(&tensor.strides, dimension), linear: false, ..tensor.clone() };
+    let all: Vec<Tensor> = tensors.all.iter().map(reordered).collect();
+    let is_turned = |tensor: &Tensor| {
+        tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
+    };
+    let turned: Vec<&Tensor> = all.iter().filter(|tensor| is_turned(tensor)).collect();
+    let side = side(tensors, &turned);
+    let widest = device.target.widest_access().min(16);
+    let lanes = lanes(&all, &turned, &extents, tuning.vector, side, widest);
+    let threads = choose.threads.unwrap_or(TRANSPOSE_THREADS).min(side * side / lanes);
+    let mut sets = Sets::new();
+    let stream = |tensor: &Tensor, sets: &mut Sets| match tensor {
+        tensor if !tensor.used => Stream::Unused,
+        tensor if tensor.uniform => Stream::Uniform,
+        tensor if is_turned(tensor) => Stream::Transposed { set: sets.of(&tensor.strides) },
+        tensor => Stream::Walked { set: sets.of(&tensor.strides), inner: inner(tensor, &extents, lanes, widest) },
+    };
+    let streams: Vec<Stream> = all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
+    let tiles = [extents[last - 1], extents[last]].map(|extent| extent.div_ceil(u64::from(side)));
+    let batches = extents[..last - 1].iter();
+    let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
+    let mut words = vec![extents[last - 1], extents[last]];
+    for divisor in [&tiles[1], &tiles[0]].into_iter().chain(batches) {
+        words.extend(Divisor::small(*divisor).words());
+    }
+    words.extend(sets.strides.iter().flatten().map(|&stride| stride as u64));
+    Some(Shape {
+        form: Form::Transpose,
+        why: format!(
+            "an input is a run along dimension {dimension}, the outputs along the last: tiles of {side} × {side}"
+        ),
+        streams,
+        lanes,
+        unroll: side / lanes,
+        threads,
+        rank: extents.len() as u32,
+        sets: sets.strides.len() as u32,
+        whole_rows: true,
+        small: false,
+        blocks,
+        words,
+    })
+}
+
+/// Elements that both directions can take at once.
+fn lanes(all: &[Tensor], turned: &[&Tensor], extents: &[u64], vector: u32, side: u32, widest: u32) -> u32 {
+    let last = extents.len() - 1;
+    let mut across = extents.to_vec();
+    across.swap(last - 1, last);
+    let used = || all.iter().filter(|tensor| tensor.used && !tensor.uniform);
+    let narrowest = used().map(|tensor| tensor.bytes).min().unwrap_or(1);
+    let fits = |lanes: u32| {
+        let along = |tensor: &Tensor| {
+            let mut strides = tensor.strides.clone();
+            strides.swap(last - 1, last);
+            takes_vectors(&Tensor { strides, ..tensor.clone() }, &across, lanes, widest)
+        };
+        let rows = |tensor: &&Tensor| tensor.output || (tensor.strides[last] == 1 && tensor.strides[last - 1] != 0);
+        turned.iter().all(|tensor| along(tensor))
+            && used().filter(rows).all(|tensor| takes_vectors(tensor, extents, lanes, widest))
+            && extents[last].is_multiple_of(lanes.into())
+    };
+    let mut lanes = (vector / narrowest).clamp(1, side / 4);
+    while lanes > 1 && !fits(lanes) {
+        lanes /= 2;
+    }
+    lanes
+}

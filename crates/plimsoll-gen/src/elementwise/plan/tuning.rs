@@ -1,0 +1,137 @@
+//! How wide, how many and how large: from the user's choice, the device's table, or the rule of bytes in flight.
+
+use plimsoll_expr::Graph;
+
+use super::{Choose, Device, PlanError, Reason, Tensors};
+use crate::elementwise::spec::{Dependent, Form};
+use crate::elementwise::table::{Class, Row, Table};
+use crate::kernel::Hints;
+
+/// The free choices of a kernel, each with its reason in the same order as in [`Tuning::reasons`].
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// Flat or bulk, where the walk allows both.
+    pub form: Form,
+    /// Bytes per access of the narrowest tensor.
+    pub vector: u32,
+    /// Accesses per tensor and thread.
+    pub unroll: u32,
+    /// Threads per block.
+    pub threads: u32,
+    /// Cache hints.
+    pub hints: Hints,
+    /// When the next kernel may begin.
+    pub dependent: Dependent,
+    /// Why.
+    pub reasons: Vec<Reason>,
+}
+
+/// Bytes that each multiprocessor must have asked for to keep its share of memory busy: latency times bandwidth. A100 16 KiB,
+/// H100 32 KiB, H200 48 KiB, B200 64 KiB; devices with GDDR memory have less per multiprocessor.
+fn bytes_in_flight(device: &Device) -> u32 {
+    let kib = match device.target.capability {
+        100..110 => 64,
+        90 if device.l2_bytes > (55 << 20) => 48,
+        90 => 32,
+        _ => 16,
+    };
+    kib << 10
+}
+
+fn hints(bits: u32) -> Hints {
+    Hints { load_no_allocate: bits & 1 != 0, store_streaming: bits & 2 != 0 }
+}
+
+/// What the rule of bytes in flight makes of an expression.
+fn rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
+    let vector = device.target.widest_access().max(tensors.narrowest());
+    let lanes = (vector / tensors.narrowest()).max(1);
+    let read: u32 = tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes * lanes).sum();
+    let per_thread = bytes_in_flight(device).div_ceil(device.threads_per_multiprocessor.max(1));
+    let unroll = per_thread.div_ceil(read.max(vector)).clamp(1, 4).next_power_of_two();
+    let row = Row {
+        class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, heavy: false },
+        most_bytes: u64::MAX,
+        dependent,
+        form: Form::Flat,
+        vector,
+        unroll,
+        threads: 256,
+        // Written once and not read again soon, unless all of it fits into the cache.
+        hints: if tensors.bytes_moved() > device.l2_bytes { 3 } else { 0 },
+        release: if dependent { Dependent::Early } else { Dependent::No },
+    };
+    let why = format!("{} KiB in flight per multiprocessor keep memory busy", bytes_in_flight(device) >> 10);
+    (row, why)
+}
+
+impl Tuning {
+    /// The choices for an expression on these tensors.
+    ///
+    /// # Errors
+    /// If a forced choice can't be.
+    pub fn new(
+        graph: &Graph,
+        tensors: &Tensors,
+        device: &Device,
+        table: &Table,
+        choose: &Choose,
+    ) -> Result<Self, PlanError> {
+        let (row, why) = match table.row(Class::of(graph), tensors.bytes_moved(), choose.dependent) {
+            Some(row) => (row.clone(), table.source.clone()),
+            None => rule(tensors, device, choose.dependent),
+        };
+        let mut reasons = Vec::new();
+        let mut because = |what: &'static str, chosen: String, forced: bool| {
+            let why = if forced { "asked for".to_owned() } else { why.clone() };
+            reasons.push(Reason { what, chosen, why });
+        };
+        let vector = power(choose.vector, "vector", 1, 64)?.unwrap_or(row.vector);
+        because("vector", format!("{vector} bytes"), choose.vector.is_some());
+        let unroll = choose.unroll.unwrap_or(row.unroll);
+        if !(1..=64).contains(&unroll) {
+            return Err(refused("unroll", unroll, "there may be 1 to 64 vectors"));
+        }
+        because("unroll", unroll.to_string(), choose.unroll.is_some());
+        let threads = choose.threads.unwrap_or(row.threads);
+        if !(32..=1024).contains(&threads) || threads % 32 != 0 {
+            return Err(refused("threads", threads, "a block has a multiple of 32 up to 1024"));
+        }
+        because("threads", threads.to_string(), choose.threads.is_some());
+        let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
+        because("hints", describe(hints), choose.hints.is_some());
+        let dependent = match (choose.dependent, choose.release) {
+            (false, _) => Dependent::No,
+            (true, Some(release)) if release != Dependent::No => release,
+            (true, _) if row.release == Dependent::No => Dependent::Early,
+            (true, _) => row.release,
+        };
+        if choose.dependent {
+            because("dependent", format!("{dependent:?}").to_lowercase(), choose.release.is_some());
+        }
+        Ok(Self { form: row.form, vector, unroll, threads, hints, dependent, reasons })
+    }
+}
+
+/// The error of a choice that can't be.
+pub fn refused(what: &'static str, chosen: impl ToString, why: &str) -> PlanError {
+    PlanError::Choice { what, chosen: chosen.to_string(), why: why.to_owned() }
+}
+
+fn power(given: Option<u32>, what: &'static str, least: u32, most: u32) -> Result<Option<u32>, PlanError> {
+    match given {
+        Some(value) if !value.is_power_of_two() || !(least..=most).contains(&value) => {
+            Err(refused(what, value, &format!("it is a power of two from {least} to {most}")))
+        }
+        given => Ok(given),
+    }
+}
+
+fn describe(hints: Hints) -> String {
+    match (hints.load_no_allocate, hints.store_streaming) {
+        (false, false) => "none".to_owned(),
+        (true, false) => "loads leave no line in the first level".to_owned(),
+        (false, true) => "streaming stores".to_owned(),
+        (true, true) => "loads leave no line in the first level, streaming stores".to_owned(),
+    }
+}
