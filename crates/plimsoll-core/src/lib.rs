@@ -7,6 +7,7 @@ pub mod device;
 pub mod fault;
 pub mod flag;
 mod instrument;
+pub mod model;
 pub mod probe;
 pub mod record;
 pub mod sample;

@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Traffic;
+use crate::stats::Interval;
+
+fn term(value: f64, spread: f64) -> Term {
+    let interval = Interval { lo: value * (1.0 - spread), hi: value * (1.0 + spread) };
+    Term { value, interval, source: "test".to_owned(), published: false }
+}
+
+/// A round machine: 100 multiprocessors at 1 GHz, memory of 1 TB/s, a second level of 4 TB/s and 40 MB.
+fn machine(spread: f64) -> Machine {
+    let mut machine = Machine::new("round");
+    let mix = |read, written| Mix { read, written };
+    for (key, value) in [
+        (Key::Multiprocessors, 100.0),
+        (Key::Clock, 1e9),
+        (Key::Launch(LaunchForm::Graph), 1e-6),
+        (Key::Latency(Level::L2), 2e-7),
+        (Key::Latency(Level::Memory), 5e-7),
+        (Key::LatencyHalf, 6e-7),
+        (Key::LatencyFull, 1e-6),
+        (Key::Bandwidth(Level::L2, mix(1, 1)), 4e12),
+        (Key::Bandwidth(Level::Memory, mix(1, 0)), 2e12),
+        (Key::Bandwidth(Level::Memory, mix(1, 1)), 1e12),
+        (Key::OneMultiprocessor, 2e11),
+        (Key::BlocksPerClock, 1.0),
+        (Key::Rate(Pipe::Issue), 4.0),
+        (Key::Rate(Pipe::Mufu), 0.5),
+        (Key::L2Full, 2e7),
+        (Key::L2Capacity, 4e7),
+    ] {
+        machine.know(key, term(value, if key == Key::Multiprocessors { 0.0 } else { spread }));
+    }
+    machine
+}
+
+fn copy(bytes: u64) -> Description {
+    Description {
+        traffic: Traffic::new(bytes / 2, bytes / 2),
+        footprint: bytes,
+        cache: Cache::Cold,
+        launch: LaunchForm::Graph,
+        blocks: (bytes / 2).div_ceil(4096),
+        threads: 256,
+        resident: 8,
+        in_flight: 16,
+        instructions: BTreeMap::new(),
+    }
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 0.02
+}
+
+#[test]
+fn a_large_copy_takes_what_memory_takes_and_a_small_one_what_the_launch_takes() {
+    let large = predict(&copy(1 << 32), &machine(0.0));
+    assert_eq!(large.limiter, Some(Kind::Memory));
+    // 1.3 µs before and after; L2, dispatch and loads in flight are far shorter.
+    assert!(near(large.total.unwrap().value, 4.295e-3), "{large:?}");
+    let small = predict(&copy(8192), &machine(0.0));
+    assert_eq!(small.limiter, Some(Kind::Launch));
+    assert!(near(small.part(Kind::Latency).unwrap().seconds.value, 3e-7));
+    assert!(near(small.total.unwrap().value, 1.3e-6 + 4e-8), "{small:?}");
+}
+
+#[test]
+fn a_copy_that_stays_in_the_second_level_takes_no_memory_and_one_between_takes_its_share() {
+    let hot = |bytes| predict(&Description { cache: Cache::Hot, ..copy(bytes) }, &machine(0.0));
+    let inside = hot(16_000_000);
+    assert_eq!((inside.part(Kind::Memory), inside.part(Kind::Latency)), (None, None));
+    assert_eq!(inside.limiter, Some(Kind::L2));
+    let between = hot(30_000_000).part(Kind::Memory).unwrap().seconds.value;
+    assert!(near(between, 0.5 * 30e-6), "{between}");
+    assert!(near(hot(80_000_000).part(Kind::Memory).unwrap().seconds.value, 80e-6));
+}
+
+#[test]
+fn bandwidth_between_two_known_mixes_goes_by_time_per_byte() {
+    let triad = Description { traffic: Traffic::new(3 << 30, 1 << 30), ..copy(1 << 32) };
+    let seconds = predict(&triad, &machine(0.0)).part(Kind::Memory).unwrap().seconds.value;
+    // A quarter written lies half-way between 0.5 and 1 ps per byte.
+    assert!(near(seconds, 4.295e9 * 0.75e-12), "{seconds}");
+}
+
+#[test]
+fn few_loads_in_flight_and_small_blocks_are_named_as_what_limits() {
+    let few = Description { in_flight: 1, ..copy(1 << 30) };
+    assert_eq!(predict(&few, &machine(0.0)).limiter, Some(Kind::InFlight));
+    let small = Description { blocks: 1 << 22, ..copy(1 << 30) };
+    assert_eq!(predict(&small, &machine(0.0)).limiter, Some(Kind::Dispatch));
+    let one = Description { blocks: 1, ..copy(1 << 20) };
+    assert_eq!(predict(&one, &machine(0.0)).limiter, Some(Kind::Busiest));
+}
+
+#[test]
+fn instructions_wait_for_their_pipe() {
+    let instructions = BTreeMap::from([(Pipe::Issue, 4e9), (Pipe::Mufu, 1e9)]);
+    let heavy = Description { instructions, blocks: 1_000_000, ..copy(1 << 20) };
+    let predicted = predict(&heavy, &machine(0.0));
+    // 10⁹ warp instructions on 100 multiprocessors at one in two clocks of 1 ns.
+    assert_eq!(predicted.limiter, Some(Kind::Pipe(Pipe::Mufu)));
+    assert!(near(predicted.part(Kind::Pipe(Pipe::Mufu)).unwrap().seconds.value, 0.02));
+    assert!(near(predicted.part(Kind::Pipe(Pipe::Issue)).unwrap().seconds.value, 0.01));
+}
+
+#[test]
+fn what_is_not_known_is_named_and_never_guessed() {
+    let mut machine = machine(0.0);
+    machine.terms.remove(&Key::BlocksPerClock);
+    let predicted = predict(&copy(1 << 30), &machine);
+    assert_eq!(predicted.missing, [Missing { kind: Kind::Dispatch, key: Key::BlocksPerClock }]);
+    assert!(predicted.total.is_some() && predicted.part(Kind::Dispatch).is_none());
+    machine.terms.remove(&Key::Launch(LaunchForm::Graph));
+    assert_eq!(predict(&copy(1 << 30), &machine).total, None);
+    let nothing = predict(&copy(1 << 30), &Machine::new("unknown"));
+    assert_eq!((nothing.total, nothing.parts.len()), (None, 0));
+    assert!(nothing.missing.iter().any(|missing| missing.kind == Kind::Memory));
+}
+
+#[test]
+fn a_figure_that_is_none_is_not_known() {
+    let mut machine = Machine::new("odd");
+    for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        machine.know(Key::Clock, term(value, 0.1));
+    }
+    assert!(machine.terms.is_empty());
+}
+
+#[test]
+fn predictions_survive_json() {
+    let predicted = predict(&copy(1 << 24), &machine(0.05));
+    let text = serde_json::to_string(&predicted).unwrap();
+    assert_eq!(serde_json::from_str::<Prediction>(&text).unwrap(), predicted);
+}
+
+proptest! {
+    #[test]
+    fn more_bytes_never_take_less(bytes in 0_u64..1 << 34, more in 0_u64..1 << 33, hot: bool) {
+        let at = |bytes: u64| {
+            let cache = if hot { Cache::Hot } else { Cache::Cold };
+            predict(&Description { cache, ..copy(bytes) }, &machine(0.0)).total.unwrap().value
+        };
+        prop_assert!(at(bytes) <= at(bytes + more) * (1.0 + 1e-9));
+    }
+
+    #[test]
+    fn intervals_contain_their_point_and_widen_with_the_machines(bytes in 1_u64..1 << 34, spread in 0.0..0.5_f64, threads in 1_u32..1024, hot: bool) {
+        let cache = if hot { Cache::Hot } else { Cache::Cold };
+        let description = Description { cache, threads, ..copy(bytes) };
+        let [narrow, wide] = [spread / 2.0, spread].map(|spread| predict(&description, &machine(spread)));
+        for part in &wide.parts {
+            prop_assert!(part.seconds.interval.lo <= part.seconds.value && part.seconds.value <= part.seconds.interval.hi);
+        }
+        let (narrow, wide) = (narrow.total.unwrap(), wide.total.unwrap());
+        prop_assert!(wide.interval.lo <= narrow.interval.lo * (1.0 + 1e-9));
+        prop_assert!(narrow.interval.hi <= wide.interval.hi * (1.0 + 1e-9));
+        prop_assert!(narrow.interval.lo <= narrow.value && narrow.value <= narrow.interval.hi);
+    }
+
+    #[test]
+    fn no_launch_makes_it_panic_or_end_in_nothing(read: u64, written: u64, blocks: u64, threads: u32, resident: u32, in_flight: u32) {
+        let description = Description { traffic: Traffic::new(read, written), blocks, threads, resident, in_flight, ..copy(0) };
+        let total = predict(&description, &machine(0.1)).total.unwrap();
+        prop_assert!(total.value > 0.0 && !total.value.is_nan());
+    }
+}
