@@ -3,6 +3,12 @@
 #pragma once
 #include "arithmetic.h"
 
+// Σ cᵢ xⁱ.
+__device__ __forceinline__ float polynomial(float, float c) { return c; }
+template <typename... C> __device__ __forceinline__ float polynomial(float x, float c, C... more) {
+    return fused(polynomial(x, more...), x, c);
+}
+
 namespace full {
 
 #define OWN(name, single, wide)                                                                                        \
@@ -93,23 +99,28 @@ template <typename F> __device__ __forceinline__ F mish(F x) {
     return x * (n * plain_inverse(n + F(2)));
 }
 
-// x·Φ(x). The error of x/√2 would grow with its square in the tail, so it is carried on.
-template <typename F> struct Root;
-template <> struct Root<float> {
-    static constexpr float high = 0x1.6a09e6p-1f, low = 0x1.9fcef4p-27f;
-};
-template <> struct Root<double> {
-    static constexpr double high = 0x1.6a09e667f3bcdp-1, low = -0x1.bdd3413b26456p-55;
-};
-template <typename F> __device__ __forceinline__ F gelu(F x) {
-    const F t = absolute(x) < F(64) ? absolute(x) : F(64);
-    const F z = t * Root<F>::high;
-    const F rest = fused(t, Root<F>::high, -z) + t * Root<F>::low;
-    const F c = erfc(z);
-    // The derivative of erfc z is about −2z·erfc z where it matters.
-    const F tail = F(0.5) * fused(F(-2) * z * rest, c, c);
-    if (x != x) return x;
-    return x * (x < F(0) ? tail : F(1) - tail);
+// x·Φ(x), where Φ(−t) = e^(−t²/2)·r·P(r), r = 1/(1 + 5t/16), to 2⁻²⁵. The rounding of t² would grow in the exponential, so it is
+// carried on.
+__device__ __forceinline__ float gelu(float x) {
+    const float t = fabsf(x) < 64.0f ? fabsf(x) : 64.0f;
+    const float s = t * t, rest = fused(t, t, -s);
+    const float u = -0.5f * s;
+    const bool small = u < Tail<float>::from;
+    float e = exp(small ? 0.5f * u : u);
+    e = fused(e, (small ? -0.25f : -0.5f) * rest, e);
+    const float r = plain_inverse(fused(t, 0.3125f, 1.0f));
+    const float q = r * polynomial(r, 0.124665484f, 0.124747962f, 0.111903563f, 0.0899941921f, 0.0558247976f,
+                                   -0.00308575761f, 0.0749669746f, -0.151609629f, 0.0916600525f, -0.0190676451f);
+    return x < 0.0f ? x * q * e * (small ? e : 1.0f) : x * (1.0f - q * e);
+}
+__device__ __forceinline__ double gelu(double x) {
+    const double t = fabs(x) < 64.0 ? fabs(x) : 64.0;
+    // x/√2 and what is lost of it; the derivative of erfc z is about −2z·erfc z where it matters.
+    const double z = t * 0x1.6a09e667f3bcdp-1;
+    const double rest = fused(t, 0x1.6a09e667f3bcdp-1, -z) + t * -0x1.bdd3413b26456p-55;
+    const double c = erfc(z);
+    const double tail = 0.5 * fused(-2.0 * z * rest, c, c);
+    return x * (x < 0.0 ? tail : 1.0 - tail);
 }
 
 // x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). Its error would grow with y in the tail, so it is carried on.

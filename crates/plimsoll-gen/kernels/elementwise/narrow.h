@@ -51,12 +51,6 @@ __device__ __forceinline__ float inverse(float x) { return rcp<F16>(x); }
 
 constexpr float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f, LOG10_2 = 0x1.344136p-2f, LOG10_E = 0x1.bcb7b2p-2f;
 
-// Σ cᵢ xⁱ.
-__device__ __forceinline__ float polynomial(float, float c) { return c; }
-template <typename... C> __device__ __forceinline__ float polynomial(float x, float c, C... more) {
-    return fused(polynomial(x, more...), x, c);
-}
-
 template <int NEED> __device__ __forceinline__ float exp2(float x) { return ex2<NEED>(x); }
 template <int NEED> __device__ __forceinline__ float exp(float x) {
     return ex2<NEED>(x * LOG2_E);
@@ -97,9 +91,9 @@ template <int NEED> __device__ __forceinline__ float sine(float r, u32 k) {
     else p = polynomial(s, 1.0f, -0.166666567f, 0.0083330255f, -0.000198074194f, 2.60190313e-06f);
     return as_float(as_bits(r * p) ^ k << 31);
 }
-// x − k·π in three parts (Cody and Waite); k is a whole number, or half of an odd one.
+// x − k·π in three parts (Cody and Waite); k is a whole number, or half of an odd one. All parts are positive, so that −0 stays.
 __device__ __forceinline__ float reduced(float x, float k) {
-    return fused(-k, -0x1.ee59dap-49f, fused(-k, -0x1.777a5cp-24f, fused(-k, 0x1.921fb6p+1f, x)));
+    return fused(-k, 0x1.84698ap-47f, fused(-k, 0x1.4442dp-23f, fused(-k, 0x1.921fb4p+1f, x)));
 }
 // Where those parts still have digits enough.
 constexpr float MOST_TURNS = 65536.0f;

@@ -1,0 +1,323 @@
+//! How exact the functions of generated kernels are: what is promised of each in every type and tier, and how results are
+//! held to the oracle. Running the kernels over all inputs is a backend's; the table is in `docs/mathematics.md`.
+
+use plimsoll_expr::op::{Binary, Domain, Unary};
+use plimsoll_expr::oracle::{Precision, apply};
+use plimsoll_expr::{Builder, DType, ExprError, Graph, Value};
+
+use super::Tier;
+
+/// A function that isn't exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Function {
+    /// Of one operand.
+    Unary(Unary),
+    /// Of two operands.
+    Binary(Binary),
+}
+
+impl Function {
+    /// Every one, those of one operand first.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let unary = Unary::ALL.iter().filter(|op| op.domain() == Domain::Float).map(|op| Self::Unary(*op));
+        unary.chain([Self::Binary(Binary::Div), Self::Binary(Binary::Pow), Self::Binary(Binary::Atan2)]).collect()
+    }
+
+    /// Its name in text.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unary(op) => op.name(),
+            Self::Binary(op) => op.name(),
+        }
+    }
+
+    /// How many operands it has.
+    #[must_use]
+    pub const fn operands(self) -> usize {
+        match self {
+            Self::Unary(_) => 1,
+            Self::Binary(_) => 2,
+        }
+    }
+}
+
+/// What is promised of one function in one type and tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Claim {
+    /// The function.
+    pub function: Function,
+    /// The type of its operands and of its result.
+    pub dtype: DType,
+    /// The tier.
+    pub tier: Tier,
+    /// The largest error, in units of the last place of the true result in `dtype`; one half is correctly rounded.
+    pub ulp: f64,
+    /// Only where every operand's magnitude is at most this; beyond, nothing is promised but what is special.
+    pub within: f64,
+}
+
+/// The largest error of f32 results in the tier `accurate`, in units of the last place. CUDA's functions: the CUDA C++ Programming
+/// Guide, "Mathematical Functions Appendix", states them against the correctly rounded result, so half a unit is added to reach the
+/// true one. `exp`, `log`, `erf` and `tanh` are promised to be within 2.
+fn full(function: Function) -> f64 {
+    match function {
+        Function::Unary(op) => match op {
+            Unary::Sqrt | Unary::Recip => 0.5,
+            Unary::Expm1 | Unary::Log2 | Unary::Log1p => 1.5,
+            Unary::Exp | Unary::Log | Unary::Erf | Unary::Tanh => 2.0,
+            Unary::Sinh | Unary::Asinh | Unary::Atanh => 3.5,
+            Unary::Acosh | Unary::Erfc => 4.5,
+            // Composed here: what their parts have, and their roundings.
+            Unary::Sigmoid | Unary::Silu | Unary::Softplus | Unary::Mish => 4.0,
+            Unary::Gelu | Unary::GeluTanh => 6.0,
+            _ => 2.5,
+        },
+        Function::Binary(Binary::Pow) => 4.5,
+        Function::Binary(Binary::Atan2) => 3.5,
+        Function::Binary(_) => 0.5,
+    }
+}
+
+/// The largest error of f32 results in the tier `fast`, in units of the last place.
+fn fast(function: Function) -> f64 {
+    match function {
+        Function::Unary(op) => match op {
+            Unary::Sqrt | Unary::Rsqrt | Unary::Recip | Unary::Exp2 => 2.0,
+            Unary::Sin | Unary::Cos => 4.0,
+            Unary::Log | Unary::Log2 | Unary::Log10 | Unary::Log1p | Unary::Expm1 => 64.0,
+            Unary::Tanh | Unary::Sinh | Unary::Asinh | Unary::Atanh | Unary::Atan | Unary::Acosh | Unary::Erf => 64.0,
+            // The error of x·log₂ e grows with x, and x² with that.
+            _ => 256.0,
+        },
+        Function::Binary(Binary::Div) => 2.0,
+        other => full(other),
+    }
+}
+
+/// Every promise, by function, type and tier.
+#[must_use]
+pub fn claims() -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for function in Function::all() {
+        for (dtype, tier) in [
+            (DType::F32, Tier::Accurate),
+            (DType::F32, Tier::Fast),
+            (DType::F16, Tier::Accurate),
+            (DType::Bf16, Tier::Accurate),
+        ] {
+            let ulp = match (dtype, tier) {
+                (DType::F32, Tier::Accurate) => full(function),
+                (DType::F32, Tier::Fast) => fast(function),
+                _ => 0.65,
+            };
+            claims.push(Claim { function, dtype, tier, ulp, within: f64::INFINITY });
+        }
+    }
+    claims
+}
+
+/// How far results are from the true values.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// Results that were compared.
+    pub compared: u64,
+    /// Results that are NaN, infinite, zero or of a sign where the true value isn't, or the other way round.
+    pub wrong: u64,
+    /// The operands' bits of the first of those.
+    pub first_wrong: Option<[u64; 2]>,
+    /// The largest error of the others, in units of the last place of the true value.
+    pub worst: f64,
+    /// Its operands' bits.
+    pub worst_at: [u64; 2],
+}
+
+impl Errors {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let worse = if other.worst > self.worst { other } else { self };
+        Self {
+            compared: self.compared + other.compared,
+            wrong: self.wrong + other.wrong,
+            first_wrong: self.first_wrong.or(other.first_wrong),
+            worst: worse.worst,
+            worst_at: worse.worst_at,
+        }
+    }
+
+    /// True where nothing is wrong and no error is above `ulp`.
+    #[must_use]
+    pub fn within(&self, ulp: f64) -> bool {
+        self.wrong == 0 && self.worst <= ulp
+    }
+
+    fn add(&mut self, at: [u64; 2], error: Option<f64>) {
+        self.compared += 1;
+        match error {
+            None => {
+                self.wrong += 1;
+                self.first_wrong.get_or_insert(at);
+            }
+            Some(error) if error > self.worst => (self.worst, self.worst_at) = (error, at),
+            Some(_) => {}
+        }
+    }
+}
+
+impl Claim {
+    /// The function alone as an expression: `y = f(x)`, with an input per operand.
+    ///
+    /// # Errors
+    /// None for the claims of [`claims`].
+    pub fn graph(&self) -> Result<Graph, ExprError> {
+        let mut builder = Builder::new();
+        let x = builder.input("x", self.dtype)?;
+        let y = match self.function {
+            Function::Unary(op) => builder.unary(op, x)?,
+            Function::Binary(op) => {
+                let b = builder.input("b", self.dtype)?;
+                builder.binary(op, x, b)?
+            }
+        };
+        builder.output("y", y, Some(self.dtype))?;
+        builder.finish()
+    }
+
+    /// Compares results with the oracle. `operands` has the little-endian memory of each operand, `results` that of the results,
+    /// element by element in [`Claim::dtype`]; what is missing in one of them isn't compared. Some 50 ns per element: split the
+    /// work over threads and join with [`Errors::and`].
+    ///
+    /// # Errors
+    /// None for the claims of [`claims`].
+    pub fn compare(&self, operands: &[&[u8]], results: &[u8]) -> Result<Errors, ExprError> {
+        let graph = self.graph()?;
+        let kind = graph.outputs().first().and_then(|output| graph.node(output.node)).map(|node| node.kind);
+        let kind = kind.ok_or(ExprError::NoOutput)?;
+        let size = self.dtype.bytes() as usize;
+        let scale = Scale::of(self.dtype);
+        let mut errors = Errors::default();
+        let second = operands.get(1).copied().unwrap_or(operands[0]);
+        let elements = operands[0].chunks_exact(size).zip(second.chunks_exact(size)).zip(results.chunks_exact(size));
+        for ((a, b), result) in elements {
+            let at = [bits(a), bits(b)];
+            let values = at.map(|bits| scale.decode(bits));
+            if values.iter().any(|value| value.is_finite() && value.abs() > self.within) {
+                continue;
+            }
+            let values = values.map(Value::Float);
+            let right = apply(kind, self.dtype, DType::F32, &values[..self.function.operands()], Precision::Wide);
+            errors.add(at, scale.error(right.as_f64(), scale.decode(bits(result))));
+        }
+        Ok(errors)
+    }
+}
+
+/// Little-endian bytes as a word.
+fn bits(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+}
+
+/// Kept for its speed: the parts of `dtype` that 2³² comparisons ask for.
+struct Scale {
+    dtype: DType,
+    fraction: i32,
+    /// The exponent of the smallest normal number.
+    lowest: i32,
+    /// What the next number after the largest would be.
+    beyond: f64,
+}
+
+impl Scale {
+    fn of(dtype: DType) -> Self {
+        let (exponent, fraction) = match dtype {
+            DType::F64 => (11, 52),
+            DType::F16 => (5, 10),
+            DType::Bf16 => (8, 7),
+            DType::F8E4M3 => (4, 3),
+            DType::F8E5M2 => (5, 2),
+            _ => (8, 23),
+        };
+        let bias = (1 << (exponent - 1)) - 1;
+        let beyond = if dtype == DType::F8E4M3 { 480.0 } else { f64::from(2_u32).powi(bias) * 2.0 };
+        Self { dtype, fraction, lowest: 1 - bias, beyond }
+    }
+
+    fn decode(&self, bits: u64) -> f64 {
+        match self.dtype {
+            DType::F32 => f32::from_bits(bits as u32).into(),
+            DType::Bf16 => f32::from_bits((bits as u32) << 16).into(),
+            dtype => dtype.decode(bits).as_f64(),
+        }
+    }
+
+    /// The distance of `found` from `right` in units of `right`'s last place; `None` where one of them is special and the other
+    /// is not, or is so otherwise. An overflow counts as the number after the largest.
+    fn error(&self, right: f64, found: f64) -> Option<f64> {
+        if right.is_nan() || found.is_nan() {
+            let overflow = self.dtype == DType::F8E4M3 && right.abs() > 464.0;
+            return (right.is_nan() == found.is_nan() || overflow).then_some(0.0);
+        }
+        if right.is_sign_negative() != found.is_sign_negative() || (right == 0.0) && found != 0.0 {
+            return None;
+        }
+        let (right, found) = (right.abs(), found.abs());
+        if right.is_infinite() {
+            return found.is_infinite().then_some(0.0);
+        }
+        let found = found.min(self.beyond);
+        if found == self.beyond && right >= self.beyond {
+            return Some(0.0);
+        }
+        let right = right.min(self.beyond);
+        // The exponent field of an f64; subnormal f64 are far below what any of these types hold.
+        let exponent = (right.to_bits() >> 52) as i32 - 1023;
+        let place = exponent.max(self.lowest) - self.fraction;
+        let unit = f64::from_bits(((place + 1023).max(1) as u64) << 52);
+        Some((found - right).abs() / unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_in_the_last_place_of_the_true_value() {
+        let f32s = Scale::of(DType::F32);
+        assert_eq!(f32s.error(1.0, 1.0 + f64::from(f32::EPSILON)), Some(1.0));
+        assert_eq!(f32s.error(1e-45, 0.0), Some(1e-45 / f64::from(f32::from_bits(1))));
+        let bf16 = Scale::of(DType::Bf16);
+        assert_eq!(bf16.error(1.0 + 1.0 / 256.0, 1.0), Some(0.5));
+        assert_eq!(bf16.error(1e39, f64::INFINITY), Some(0.0));
+        assert_eq!(Scale::of(DType::F16).error(65520.0, f64::INFINITY), Some(0.5));
+        assert_eq!(Scale::of(DType::F16).error(65519.0, 65504.0), Some(15.0 / 32.0));
+    }
+
+    #[test]
+    fn what_is_special_must_be_so_in_the_same_way() {
+        let scale = Scale::of(DType::F16);
+        for (right, found) in
+            [(f64::NAN, 1.0), (1.0, f64::NAN), (0.0, -0.0), (0.0, 1e-8), (f64::INFINITY, 65504.0), (1.0, -1.0)]
+        {
+            assert_eq!(scale.error(right, found), None, "{right} {found}");
+        }
+        assert_eq!(scale.error(f64::NAN, f64::NAN), Some(0.0));
+        assert_eq!(scale.error(f64::NEG_INFINITY, f64::NEG_INFINITY), Some(0.0));
+    }
+
+    #[test]
+    fn comparisons_find_the_worst_and_the_wrong() {
+        let claims = claims();
+        let claim =
+            claims.iter().find(|claim| claim.function == Function::Unary(Unary::Exp) && claim.dtype == DType::F32);
+        let Some(claim) = claim else { panic!("exp is promised") };
+        let memory = |values: [f32; 3]| values.map(f32::to_le_bytes).concat();
+        let operands = memory([0.0, 1.0, f32::NAN]);
+        let near = claim.compare(&[&operands], &memory([1.0, std::f32::consts::E, f32::NAN]));
+        assert!(near.is_ok_and(|errors| errors.compared == 3 && errors.within(0.5)));
+        let far = claim.compare(&[&operands], &memory([1.0 + f32::EPSILON, std::f32::consts::E, 0.0]));
+        assert!(far.is_ok_and(|errors| errors.wrong == 1 && errors.worst == 1.0 && errors.worst_at == [0, 0]));
+    }
+}

@@ -1,0 +1,217 @@
+//! Bodies of expressions, compiled by g++ under the address and undefined-behaviour sanitizers and held to the oracle: random
+//! typed expressions whose every bit is defined, and every function in every type. All of them go into one program per test.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use plimsoll_expr::graph::MAX_RANK;
+
+use plimsoll_expr::oracle::{Element, Precision, evaluate};
+use plimsoll_expr::strategy::{Expressions, Operations, graphs, values};
+use plimsoll_expr::{DType, Graph, Value};
+use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
+use plimsoll_gen::elementwise::{Tier, body};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+
+/// One element: what each input and each scalar is, and its coordinates.
+type Row = (Vec<Value>, Vec<Value>, Vec<u64>);
+
+/// A graph, and the elements on which it is tried.
+struct Case {
+    graph: Graph,
+    tier: Tier,
+    rows: Vec<Row>,
+}
+
+/// The bits that every row's outputs have.
+fn run(name: &str, cases: &[Case]) -> Vec<Vec<Vec<u64>>> {
+    let mut text = String::from(
+        "#include \"shim.hpp\"\n#include \"narrow.h\"\nstatic u64 next() { u64 w = 0; if (fread(&w, 8, 1, stdin) != 1) exit(2); return w; }\n\
+         static void put(u64 w) { fwrite(&w, 8, 1, stdout); }\n",
+    );
+    let mut calls = String::new();
+    for (place, case) in cases.iter().enumerate() {
+        write_case(&mut text, place, case);
+        writeln!(calls, "  for (int i = 0; i < {}; ++i) case{place}::row();", case.rows.len()).unwrap();
+    }
+    writeln!(text, "int main() {{\n{calls}  return 0;\n}}").unwrap();
+    let printed = execute(&compile(name, &text), &input(cases));
+    let mut words = printed.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    let outputs = |case: &Case, words: &mut dyn Iterator<Item = u64>| {
+        let count = case.graph.outputs().len();
+        case.rows.iter().map(|_| (0..count).map(|_| words.next().unwrap()).collect()).collect()
+    };
+    cases.iter().map(|case| outputs(case, &mut words)).collect()
+}
+
+fn write_case(text: &mut String, place: usize, case: &Case) {
+    let emitted = body::emit(&case.graph, case.tier);
+    let emitted: Vec<&str> = emitted.lines().filter(|line| !line.starts_with("#include")).collect();
+    for name in "INPUTS OUTPUTS SCALARS NEEDS_PLACE NEEDS_COORDINATES EACH_INPUT EACH_OUTPUT BODY_CALL".split(' ') {
+        writeln!(text, "#undef {name}").unwrap();
+    }
+    writeln!(text, "namespace case{place} {{\n{}", emitted.join("\n")).unwrap();
+    writeln!(
+        text,
+        "void row() {{\n  At at;\n  at.place = i64(next());\n  for (i64& c : at.coordinate) c = i64(next());\n  \
+         u64 words[SCALARS + 1];\n  for (int k = 0; k < SCALARS; ++k) words[k] = next();\n\
+         #define TAKE(k) in##k##_c x##k[1] = {{from_bits<in##k##_t>(next())}};\n  EACH_INPUT(TAKE)\n#undef TAKE\n\
+         #define PLACE(k) out##k##_c y##k[1];\n  EACH_OUTPUT(PLACE)\n#undef PLACE\n  \
+         const Scalars s = scalars(words);\n  (void)s, (void)words;\n  BODY_CALL(s, at, 0);\n\
+         #define GIVE(k) put(to_bits<out##k##_t>(y##k[0]));\n  EACH_OUTPUT(GIVE)\n#undef GIVE\n}}\n}}"
+    )
+    .unwrap();
+}
+
+/// Every row's words in the order in which `row` takes them.
+fn input(cases: &[Case]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for case in cases {
+        let reads = case.graph.reads();
+        for (inputs, scalars, coordinates) in &case.rows {
+            let mut words = vec![7];
+            words.extend((0..MAX_RANK).map(|k| coordinates.get(k).copied().unwrap_or(0)));
+            let bits = |parameters: &[plimsoll_expr::graph::Parameter], values: &[Value]| -> Vec<u64> {
+                parameters.iter().zip(values).map(|(parameter, value)| parameter.dtype.encode(*value)).collect()
+            };
+            words.extend(bits(case.graph.scalars(), scalars));
+            let inputs = bits(case.graph.inputs(), inputs);
+            words.extend(inputs.into_iter().zip(&reads).filter(|(_, read)| **read).map(|(bits, _)| bits));
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+    }
+    bytes
+}
+
+fn compile(name: &str, text: &str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (main, program) = (folder.join("main.cpp"), folder.join("main"));
+    std::fs::write(&main, text).unwrap();
+    let compiled = Command::new("g++")
+        .args(["-std=c++17", "-O1", "-g0", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-psabi"])
+        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=float-divide-by-zero"])
+        .args([Path::new("-iquote"), &here.join("kernels/elementwise"), Path::new("-iquote"), &here.join("kernels")])
+        .args([Path::new("-iquote"), &here.join("tests/shim"), Path::new("-o")])
+        .args([&program, &main])
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    program
+}
+
+fn execute(program: &Path, input: &[u8]) -> Vec<u8> {
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().unwrap()
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn sample<T: std::fmt::Debug>(runner: &mut TestRunner, strategy: impl Strategy<Value = T>) -> T {
+    strategy.new_tree(runner).unwrap().current()
+}
+
+/// `count` rows of values that the strategies give.
+fn rows(runner: &mut TestRunner, graph: &Graph, count: u64) -> Vec<Row> {
+    let of = |runner: &mut TestRunner, parameters: &[plimsoll_expr::graph::Parameter]| -> Vec<Value> {
+        parameters.iter().map(|parameter| sample(runner, values(parameter.dtype))).collect()
+    };
+    (0..count)
+        .map(|row| (of(runner, graph.inputs()), of(runner, graph.scalars()), vec![row, row + 1, 2, 3, 4, 5, 6, 7]))
+        .collect()
+}
+
+/// What the oracle gives for a row.
+fn expected(graph: &Graph, row: &Row, precision: Precision) -> Vec<Value> {
+    let element = Element { inputs: &row.0, scalars: &row.1, coordinates: &row.2, place: 7 };
+    evaluate(graph, element, precision).unwrap()
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn random_expressions_agree_with_the_oracle_to_the_last_bit() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
+    let cases: Vec<Case> = (0..120)
+        .map(|_| {
+            let graph = sample(&mut runner, &strategy).with_raw_copies();
+            let rows = rows(&mut runner, &graph, 100);
+            Case { graph, tier: Tier::Accurate, rows }
+        })
+        .collect();
+    for (case, found) in cases.iter().zip(run("exact", &cases)) {
+        for (row, bits) in case.rows.iter().zip(found) {
+            let right = expected(&case.graph, row, Precision::Carried);
+            for ((output, right), bits) in case.graph.outputs().iter().zip(right).zip(bits) {
+                let value = output.dtype.decode(bits);
+                assert!(value.same(right), "{}\nof {row:?}: {} is {value:?}, not {right:?}", case.graph, output.name);
+            }
+        }
+    }
+}
+
+/// Operands of a claim's function: of the upper 16 bits every seventh pattern and the ends of each sign, so that every exponent is
+/// there, with any bits below; with two operands, pairs that are far apart and near.
+fn operands(claim: &Claim) -> Vec<[u64; 2]> {
+    let bits = 8 * claim.dtype.bytes() as u32;
+    let ends =
+        (0..1_u64 << 16).filter(|i| i % 7 == 0 || i % 0x8000 < 2 || matches!(i & 0x7fff, 0x7bff | 0x7c00 | 0x7f80));
+    let all = ends.map(|i| i << (bits - 16) | (i * 40_503 & ((1 << (bits - 16)) - 1)));
+    let mix = |x: u64| (x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) & ((1 << bits) - 1);
+    match claim.function.operands() {
+        1 => all.map(|x| [x, x]).collect(),
+        // The second operand anything, or close to 2.
+        _ => all
+            .flat_map(|x| [[x, mix(x)], [x & ((1 << (bits - 1)) - 1), mix(x) >> 3 & 0x1f | 0x4000_u64 << (bits - 16)]])
+            .collect(),
+    }
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn functions_are_as_exact_as_is_promised() {
+    let claims = claims();
+    let cases: Vec<Case> = claims
+        .iter()
+        .map(|claim| {
+            let row = |at: [u64; 2]| {
+                (at.map(|bits| claim.dtype.decode(bits))[..claim.function.operands()].to_vec(), vec![], vec![])
+            };
+            Case {
+                graph: claim.graph().unwrap(),
+                tier: claim.tier,
+                rows: operands(claim).into_iter().map(row).collect(),
+            }
+        })
+        .collect();
+    let mut broken = String::new();
+    for ((claim, case), found) in claims.iter().zip(&cases).zip(run("functions", &cases)) {
+        let size = claim.dtype.bytes() as usize;
+        let memory = |column: &dyn Fn(usize) -> u64| -> Vec<u8> {
+            (0..found.len()).flat_map(|row| column(row).to_le_bytes()[..size].to_vec()).collect()
+        };
+        let operands: Vec<Vec<u8>> = (0..claim.function.operands())
+            .map(|place| memory(&|row| claim.dtype.encode(case.rows[row].0[place])))
+            .collect();
+        let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+        let errors: Errors = claim.compare(&operands, &memory(&|row| found[row][0])).unwrap();
+        let line =
+            format!("{} {} {:?}: promised {}, {errors:x?}", claim.function.name(), claim.dtype, claim.tier, claim.ulp);
+        if std::env::var_os("PLIMSOLL_PRINT").is_some() {
+            eprintln!("{line}");
+        }
+        if !errors.within(claim.ulp) {
+            writeln!(broken, "{line}").unwrap();
+        }
+    }
+    assert!(broken.is_empty(), "{broken}");
+}
