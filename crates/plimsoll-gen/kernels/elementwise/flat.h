@@ -7,6 +7,7 @@
 // Its loop in SASS: UNROLL · (LANES · bytes ÷ access) loads per tensor, all before the first store, and as many stores, with
 // one address per tensor; no local memory and no 64-bit index arithmetic but the block's base.
 #include "shift.h"
+#include "single.h"
 
 #if INDEX_BITS == 32
 typedef u32 Place;
@@ -49,23 +50,6 @@ template <typename T, int KIND> __device__ __forceinline__ void flat_store(u64 t
     }
 }
 
-// The one element of tensors that have but one for all.
-struct Same {
-#define FLAT_SAME(k) in##k##_c x##k;
-    EACH_INPUT(FLAT_SAME)
-#undef FLAT_SAME
-};
-
-__device__ __forceinline__ Same same_for_all(const Parameters& p, u32 starts) {
-    Same same;
-#define FLAT_SAME(k)                                                                                                   \
-    same.x##k = in##k##_c(0);                                                                                          \
-    if constexpr (IN##k == UNIFORM) same.x##k = load_one<in##k##_t>(IN_START(p, starts, k));
-    EACH_INPUT(FLAT_SAME)
-#undef FLAT_SAME
-    return same;
-}
-
 // The thread's vectors of the tile that begins at element `base`.
 __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s, const Same& same, u32 starts, Place base) {
     // One address per tensor; vectors of a thread are constants apart.
@@ -106,34 +90,6 @@ __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s,
         EACH_OUTPUT(FLAT_STORE)
 #undef FLAT_STORE
     }
-}
-
-// One element by itself.
-__device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, const Same& same, u32 starts, u64 element) {
-    constexpr int i = 0;
-    At at;
-    set_place(at, element);
-#define FLAT_TAKE(k)                                                                                                   \
-    in##k##_c x##k[1] = {same.x##k};                                                                                   \
-    if constexpr (IN##k == LINEAR || IN##k == SHIFTED)                                                                 \
-        x##k[0] = load_one<in##k##_t>(IN_START(p, starts, k) + element * IN_BYTES(k));
-#define FLAT_RESULT(k) out##k##_c y##k[1];
-    EACH_INPUT(FLAT_TAKE)
-    EACH_OUTPUT(FLAT_RESULT)
-#undef FLAT_TAKE
-#undef FLAT_RESULT
-    BODY_CALL(s, at, i);
-#define FLAT_STORE(k) store_one<out##k##_t>(OUT_START(p, starts, k) + element * OUT_BYTES(k), y##k[0]);
-    EACH_OUTPUT(FLAT_STORE)
-#undef FLAT_STORE
-}
-
-// What no whole tile has: the first `head` elements, and those from `end` to n.
-__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n) {
-    const u32 rest = u32(n - end + head);
-#pragma unroll 1
-    for (u32 e = threadIdx.x; e < rest; e += THREADS) flat_one(p, s, same, 0, e < head ? e : end - head + e);
-    let_next_begin(EARLY);
 }
 
 #if BATCH

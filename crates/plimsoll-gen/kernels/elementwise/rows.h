@@ -6,7 +6,7 @@
 // Words of the form: elements, whole tiles; for each dimension its extent, magic number and shift; for each set of strides
 // the strides, then what an offset gains where a dimension advances and all faster ones go back to 0.
 // Its loop in SASS: all loads before the first store; two multiplications and a shift per division with 32 bits.
-#include "access.h"
+#include "same.h"
 
 #if INDEX_BITS == 32
 typedef u32 Place;
@@ -127,13 +127,6 @@ __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& s
     row.store(to);
 }
 
-// The one element of tensors that have but one for all.
-struct Same {
-#define ROWS_SAME(k) in##k##_c x##k;
-    EACH_INPUT(ROWS_SAME)
-#undef ROWS_SAME
-};
-
 __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, const Same& same, Place base) {
 #define ROWS_INPUT(k) RowsInput<in##k##_t, IN##k, IN##k##_SET> held##k[UNROLL];
     EACH_INPUT(ROWS_INPUT)
@@ -213,12 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     const u32 whole = u32(p.at[FORM_AT + 1]);
     const Place base = blockIdx.x * Place(TILE);
     wait_for_previous();
-    Same same;
-#define ROWS_SAME(k)                                                                                                   \
-    same.x##k = in##k##_c(0);                                                                                          \
-    if constexpr (IN##k == UNIFORM) same.x##k = load_one<in##k##_t>(IN_START(p, 0, k));
-    EACH_INPUT(ROWS_SAME)
-#undef ROWS_SAME
+    const Same same = same_for_all(p, 0);
     if (blockIdx.x < whole) {
         rows_tile(p, s, same, base);
     } else {

@@ -12,7 +12,7 @@ use crate::kernel::Index;
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 12] = [
+const HEADERS: [(&str, &str); 14] = [
     ("device.h", include_str!("../../kernels/device.h")),
     body::HEADERS[0],
     body::HEADERS[1],
@@ -21,6 +21,8 @@ const HEADERS: [(&str, &str); 12] = [
     body::HEADERS[4],
     ("access.h", include_str!("../../kernels/elementwise/access.h")),
     ("shift.h", include_str!("../../kernels/elementwise/shift.h")),
+    ("same.h", include_str!("../../kernels/elementwise/same.h")),
+    ("single.h", include_str!("../../kernels/elementwise/single.h")),
     ("flat.h", include_str!("../../kernels/elementwise/flat.h")),
     ("rows.h", include_str!("../../kernels/elementwise/rows.h")),
     ("transpose.h", include_str!("../../kernels/elementwise/transpose.h")),

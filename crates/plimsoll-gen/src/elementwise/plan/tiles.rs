@@ -130,7 +130,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
     };
     let turned: Vec<&Tensor> = all.iter().filter(|tensor| is_turned(tensor)).collect();
     let side = side(tensors, &turned);
-    let widest = device.target.widest_access().min(16);
+    let widest = device.target.widest_access();
     let lanes = lanes(&all, &turned, &extents, tuning.vector, side, widest);
     let threads = choose.threads.unwrap_or(TRANSPOSE_THREADS).min(side * side / lanes);
     let mut sets = Sets::new();

@@ -1,0 +1,128 @@
+// bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
+// thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
+// LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one.
+//
+// Words of the form: elements, whole tiles.
+// Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
+// input, and no other load from global memory in the block of a whole tile.
+#include "single.h"
+
+#if defined(__CUDA_ARCH__)
+__device__ __forceinline__ u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+
+__device__ __forceinline__ void expect(u64* barrier, u32 bytes) {
+    const u32 at = shared_address(barrier);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void prepare(u64* barrier) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void copy_tile(u32* to, u64 from, u32 bytes, u64* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+}
+__device__ __forceinline__ void await(u64* barrier) {
+    asm volatile("{.reg .pred done;\n"
+                 "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra AGAIN;}" ::"r"(shared_address(barrier)) : "memory");
+}
+#endif
+
+// LANES elements at an element of a tile in shared memory. Without barriers a tile stays where it is.
+template <typename T> __device__ __forceinline__ void take_shared(const u32* tile, u64 from, u32 element, Carrier<T>* x) {
+    Row<T, LANES, 0> row;
+#if defined(__CUDA_ARCH__)
+    enum { BYTES = Row<T, LANES, 0>::BYTES };
+    const char* at = reinterpret_cast<const char*>(tile) + element * u32(sizeof(T));
+    if constexpr (BYTES == 1) row.word[0] = *reinterpret_cast<const u8*>(at);
+    else if constexpr (BYTES == 2) row.word[0] = *reinterpret_cast<const u16*>(at);
+    else if constexpr (BYTES == 4) row.word[0] = *reinterpret_cast<const u32*>(at);
+    else if constexpr (BYTES == 8) {
+        const uint2 w = *reinterpret_cast<const uint2*>(at);
+        row.word[0] = w.x, row.word[1] = w.y;
+    } else {
+#pragma unroll
+        for (int b = 0; b < BYTES; b += 16) {
+            const uint4 w = *reinterpret_cast<const uint4*>(at + b);
+            row.word[b / 4] = w.x, row.word[b / 4 + 1] = w.y, row.word[b / 4 + 2] = w.z, row.word[b / 4 + 3] = w.w;
+        }
+    }
+#else
+    row.load(from + u64(element) * sizeof(T));
+#endif
+    row.take(x);
+}
+
+__device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s, u64 base) {
+#if defined(__CUDA_ARCH__)
+#define BULK_SHARED(k)                                                                                                 \
+    __shared__ alignas(16) u32 tile##k[IN##k == LINEAR ? TILE * sizeof(in##k##_t) / 4 : 1];
+    __shared__ alignas(8) u64 barrier;
+#define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
+#define BULK_COPY(k)                                                                                                   \
+    if constexpr (IN##k == LINEAR)                                                                                     \
+        copy_tile(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
+#else
+#define BULK_SHARED(k) const u32* const tile##k = nullptr;
+#endif
+    EACH_INPUT(BULK_SHARED)
+#undef BULK_SHARED
+#if defined(__CUDA_ARCH__)
+    if (threadIdx.x == 0) prepare(&barrier);
+    wait_for_previous();
+    if (threadIdx.x == 0) {
+        expect(&barrier, 0 EACH_INPUT(BULK_BYTES));
+        EACH_INPUT(BULK_COPY)
+    }
+    let_next_begin(EARLY);
+#undef BULK_BYTES
+#undef BULK_COPY
+    const Same same = same_for_all(p, 0);
+    __syncthreads();
+    await(&barrier);
+#else
+    const Same same = same_for_all(p, 0);
+#endif
+#define BULK_OUTPUT(k) const u64 to##k = OUT_START(p, 0, k) + base * OUT_BYTES(k);
+    EACH_OUTPUT(BULK_OUTPUT)
+#undef BULK_OUTPUT
+#pragma unroll 1
+    for (u32 u = 0; u < UNROLL; ++u) {
+        const u32 first = (u * THREADS + threadIdx.x) * LANES;
+#define BULK_TAKE(k)                                                                                                   \
+    in##k##_c x##k[LANES];                                                                                             \
+    if constexpr (IN##k == LINEAR) take_shared<in##k##_t>(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), first, x##k); \
+    else                                                                                                               \
+        for (int i = 0; i < LANES; ++i) x##k[i] = same.x##k;
+#define BULK_RESULT(k) out##k##_c y##k[LANES];
+        EACH_INPUT(BULK_TAKE)
+        EACH_OUTPUT(BULK_RESULT)
+#undef BULK_TAKE
+#undef BULK_RESULT
+#pragma unroll
+        for (int i = 0; i < LANES; ++i) {
+            At at;
+            set_place(at, base + first + i);
+            BODY_CALL(s, at, i);
+        }
+#define BULK_STORE(k)                                                                                                  \
+    Row<out##k##_t, LANES, HINT & STORE_STREAMING> row##k;                                                             \
+    row##k.put(y##k);                                                                                                  \
+    row##k.store(to##k + first * u32(OUT_BYTES(k)));
+        EACH_OUTPUT(BULK_STORE)
+#undef BULK_STORE
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
+    const Scalars s = scalars(p.at + SCALARS_AT);
+    const u32 whole = u32(p.at[FORM_AT + 1]);
+    if (blockIdx.x < whole) {
+        bulk_tile(p, s, blockIdx.x * u64(TILE));
+    } else {
+        wait_for_previous();
+        flat_rest(p, s, same_for_all(p, 0), 0, u64(whole) * TILE, p.at[FORM_AT]);
+    }
+    let_next_begin(LATE);
+}

@@ -1,0 +1,31 @@
+// Elements by themselves, for tensors that are runs: those before and behind the whole tiles.
+#pragma once
+#include "same.h"
+
+// One element by itself.
+__device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, const Same& same, u32 starts, u64 element) {
+    constexpr int i = 0;
+    At at;
+    set_place(at, element);
+#define SINGLE_TAKE(k)                                                                                                   \
+    in##k##_c x##k[1] = {same.x##k};                                                                                   \
+    if constexpr (IN##k == LINEAR || IN##k == SHIFTED)                                                                 \
+        x##k[0] = load_one<in##k##_t>(IN_START(p, starts, k) + element * IN_BYTES(k));
+#define SINGLE_RESULT(k) out##k##_c y##k[1];
+    EACH_INPUT(SINGLE_TAKE)
+    EACH_OUTPUT(SINGLE_RESULT)
+#undef SINGLE_TAKE
+#undef SINGLE_RESULT
+    BODY_CALL(s, at, i);
+#define SINGLE_STORE(k) store_one<out##k##_t>(OUT_START(p, starts, k) + element * OUT_BYTES(k), y##k[0]);
+    EACH_OUTPUT(SINGLE_STORE)
+#undef SINGLE_STORE
+}
+
+// What no whole tile has: the first `head` elements, and those from `end` to n.
+__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n) {
+    const u32 rest = u32(n - end + head);
+#pragma unroll 1
+    for (u32 e = threadIdx.x; e < rest; e += THREADS) flat_one(p, s, same, 0, e < head ? e : end - head + e);
+    let_next_begin(EARLY);
+}
