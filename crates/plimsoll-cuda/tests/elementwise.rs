@@ -1,0 +1,277 @@
+//! Expressions on the stand-in driver: what is launched and in which order, what is refused and in which words, and what a
+//! call costs the host. Whether kernels are right is no business of the stand-in, whose kernels do nothing.
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Fake;
+use half::bf16;
+use plimsoll_core::Fault;
+use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::elementwise::{Engine, Error, Gpu, Operand};
+use plimsoll_cuda::memory::Span;
+use plimsoll_cuda::{Options, Unavailable};
+use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Value, parse, trace};
+use plimsoll_gen::elementwise::Choose;
+
+/// A compiler for the stand-in, whose kernels take whatever they are given.
+struct Anything;
+
+impl Compiler for Anything {
+    fn identity(&self) -> String {
+        "anything for the stand-in 1.0".to_owned()
+    }
+
+    fn compile(&self, _program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        let mut image = b"\x7fELF".to_vec();
+        image.resize(256, 0);
+        Ok(image)
+    }
+}
+
+fn open(fake: &Fake) -> Result<Gpu, Error> {
+    Gpu::open(&fake.driver()?, 0, &Options { compiler: Some(Arc::new(Anything)), ..fake.options() })
+}
+
+fn gpu() -> (Fake, Gpu) {
+    let fake = Fake::new();
+    let gpu = open(&fake).unwrap();
+    (fake, gpu)
+}
+
+/// What is said of an expression on given tensors.
+fn refusal(gpu: &Gpu, text: &str, inputs: &[Operand], outputs: &[Operand]) -> String {
+    let graph = parse(text, &Names::default()).unwrap();
+    let expression = gpu.engine().expression(&graph).unwrap();
+    let bound = expression.bind(inputs, outputs, &[], &Choose::default());
+    bound.map(drop).unwrap_err().to_string()
+}
+
+fn flat(length: u64) -> Layout {
+    Layout::contiguous(&[length]).unwrap()
+}
+
+#[test]
+fn what_is_wrong_with_tensors_is_said_with_sizes_types_and_addresses() {
+    let (_fake, gpu) = gpu();
+    let memory = gpu.zeros::<f32>(1024).unwrap();
+    let x = memory.operand().unwrap();
+    let other = gpu.zeros::<f32>(1024).unwrap().operand().unwrap();
+    let text = "in x: f32; y = x + 1";
+    let at = |shape: &[u64], strides: &[i64], offset| x.with_layout(Layout::strided(shape, strides, offset).unwrap());
+    let y = |layout| other.with_layout(layout);
+    assert_eq!(refusal(&gpu, text, &[], &[x.clone()]), "the expression has 1 inputs and 0 were given");
+    let bytes = gpu.zeros::<i16>(64).unwrap().operand().unwrap();
+    assert_eq!(refusal(&gpu, text, &[bytes], &[y(flat(64))]), "'x' is declared as f32 and was given as i16");
+    let said = refusal(&gpu, text, &[x.with_layout(flat(1025))], &[y(flat(1025))]);
+    assert!(said.contains("'x' has 4096 bytes, and its shape and strides reach to byte 4100"), "{said}");
+    let said = refusal(&gpu, text, &[x.with_layout(flat(7))], &[y(flat(5))]);
+    assert!(said.contains("'x'") && said.contains('7') && said.contains('5'), "{said}");
+    let said = refusal(&gpu, text, &[x.with_layout(flat(8))], &[at(&[8], &[1], 4)]);
+    assert!(said.contains("'y'") && said.contains("overlaps 'x'") && said.contains("0x"), "{said}");
+    let said = refusal(&gpu, text, &[x.clone()], &[y(Layout::strided(&[4, 4], &[1, 1], 0).unwrap())]);
+    assert!(said.contains("share memory"), "{said}");
+    let said = refusal(&gpu, "in x: f32; y = x; z = -x", &[x.with_layout(flat(8))], &[y(flat(8)), y(flat(9))]);
+    assert!(said.contains("'y' of 8") && said.contains("'z' of 9"), "{said}");
+    let said = refusal(&gpu, "in x: f32; x = x + 1", &[x.clone()], &[other.clone()]);
+    assert_eq!(said, "'x' is read and written in place: give the same tensor as input and as output");
+    let said = refusal(&gpu, "in x: f32; y = x + index(2)", &[x.clone()], &[other.clone()]);
+    assert_eq!(said, "the expression asks for 3 dimensions and the outputs have 1");
+}
+
+#[test]
+fn an_address_that_is_no_multiple_of_the_element_is_refused() {
+    let (_fake, gpu) = gpu();
+    let memory = gpu.zeros::<u8>(4096).unwrap().operand().unwrap();
+    let graph = parse("in x: f32; y = x", &Names::default()).unwrap();
+    let expression = gpu.engine().expression(&graph).unwrap();
+    let buffer = plimsoll_cuda::memory::DeviceBuffer::new(gpu.engine().context(), 4096).unwrap();
+    let odd: Span = buffer.part(2, 400).unwrap();
+    let x = Operand::new(odd, DType::F32, flat(10));
+    let y = Operand::of(&buffer, DType::F32, flat(10));
+    let error = expression.bind(&[x], &[y], &[], &Choose::default()).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Misaligned { bytes: 4, .. }), "{error}");
+    drop(memory);
+}
+
+#[test]
+fn columns_of_one_matrix_are_apart_and_in_place_is_allowed() {
+    let (_fake, gpu) = gpu();
+    let memory = gpu.zeros::<f32>(1024).unwrap();
+    let graph = parse("in x: f32; y = x + 1", &Names::default()).unwrap();
+    let expression = gpu.engine().expression(&graph).unwrap();
+    let columns = |from| memory.operand().unwrap().with_layout(Layout::strided(&[12, 8], &[64, 1], from).unwrap());
+    for (input, output) in [(0, 8), (40, 8), (0, 56), (8, 8)] {
+        expression.bind(&[columns(input)], &[columns(output)], &[], &Choose::default()).unwrap();
+    }
+    for (input, output) in [(0, 4), (12, 8), (60, 0)] {
+        let bound = expression.bind(&[columns(input)], &[columns(output)], &[], &Choose::default());
+        assert!(matches!(bound.map(drop), Err(Error::Overlap { .. })), "{input} {output}");
+    }
+}
+
+#[test]
+fn typed_calls_launch_once_each_and_leave_nothing_behind() {
+    let (fake, gpu) = gpu();
+    {
+        let axpy = trace(|a: Scalar<f32>, x: In<bf16>, y: In<bf16>| (a * x + y).tanh()).unwrap();
+        let axpy = gpu.compile(&axpy).unwrap();
+        let x = gpu.upload(&[bf16::ONE; 1000]).unwrap();
+        let y = gpu.zeros::<bf16>(1000).unwrap();
+        let mut out = gpu.zeros::<bf16>(1000).unwrap();
+        axpy.run(0.5, &x, &y, &mut out).unwrap();
+        axpy.run(0.25, &x, &y, &mut out).unwrap();
+        assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuModuleLoadData")), (2, 1));
+        axpy.dependent(true).run(0.25, &x, &y, &mut out).unwrap();
+        assert_eq!(fake.count("cuLaunchKernelEx"), 1);
+        assert_eq!(gpu.download(&x).unwrap(), [bf16::ONE; 1000]);
+        let step = trace(|lr: Scalar<f32>, g: In<bf16>, p: InOut<f32>, m: InOut<f32>| {
+            let next = m.get() * 0.9 + 0.1 * g;
+            m.set(next);
+            p.set(p.get() - lr * next);
+        });
+        let step = gpu.compile(&step.unwrap()).unwrap();
+        let (mut p, mut m) = (gpu.zeros::<f32>(1000).unwrap(), gpu.zeros::<f32>(1000).unwrap());
+        step.run(1e-3, &x, &mut p, &mut m, ()).unwrap();
+        let both = gpu.compile(&trace(|x: In<f32>, y: In<f32>| (x + y, x.lt(y))).unwrap()).unwrap();
+        let (mut sum, mut less) = (gpu.zeros::<f32>(1200).unwrap(), gpu.zeros::<bool>(1200).unwrap());
+        let (rows, columns) = (p.shaped(&[40, 1]).unwrap(), m.shaped(&[30]).unwrap());
+        let mut sums = sum.shaped_mut(&[40, 30]).unwrap();
+        let mut lesses = less.shaped_mut(&[40, 30]).unwrap();
+        both.run(&rows, &columns, (&mut sums, &mut lesses)).unwrap();
+        assert_eq!(gpu.download(&less).unwrap(), [false; 1200]);
+        gpu.wait().unwrap();
+    }
+    drop(gpu);
+    assert_eq!(fake.alive(), 0);
+}
+
+#[test]
+fn a_call_with_a_known_plan_allocates_nothing() {
+    let (_fake, gpu) = gpu();
+    let axpy = gpu.compile(&trace(|a: Scalar<f32>, x: In<f32>, y: In<f32>| a * x + y).unwrap()).unwrap();
+    let (x, y) = (gpu.zeros::<f32>(4096).unwrap(), gpu.zeros::<f32>(4096).unwrap());
+    let mut out = gpu.zeros::<f32>(4096).unwrap();
+    axpy.run(0.5, &x, &y, &mut out).unwrap();
+    let view = x.shaped(&[64, 64]).unwrap().transposed();
+    let square = y.shaped(&[64, 64]).unwrap();
+    let mut square_out = gpu.zeros::<f32>(4096).unwrap();
+    let mut written = square_out.shaped_mut(&[64, 64]).unwrap();
+    axpy.run(0.5, &view, &square, &mut written).unwrap();
+    // The stand-in lives in another library, whose allocations aren't counted here.
+    let counted = allocation_counter::measure(|| {
+        for i in 0..10 {
+            axpy.run(i as f32, &x, &y, &mut out).unwrap();
+            axpy.run(i as f32, &view, &square, &mut written).unwrap();
+        }
+    });
+    assert_eq!(counted.count_total, 0);
+    let bound = axpy.expression().bind(
+        &[x.operand().unwrap(), y.operand().unwrap()],
+        &[out.operand().unwrap()],
+        &[Value::Float(0.5)],
+        &Choose::default(),
+    );
+    let bound = bound.unwrap();
+    let counted = allocation_counter::measure(|| (0..10).for_each(|_| bound.enqueue(gpu.stream()).unwrap()));
+    assert_eq!(counted.count_total, 0);
+}
+
+#[test]
+fn memory_of_another_stream_is_waited_for_before_and_after() {
+    let (fake, gpu) = gpu();
+    let other = gpu.fork().unwrap();
+    let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+    let (x, mut y) = (gpu.zeros::<f32>(100).unwrap(), gpu.zeros::<f32>(100).unwrap());
+    negate.run(&x, &mut y).unwrap();
+    assert_eq!(fake.count("cuStreamWaitEvent"), 0);
+    negate.on(&other).run(&x, &mut y).unwrap();
+    // Two tensors of the first stream: each is waited for, and waits.
+    assert_eq!(fake.count("cuStreamWaitEvent"), 4);
+}
+
+#[test]
+fn recorded_calls_are_launched_as_one_and_keep_what_they_use() {
+    let (fake, gpu) = gpu();
+    let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+    let (x, mut y) = (gpu.zeros::<f32>(100).unwrap(), gpu.zeros::<f32>(100).unwrap());
+    let recorded = gpu.record(|| (0..5).try_for_each(|_| negate.run(&x, &mut y))).unwrap();
+    assert_eq!(fake.count("cuLaunchKernel"), 5);
+    drop((x, y, negate));
+    assert_eq!(fake.count("cuMemFreeAsync"), 0, "the graph uses it");
+    recorded.launch().unwrap();
+    recorded.launch().unwrap();
+    gpu.wait().unwrap();
+    drop(recorded);
+    assert_eq!(fake.count("cuMemFreeAsync"), 2);
+    let refused = gpu.record(|| gpu.zeros::<f32>(10).map(drop)).unwrap_err();
+    assert!(refused.to_string().contains("allocate it before"), "{refused}");
+    gpu.zeros::<f32>(10).unwrap();
+}
+
+#[test]
+fn no_elements_are_no_launch() {
+    let (fake, gpu) = gpu();
+    let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+    let (x, mut y) = (gpu.zeros::<f32>(0).unwrap(), gpu.upload::<f32>(&[]).unwrap());
+    negate.run(&x, &mut y).unwrap();
+    assert!(gpu.download(&y).unwrap().is_empty());
+    assert_eq!(fake.count("cuLaunchKernel"), 0);
+}
+
+#[test]
+fn a_lost_device_says_so_from_then_on() {
+    let fake = Fake::new();
+    let gpu = open(fake.order("fail=cuLaunchKernel:719@2")).unwrap();
+    let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+    let (x, mut y) = (gpu.zeros::<f32>(64).unwrap(), gpu.zeros::<f32>(64).unwrap());
+    negate.run(&x, &mut y).unwrap();
+    for _ in 0..3 {
+        let error = negate.run(&x, &mut y).unwrap_err();
+        assert!(matches!(error, Error::Fault(Fault::DeviceLost { .. })), "{error}");
+    }
+    assert_eq!(fake.count("cuLaunchKernel"), 2, "nothing is asked of a lost device");
+}
+
+#[test]
+fn memory_that_is_not_there_is_told_with_sizes() {
+    let fake = Fake::new();
+    let gpu = open(fake.order("memory=1000000")).unwrap();
+    let error = gpu.zeros::<f64>(1_000_000).unwrap_err();
+    assert!(matches!(error, Error::Fault(Fault::OutOfMemory { asked: 8_000_000, free: 1_000_000 })), "{error}");
+    let error = gpu.zeros::<f64>(usize::MAX).unwrap_err();
+    assert!(matches!(error, Error::Fault(Fault::OutOfMemory { .. })), "{error}");
+}
+
+#[test]
+fn every_error_code_of_the_driver_is_a_typed_error() {
+    let fake = Fake::new();
+    let calls = ["cuMemAllocAsync", "cuMemsetD8Async", "cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"];
+    for call in calls {
+        for code in [1, 2, 209, 214, 700, 719, 999, 54321] {
+            fake.order(&format!("fail={call}:{code}"));
+            let run = || -> Result<(), Error> {
+                let gpu = open(&fake)?;
+                let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap())?;
+                let (x, mut y) = (gpu.zeros::<f32>(64)?, gpu.zeros::<f32>(64)?);
+                negate.run(&x, &mut y)?;
+                gpu.download(&y).map(drop)
+            };
+            assert!(matches!(run(), Err(Error::Fault(_))), "{call} {code}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_of_a_measured_device_has_the_same_face() {
+    let fake = Fake::new();
+    let bench = plimsoll_cuda::open_with(
+        &fake.driver().unwrap(),
+        0,
+        &Options { compiler: Some(Arc::new(common::Made::default())), ..fake.options() },
+    );
+    let engine = Engine::new(bench.unwrap().device()).unwrap();
+    assert_eq!(engine.device().target.capability, 90);
+}
