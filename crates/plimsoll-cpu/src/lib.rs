@@ -5,6 +5,7 @@
 pub mod arch;
 mod clock;
 mod device;
+pub mod elementwise;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod probes;

@@ -11,6 +11,7 @@ pub mod cpuid;
 pub mod cycle;
 pub mod instruction;
 pub mod intensity;
+pub(crate) mod math;
 pub mod stream;
 pub mod stride;
 pub mod tsc;
@@ -19,6 +20,7 @@ pub mod tsc;
 pub(crate) mod aarch64;
 pub(crate) mod generic;
 mod vector;
+pub(crate) mod vectored;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
 

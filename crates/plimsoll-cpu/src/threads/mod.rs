@@ -10,6 +10,7 @@
 
 pub mod affinity;
 mod crew;
+mod lend;
 pub(crate) mod pulse;
 #[cfg(test)]
 mod tests;

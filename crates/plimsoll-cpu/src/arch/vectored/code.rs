@@ -1,0 +1,213 @@
+//! What is done to each tile: steps in order, from places to places.
+
+use plimsoll_expr::DType;
+use plimsoll_expr::graph::Kind;
+
+use super::operation::Operation;
+
+/// Where a step finds elements or leaves them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A tile's worth of scratch memory.
+    Slot(u16),
+    /// The tile's elements in an input's memory, one after the other.
+    Input(u16),
+    /// The same of an output.
+    Output(u16),
+    /// One value for all elements.
+    Uniform(u16),
+}
+
+/// One pass over a tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A loop. Only as many operands count as the operation has.
+    Apply {
+        /// The loop.
+        operation: Operation,
+        /// A slot, or an output that is no input's memory.
+        out: Place,
+        /// None of them is `out`.
+        operands: [Place; 3],
+    },
+    /// The oracle, element by element.
+    Reference {
+        /// The operation.
+        kind: Kind,
+        /// The result's type.
+        dtype: DType,
+        /// The operands' types.
+        of: [DType; 3],
+        /// A slot.
+        out: Place,
+        /// None of them is `out`.
+        operands: [Place; 3],
+    },
+    /// Brings the tile's elements of an input together.
+    Gather {
+        /// Which input.
+        input: u16,
+        /// A slot.
+        out: Place,
+    },
+    /// Puts elements where an output has them.
+    Scatter {
+        /// Which output.
+        output: u16,
+        /// A slot, or an input.
+        from: Place,
+    },
+    /// The elements' coordinates along a dimension of the walk, or their row-major places; i64.
+    Coordinates {
+        /// `None` for places.
+        dimension: Option<u8>,
+        /// A slot.
+        out: Place,
+    },
+}
+
+/// Steps that were checked to fit together.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(super) steps: Vec<Step>,
+    /// Slots that they use.
+    pub(super) slots: u16,
+    /// Bytes of the widest element in a slot.
+    pub(super) width: usize,
+    /// Values that are the same for all elements.
+    pub(super) uniforms: u16,
+    /// Bytes of an element of each input, then of each output.
+    pub(super) widths: Vec<u8>,
+    pub(super) inputs: usize,
+    /// Inputs and outputs that steps take as they lie in memory: their tiles must have no gaps.
+    pub(super) direct: Vec<bool>,
+}
+
+/// Steps that don't fit together: a mistake in what made them.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("step {step} of an expression's code is wrong: {what}")]
+pub(crate) struct CodeError {
+    step: usize,
+    what: &'static str,
+}
+
+/// What each slot holds on the way.
+struct Checker {
+    slots: Vec<u8>,
+    direct: Vec<bool>,
+    widths: Vec<u8>,
+    inputs: usize,
+    uniforms: u16,
+}
+
+impl Checker {
+    /// That `place` holds elements of `width` bytes.
+    fn read(&mut self, place: Place, width: u8, uniform: bool) -> Result<(), &'static str> {
+        let held = match place {
+            Place::Slot(slot) => self.slots.get(usize::from(slot)).copied(),
+            Place::Input(input) if usize::from(input) < self.inputs => {
+                self.direct[usize::from(input)] = true;
+                self.widths.get(usize::from(input)).copied()
+            }
+            Place::Uniform(value) if value < self.uniforms => Some(width),
+            _ => None,
+        };
+        if uniform != matches!(place, Place::Uniform(_)) {
+            return Err("a loop for other operands");
+        }
+        if held == Some(width) { Ok(()) } else { Err("an operand of another width") }
+    }
+
+    /// That `place` may be written with elements of `width` bytes.
+    fn write(&mut self, place: Place, width: u8) -> Result<(), &'static str> {
+        match place {
+            Place::Slot(slot) => *self.slots.get_mut(usize::from(slot)).ok_or("no such slot")? = width,
+            Place::Output(output) => {
+                let stream = self.inputs + usize::from(output);
+                if self.widths.get(stream) != Some(&width) {
+                    return Err("an output of another width");
+                }
+                self.direct[stream] = true;
+            }
+            _ => return Err("what can't be written"),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), &'static str> {
+        match *step {
+            Step::Apply { operation, out, operands } => {
+                for (i, (&place, width)) in operands.iter().zip(operation.operands).enumerate() {
+                    if width == 0 {
+                        continue;
+                    }
+                    self.read(place, width, operation.uniform >> i & 1 == 1)?;
+                    if place == out {
+                        return Err("a result over its operand");
+                    }
+                }
+                self.write(out, operation.result)
+            }
+            Step::Reference { kind, dtype, of, out, operands } => {
+                for ((&place, of), _) in operands.iter().zip(of).zip(kind.operands().iter()) {
+                    let width = of.carrier().bytes() as u8;
+                    self.read(place, width, matches!(place, Place::Uniform(_)))?;
+                    if place == out {
+                        return Err("a result over its operand");
+                    }
+                }
+                self.slot(out)?;
+                self.write(out, dtype.carrier().bytes() as u8)
+            }
+            Step::Gather { input, out } => {
+                let width = self.widths[..self.inputs].get(usize::from(input)).copied().ok_or("no such input")?;
+                self.slot(out)?;
+                self.write(out, width)
+            }
+            Step::Scatter { output, from } => {
+                let stream = self.inputs + usize::from(output);
+                let width = self.widths.get(stream).copied().ok_or("no such output")?;
+                self.read(from, width, false)
+            }
+            Step::Coordinates { out, .. } => {
+                self.slot(out)?;
+                self.write(out, 8)
+            }
+        }
+    }
+
+    fn slot(&self, place: Place) -> Result<(), &'static str> {
+        if matches!(place, Place::Slot(_)) { Ok(()) } else { Err("what only goes to a slot") }
+    }
+}
+
+impl Code {
+    /// Checked steps. `inputs` and `outputs` are the bytes of their elements: 1, 2, 4 or 8.
+    pub(crate) fn new(
+        steps: Vec<Step>,
+        slots: u16,
+        uniforms: u16,
+        inputs: &[u8],
+        outputs: &[u8],
+    ) -> Result<Self, CodeError> {
+        let widths = [inputs, outputs].concat();
+        if !widths.iter().all(|width| matches!(width, 1 | 2 | 4 | 8)) {
+            return Err(CodeError { step: 0, what: "elements of no such width" });
+        }
+        let direct = vec![false; widths.len()];
+        let mut checker =
+            Checker { slots: vec![0; usize::from(slots)], direct, widths, inputs: inputs.len(), uniforms };
+        let mut width = 1;
+        for (i, step) in steps.iter().enumerate() {
+            checker.step(step).map_err(|what| CodeError { step: i, what })?;
+            width = width.max(checker.slots.iter().copied().max().unwrap_or(1));
+        }
+        let Checker { direct, widths, .. } = checker;
+        Ok(Self { steps, slots, width: usize::from(width), uniforms, widths, inputs: inputs.len(), direct })
+    }
+
+    /// Bytes of scratch memory per element of a tile.
+    pub(crate) fn bytes_per_element(&self) -> usize {
+        usize::from(self.slots) * self.width
+    }
+}

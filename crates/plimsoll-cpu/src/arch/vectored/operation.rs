@@ -1,0 +1,327 @@
+//! Which function computes a node, or moves a type between memory and its carrier. `None` where there is no loop of its
+//! own: the caller then asks the oracle, element by element.
+
+use plimsoll_expr::DType;
+use plimsoll_expr::op::{Binary, Comparison, Unary};
+
+use super::elements as e;
+use super::loops::{Function, Map1, Map2, Map3, Set, compiled};
+use super::small;
+
+/// A function with the widths that it works on: what [`super::code`] checks its use by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    pub(super) function: Function,
+    /// Bytes of an element of each operand; 0 where there is none.
+    pub(super) operands: [u8; 3],
+    /// Of the result.
+    pub(super) result: u8,
+    /// Bit i: operand i is one element for all.
+    pub(super) uniform: u8,
+}
+
+/// Three operands in one pass, two roundings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fused {
+    /// a·b + c with one rounding.
+    Fma,
+    /// a·b + c.
+    MulAdd,
+    /// a·b − c.
+    MulSub,
+    /// c − a·b.
+    SubMul,
+}
+
+fn width(dtype: DType) -> u8 {
+    dtype.bytes() as u8
+}
+
+/// `$macro!(type)` of the Rust type of a carrier among those listed.
+macro_rules! for_type {
+    ($dtype:expr, [$($variant:ident $t:ty),*], $body:ident!$args:tt) => {
+        match $dtype {
+            $(DType::$variant => $body!($t, $args),)*
+            _ => None,
+        }
+    };
+}
+
+macro_rules! floats {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!($dtype, [F32 f32, F64 f64], $body!$args)
+    };
+}
+macro_rules! integers {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!($dtype, [I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64], $body!$args)
+    };
+}
+macro_rules! numbers {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!(
+            $dtype,
+            [F32 f32, F64 f64, I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64],
+            $body!$args
+        )
+    };
+}
+macro_rules! single {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!($dtype, [F32 f32], $body!$args)
+    };
+}
+
+macro_rules! map1 {
+    ($t:ty, ($set:expr, $name:ident)) => {
+        Some(compiled::<Map1<e::$name<$t>>>($set))
+    };
+}
+macro_rules! map2 {
+    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
+        match $uniform {
+            0 => Some(compiled::<Map2<e::$name<$t>, 0>>($set)),
+            1 => Some(compiled::<Map2<e::$name<$t>, 1>>($set)),
+            2 => Some(compiled::<Map2<e::$name<$t>, 2>>($set)),
+            _ => None,
+        }
+    };
+}
+
+/// A node of one operand of type `dtype`.
+pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
+    let carrier = dtype.carrier();
+    let function = match op {
+        Unary::Not if carrier == DType::Bool => Some(compiled::<Map1<e::NotBool>>(set)),
+        Unary::Not => integers!(carrier, map1!(set, Not)),
+        Unary::Neg => numbers!(carrier, map1!(set, Neg)),
+        Unary::Abs => numbers!(carrier, map1!(set, Abs)),
+        Unary::Sign => numbers!(carrier, map1!(set, Sign)),
+        Unary::Relu => numbers!(carrier, map1!(set, Relu)),
+        Unary::Floor => floats!(carrier, map1!(set, Floor)),
+        Unary::Ceil => floats!(carrier, map1!(set, Ceil)),
+        Unary::Round => floats!(carrier, map1!(set, Round)),
+        Unary::Trunc => floats!(carrier, map1!(set, Trunc)),
+        Unary::Sqrt => floats!(carrier, map1!(set, Sqrt)),
+        Unary::Rsqrt => floats!(carrier, map1!(set, Rsqrt)),
+        Unary::Recip => floats!(carrier, map1!(set, Recip)),
+        op => function(set, op, carrier),
+    };
+    let bytes = width(carrier);
+    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0 })
+}
+
+/// The functions of f32.
+fn function(set: Set, op: Unary, carrier: DType) -> Option<Function> {
+    match op {
+        Unary::Exp => single!(carrier, map1!(set, Exp)),
+        Unary::Exp2 => single!(carrier, map1!(set, Exp2)),
+        Unary::Expm1 => single!(carrier, map1!(set, Expm1)),
+        Unary::Log => single!(carrier, map1!(set, Log)),
+        Unary::Log2 => single!(carrier, map1!(set, Log2)),
+        Unary::Log10 => single!(carrier, map1!(set, Log10)),
+        Unary::Log1p => single!(carrier, map1!(set, Log1p)),
+        Unary::Sin => single!(carrier, map1!(set, Sin)),
+        Unary::Cos => single!(carrier, map1!(set, Cos)),
+        Unary::Tanh => single!(carrier, map1!(set, Tanh)),
+        Unary::Sinh => single!(carrier, map1!(set, Sinh)),
+        Unary::Cosh => single!(carrier, map1!(set, Cosh)),
+        Unary::Asinh => single!(carrier, map1!(set, Asinh)),
+        Unary::Acosh => single!(carrier, map1!(set, Acosh)),
+        Unary::Atanh => single!(carrier, map1!(set, Atanh)),
+        Unary::Atan => single!(carrier, map1!(set, Atan)),
+        Unary::Erf => single!(carrier, map1!(set, Erf)),
+        Unary::Erfc => single!(carrier, map1!(set, Erfc)),
+        Unary::Sigmoid => single!(carrier, map1!(set, Sigmoid)),
+        Unary::Silu => single!(carrier, map1!(set, Silu)),
+        Unary::Gelu => single!(carrier, map1!(set, Gelu)),
+        Unary::GeluTanh => single!(carrier, map1!(set, GeluTanh)),
+        Unary::Softplus => single!(carrier, map1!(set, Softplus)),
+        Unary::Mish => single!(carrier, map1!(set, Mish)),
+        _ => None,
+    }
+}
+
+/// A node of two operands of type `dtype`, of which those of the bits of `uniform` are the same for all elements.
+pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<Operation> {
+    let carrier = dtype.carrier();
+    // Logic on 0 and 1 is that of their bits.
+    let bits = if carrier == DType::Bool { DType::U8 } else { carrier };
+    let function = match op {
+        Binary::Add => numbers!(carrier, map2!(set, uniform, Add)),
+        Binary::Sub => numbers!(carrier, map2!(set, uniform, Sub)),
+        Binary::Mul => numbers!(carrier, map2!(set, uniform, Mul)),
+        Binary::Div => floats!(carrier, map2!(set, uniform, Div)),
+        Binary::And => integers!(bits, map2!(set, uniform, And)),
+        Binary::Or => integers!(bits, map2!(set, uniform, Or)),
+        Binary::Xor => integers!(bits, map2!(set, uniform, Xor)),
+        Binary::Shl => integers!(carrier, map2!(set, uniform, Shl)),
+        Binary::Shr => integers!(carrier, map2!(set, uniform, Shr)),
+        Binary::Min => numbers!(carrier, map2!(set, uniform, Min)),
+        Binary::Max => numbers!(carrier, map2!(set, uniform, Max)),
+        Binary::Fmin if carrier.is_int() => integers!(carrier, map2!(set, uniform, Min)),
+        Binary::Fmax if carrier.is_int() => integers!(carrier, map2!(set, uniform, Max)),
+        Binary::Fmin => floats!(carrier, map2!(set, uniform, Fmin)),
+        Binary::Fmax => floats!(carrier, map2!(set, uniform, Fmax)),
+        Binary::Pow => single!(carrier, map2!(set, uniform, Pow)),
+        Binary::Atan2 => single!(carrier, map2!(set, uniform, Atan2)),
+        Binary::FloorDiv | Binary::Rem => None,
+    };
+    let bytes = width(carrier);
+    function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform })
+}
+
+/// A comparison of two operands of type `dtype`; whether they must be exchanged first.
+pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Option<(Operation, bool)> {
+    let carrier = if dtype == DType::Bool { DType::U8 } else { dtype.carrier() };
+    let exchanged = matches!(op, Comparison::Greater | Comparison::GreaterEqual);
+    let uniform = if exchanged { (uniform & 1) << 1 | uniform >> 1 } else { uniform };
+    let function = match op {
+        Comparison::Less | Comparison::Greater => numbers!(carrier, map2!(set, uniform, Less)),
+        Comparison::LessEqual | Comparison::GreaterEqual => numbers!(carrier, map2!(set, uniform, LessEqual)),
+        Comparison::Equal => numbers!(carrier, map2!(set, uniform, Equal)),
+        Comparison::NotEqual => numbers!(carrier, map2!(set, uniform, NotEqual)),
+    };
+    let bytes = width(carrier);
+    function.map(|function| (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform }, exchanged))
+}
+
+macro_rules! map3 {
+    ($t:ty, ($set:expr, $uniform:expr, $name:ident)) => {
+        match $uniform {
+            0 => Some(compiled::<Map3<e::$name<$t>, 0>>($set)),
+            1 => Some(compiled::<Map3<e::$name<$t>, 1>>($set)),
+            2 => Some(compiled::<Map3<e::$name<$t>, 2>>($set)),
+            3 => Some(compiled::<Map3<e::$name<$t>, 3>>($set)),
+            4 => Some(compiled::<Map3<e::$name<$t>, 4>>($set)),
+            5 => Some(compiled::<Map3<e::$name<$t>, 5>>($set)),
+            6 => Some(compiled::<Map3<e::$name<$t>, 6>>($set)),
+            _ => None,
+        }
+    };
+}
+
+/// Three floats in one pass.
+pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option<Operation> {
+    let carrier = dtype.carrier();
+    let function = match fused {
+        Fused::Fma => floats!(carrier, map3!(set, uniform, Fma)),
+        Fused::MulAdd => floats!(carrier, map3!(set, uniform, MulAdd)),
+        Fused::MulSub => floats!(carrier, map3!(set, uniform, MulSub)),
+        Fused::SubMul => floats!(carrier, map3!(set, uniform, SubMul)),
+    };
+    let bytes = width(carrier);
+    function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform })
+}
+
+/// The unsigned integer of a width, whatever the type: for what only moves bits.
+fn bits_of(dtype: DType) -> DType {
+    match dtype.bytes() {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
+    }
+}
+
+macro_rules! unsigned {
+    ($dtype:expr, $body:ident!$args:tt) => {
+        for_type!($dtype, [U8 u8, U16 u16, U32 u32, U64 u64], $body!$args)
+    };
+}
+
+/// A selection between two operands of type `dtype`.
+pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
+    let bytes = width(dtype.carrier());
+    let function = match uniform & 1 {
+        0 => unsigned!(bits_of(dtype.carrier()), map3!(set, uniform, Select)),
+        _ => None,
+    };
+    function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform })
+}
+
+/// The bits of elements of `dtype` as they are.
+pub(crate) fn copy(set: Set, dtype: DType) -> Option<Operation> {
+    let bytes = width(dtype);
+    let function = unsigned!(bits_of(dtype), map1!(set, Same));
+    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0 })
+}
+
+macro_rules! unpacked {
+    ($set:expr, $small:ident) => {
+        Some(compiled::<Map1<e::Unpack<small::$small>>>($set))
+    };
+}
+macro_rules! packed {
+    ($set:expr, $small:ident) => {
+        Some(compiled::<Map1<e::Pack<small::$small>>>($set))
+    };
+}
+
+/// From memory to the carrier; `None` where memory holds the carrier.
+pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
+    let function = match dtype {
+        DType::F16 => unpacked!(set, F16),
+        DType::Bf16 => unpacked!(set, Bf16),
+        DType::F8E4M3 => unpacked!(set, F8E4M3),
+        DType::F8E5M2 => unpacked!(set, F8E5M2),
+        // Any byte but 0 is true.
+        DType::Bool => Some(compiled::<Map1<e::Truth<u8>>>(set)),
+        _ => None,
+    };
+    let result = width(dtype.carrier());
+    function.map(|function| Operation { function, operands: [width(dtype), 0, 0], result, uniform: 0 })
+}
+
+/// From the carrier to memory; `None` where memory holds the carrier.
+pub(crate) fn pack(set: Set, dtype: DType) -> Option<Operation> {
+    let function = match dtype {
+        DType::F16 => packed!(set, F16),
+        DType::Bf16 => packed!(set, Bf16),
+        DType::F8E4M3 => packed!(set, F8E4M3),
+        DType::F8E5M2 => packed!(set, F8E5M2),
+        _ => None,
+    };
+    let operand = width(dtype.carrier());
+    function.map(|function| Operation { function, operands: [operand, 0, 0], result: width(dtype), uniform: 0 })
+}
+
+macro_rules! cast_to {
+    ($from:ty, ($set:expr, $to:ty)) => {
+        Some(compiled::<Map1<e::Cast<$from, $to>>>($set))
+    };
+}
+macro_rules! rounded_to {
+    ($from:ty, ($set:expr, $small:ident)) => {
+        Some(compiled::<Map1<e::Rounded<$from, small::$small>>>($set))
+    };
+}
+macro_rules! truth_of {
+    ($from:ty, ($set:expr)) => {
+        Some(compiled::<Map1<e::Truth<$from>>>($set))
+    };
+}
+
+/// A cast of an operand of type `from` to `to`.
+pub(crate) fn cast(set: Set, from: DType, to: DType) -> Option<Operation> {
+    let source = if from == DType::Bool { DType::U8 } else { from.carrier() };
+    let function = match to {
+        DType::F32 => numbers!(source, cast_to!(set, f32)),
+        DType::F64 => numbers!(source, cast_to!(set, f64)),
+        DType::I8 => numbers!(source, cast_to!(set, i8)),
+        DType::I16 => numbers!(source, cast_to!(set, i16)),
+        DType::I32 => numbers!(source, cast_to!(set, i32)),
+        DType::I64 => numbers!(source, cast_to!(set, i64)),
+        DType::U8 => numbers!(source, cast_to!(set, u8)),
+        DType::U16 => numbers!(source, cast_to!(set, u16)),
+        DType::U32 => numbers!(source, cast_to!(set, u32)),
+        DType::U64 => numbers!(source, cast_to!(set, u64)),
+        DType::F16 => numbers!(source, rounded_to!(set, F16)),
+        DType::Bf16 => numbers!(source, rounded_to!(set, Bf16)),
+        DType::F8E4M3 => numbers!(source, rounded_to!(set, F8E4M3)),
+        DType::F8E5M2 => numbers!(source, rounded_to!(set, F8E5M2)),
+        DType::Bool => numbers!(source, truth_of!(set)),
+    };
+    let result = width(to.carrier());
+    function.map(|function| Operation { function, operands: [width(source), 0, 0], result, uniform: 0 })
+}

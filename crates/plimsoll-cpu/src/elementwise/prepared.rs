@@ -1,0 +1,233 @@
+//! A program and what it becomes for layouts: what runs.
+
+use std::sync::Arc;
+
+use plimsoll_expr::graph::Kind;
+use plimsoll_expr::oracle::{Precision, apply};
+use plimsoll_expr::{DType, Graph, Layout, Value};
+
+use super::compile::{self, Lie};
+use super::error::Error;
+use super::plan::{How, Plan};
+use crate::arch::vectored::{Code, Machine, Memory, Set as Instructions};
+use crate::threads::Team;
+
+/// An expression, to be prepared for layouts.
+#[derive(Clone, Debug)]
+pub struct Program {
+    graph: Arc<Graph>,
+}
+
+/// The memory of one run: the inputs that aren't written in place, then the outputs, both in the order of the graph. An
+/// input that is written in place is read from its output.
+#[derive(Debug)]
+pub struct Set<'m, 'a> {
+    /// The inputs' memory, little-endian.
+    pub inputs: &'m [&'a [u8]],
+    /// The outputs'.
+    pub outputs: &'m mut [&'a mut [u8]],
+}
+
+impl Program {
+    /// The program of an expression.
+    #[must_use]
+    pub fn new(graph: &Graph) -> Self {
+        Self { graph: Arc::new(graph.clone()) }
+    }
+
+    /// The expression.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Made ready for layouts: one for every input and for every output. All outputs have one shape, to which inputs are
+    /// broadcast. Allocates scratch memory for `how.threads` threads, which each of them touches first.
+    ///
+    /// # Errors
+    /// Layouts that don't go with each other or with the expression; too little memory.
+    pub fn prepare(&self, inputs: &[Layout], outputs: &[Layout], how: &How) -> Result<Prepared, Error> {
+        let set = Instructions::of(how.isa).ok_or(Error::Isa(how.isa.name()))?;
+        let plan = Plan::new(&self.graph, inputs, outputs, how)?;
+        let streams = inputs.len() + outputs.len();
+        let mut dense: Vec<bool> = (0..streams).map(|stream| plan.is_dense(stream)).collect();
+        let dense_outputs = dense.split_off(inputs.len());
+        let lie = Lie { inputs: dense, outputs: dense_outputs, nontemporal: plan.nontemporal };
+        let made = compile::steps(&self.graph, set, &lie);
+        let (input_widths, output_widths) = plan.widths();
+        let internal = |what: String| Error::Internal(what);
+        let code = Code::new(made.steps, made.slots, made.uniforms.len() as u16, input_widths, output_widths)
+            .map_err(|error| internal(error.to_string()))?;
+        let walk = plan.walk(code.bytes_per_element())?;
+        let mut in_place = vec![None; inputs.len()];
+        for (place, output) in self.graph.outputs().iter().enumerate() {
+            if let Some(slot) = output.in_place.and_then(|slot| in_place.get_mut(slot as usize)) {
+                *slot = Some(place as u16);
+            }
+        }
+        let machine = Machine::new(code, walk, in_place, (how.isa, plan.nontemporal), how.threads.max(1));
+        let machine = machine.map_err(|error| match error {
+            crate::arch::vectored::MachineError::Fault(fault) => Error::Fault(fault),
+            other => internal(other.to_string()),
+        })?;
+        Ok(Prepared {
+            graph: Arc::clone(&self.graph),
+            inputs: inputs.to_vec(),
+            outputs: outputs.to_vec(),
+            uniform: compile::uniform_nodes(&self.graph),
+            values: vec![Value::Int(0); self.graph.nodes().len()],
+            uniforms: made.uniforms,
+            machine,
+            threads: how.threads.max(1),
+            nontemporal: plan.nontemporal,
+        })
+    }
+
+    /// Prepares and runs it once, with all of the team, in memory of the layouts given.
+    ///
+    /// # Errors
+    /// Those of [`Program::prepare`] and [`Prepared::run`].
+    pub fn run(
+        &self,
+        team: &mut Team,
+        layouts: (&[Layout], &[Layout]),
+        memory: Set<'_, '_>,
+        scalars: &[Value],
+    ) -> Result<(), Error> {
+        self.prepare(layouts.0, layouts.1, &How::on(team.size()))?.run(team, memory, scalars)
+    }
+}
+
+/// A program for layouts, with scratch memory. Running it allocates nothing.
+#[derive(Debug)]
+pub struct Prepared {
+    graph: Arc<Graph>,
+    inputs: Vec<Layout>,
+    outputs: Vec<Layout>,
+    /// Nodes that are the same for all elements, which of them the machine takes, and room for their values.
+    uniform: Vec<bool>,
+    uniforms: Vec<usize>,
+    values: Vec<Value>,
+    machine: Machine,
+    threads: usize,
+    nontemporal: bool,
+}
+
+impl Prepared {
+    /// The expression.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Whether its stores go past the caches.
+    #[must_use]
+    pub fn is_nontemporal(&self) -> bool {
+        self.nontemporal
+    }
+
+    /// Runs it once on all members of `team`.
+    ///
+    /// # Errors
+    /// Memory that is too short or misaligned, the wrong number of operands, too many threads: nothing was written then.
+    /// A thread's panic is a [`plimsoll_core::Fault`].
+    pub fn run(&mut self, team: &mut Team, memory: Set<'_, '_>, scalars: &[Value]) -> Result<(), Error> {
+        self.timed(team, 1, &mut [memory], scalars).map(drop)
+    }
+
+    /// Runs it `repeats` times, in one set of memory after the other and over again, without waiting in between; the ticks of
+    /// the team's timer from the common start to the last finish.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`].
+    pub fn timed(
+        &mut self,
+        team: &mut Team,
+        repeats: u64,
+        sets: &mut [Set<'_, '_>],
+        scalars: &[Value],
+    ) -> Result<u64, Error> {
+        if team.size() > self.threads {
+            return Err(Error::Threads { prepared: self.threads, given: team.size() });
+        }
+        for set in sets.iter() {
+            self.check(set)?;
+        }
+        self.evaluate(scalars)?;
+        // The same two slices by another name.
+        let mut rest = sets.iter_mut().map(|set| Memory { inputs: set.inputs, outputs: &mut *set.outputs });
+        let ticks = match (rest.next(), rest.next()) {
+            (Some(only), None) => self.machine.run(team, repeats, &mut [only]),
+            (Some(first), Some(second)) => {
+                let mut all: Vec<Memory<'_, '_>> = [first, second].into_iter().chain(rest).collect();
+                self.machine.run(team, repeats, &mut all)
+            }
+            _ => Ok(0),
+        };
+        ticks.map_err(|error| match error {
+            crate::arch::vectored::MachineError::Fault(fault) => Error::Fault(fault),
+            other => Error::Internal(other.to_string()),
+        })
+    }
+
+    /// What a user may have got wrong about memory.
+    fn check(&self, set: &Set<'_, '_>) -> Result<(), Error> {
+        let own = |input: usize| !self.graph.outputs().iter().any(|output| output.in_place == Some(input as u32));
+        let inputs = (0..self.inputs.len()).filter(|&input| own(input)).count();
+        let counts = [("inputs", inputs, set.inputs.len()), ("outputs", self.outputs.len(), set.outputs.len())];
+        for (what, expected, given) in counts {
+            if expected != given {
+                return Err(Error::Count { what, expected, given });
+            }
+        }
+        let own_inputs = self.graph.inputs().iter().zip(&self.inputs).enumerate().filter(|(input, _)| own(*input));
+        for ((_, (input, layout)), memory) in own_inputs.zip(set.inputs) {
+            fits(&input.name, input.dtype, layout, memory)?;
+        }
+        for ((output, layout), memory) in self.graph.outputs().iter().zip(&self.outputs).zip(set.outputs.iter()) {
+            fits(&output.name, output.dtype, layout, memory)?;
+        }
+        Ok(())
+    }
+
+    /// The values that are the same for all elements, by the oracle.
+    fn evaluate(&mut self, scalars: &[Value]) -> Result<(), Error> {
+        let expected = self.graph.scalars().len();
+        if scalars.len() != expected {
+            return Err(Error::Count { what: "scalars", expected, given: scalars.len() });
+        }
+        for (place, node) in self.graph.nodes().iter().enumerate().filter(|(place, _)| self.uniform[*place]) {
+            let mut operands = [Value::Int(0); 3];
+            let ids = node.kind.operands();
+            for (operand, id) in operands.iter_mut().zip(ids.iter()) {
+                *operand = self.values[id.index()];
+            }
+            self.values[place] = match node.kind {
+                Kind::Scalar(slot) => node.dtype.cast(scalars[slot as usize]),
+                Kind::Constant(bits) => node.dtype.decode(bits),
+                kind => {
+                    let carried = ids.last().map_or(node.dtype, |id| self.graph.nodes()[id.index()].dtype).carrier();
+                    apply(kind, node.dtype, carried, &operands[..ids.len()], Precision::Carried)
+                }
+            };
+        }
+        for (cell, &node) in self.machine.uniforms().iter_mut().zip(&self.uniforms) {
+            *cell = self.graph.nodes()[node].dtype.carrier().encode(self.values[node]);
+        }
+        Ok(())
+    }
+}
+
+/// That memory holds all elements of a layout and is aligned to them.
+fn fits(name: &str, dtype: DType, layout: &Layout, memory: &[u8]) -> Result<(), Error> {
+    let Some((_, last)) = layout.span() else { return Ok(()) };
+    let needed = last.saturating_add(1).saturating_mul(dtype.bytes());
+    let (name, bytes, address) = (name.to_owned(), memory.len() as u64, memory.as_ptr().addr());
+    if bytes < needed {
+        return Err(Error::Short { name, bytes, needed });
+    }
+    if !(address as u64).is_multiple_of(dtype.bytes()) {
+        return Err(Error::Misaligned { name, address, dtype });
+    }
+    Ok(())
+}

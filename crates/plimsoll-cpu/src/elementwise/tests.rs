@@ -1,0 +1,280 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use plimsoll_core::sample::{Check, Workload};
+use plimsoll_expr::oracle::{self, Precision, Tensor};
+use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, values};
+use plimsoll_expr::{DType, Graph, Layout, Names, Problem, Value, parse};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::*;
+use crate::arch::{Isa, available};
+use crate::memory::{Buffer, Pages};
+use crate::threads::{Team, affinity};
+use crate::timer::Timer;
+
+fn team(threads: usize) -> Team {
+    let cpu = affinity::allowed_cpus()[0];
+    Team::new(&vec![cpu; threads], Timer::best()).unwrap()
+}
+
+fn graph(text: &str, dtype: DType) -> Graph {
+    parse(text, &Names { default: Some(dtype), ..Names::default() }).unwrap()
+}
+
+/// Everything a run needs, and what it should give.
+#[derive(Clone, Debug)]
+struct Case {
+    graph: Graph,
+    inputs: Vec<(Layout, Vec<u8>)>,
+    outputs: Vec<Layout>,
+    scalars: Vec<Value>,
+}
+
+fn memory_of(layout: &Layout, dtype: DType) -> usize {
+    layout.span().map_or(0, |(_, last)| (last + 1) as usize * dtype.bytes() as usize)
+}
+
+/// Runs a case and compares every element of every output with the oracle.
+fn check(case: &Case, how: &How, team: &mut Team, near: impl Fn(DType, Value, Value) -> bool) -> Result<(), String> {
+    let Case { graph, inputs, outputs, scalars } = case;
+    let layouts: Vec<Layout> = inputs.iter().map(|(layout, _)| layout.clone()).collect();
+    let mut prepared = Program::new(graph).prepare(&layouts, outputs, how).map_err(|error| error.to_string())?;
+    let tensors: Vec<Tensor<'_>> = inputs.iter().map(|(layout, memory)| Tensor { memory, layout }).collect();
+    let shape = outputs[0].shape();
+    let expected = oracle::run(graph, shape, &tensors, scalars, Precision::Carried).map_err(|e| e.to_string())?;
+    // Memory at the buffers' alignment, with something that isn't zero around the elements.
+    let buffer = |bytes: &[u8]| {
+        let mut buffer = Buffer::<u8>::new(bytes.len().max(1), Pages::Small).unwrap();
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        buffer
+    };
+    let in_place = |input: usize| graph.outputs().iter().any(|output| output.in_place == Some(input as u32));
+    let sources: Vec<Buffer<u8>> =
+        inputs.iter().enumerate().filter(|(i, _)| !in_place(*i)).map(|(_, (_, bytes))| buffer(bytes)).collect();
+    let before: Vec<Vec<u8>> = graph.outputs().iter().zip(outputs).map(|(output, layout)| match output.in_place {
+        Some(slot) => inputs[slot as usize].1.clone(),
+        None => vec![0xa5; memory_of(layout, output.dtype) + 40],
+    }).collect();
+    let mut targets: Vec<Buffer<u8>> = before.iter().map(|bytes| buffer(bytes)).collect();
+    {
+        let sources: Vec<&[u8]> = sources.iter().map(|b| &**b).collect();
+        let mut targets: Vec<&mut [u8]> = targets.iter_mut().map(|b| &mut **b).collect();
+        let set = Set { inputs: &sources, outputs: &mut targets };
+        prepared.run(team, set, scalars).map_err(|error| error.to_string())?;
+    }
+    for (place, output) in graph.outputs().iter().enumerate() {
+        let (layout, width) = (&outputs[place], output.dtype.bytes() as usize);
+        let space = plimsoll_expr::Space::of(shape, &[layout.clone()]).unwrap();
+        let offsets = space.offsets(0);
+        for (i, (&offset, &expected)) in offsets.iter().zip(&expected[place]).enumerate() {
+            let found = output.dtype.read(&targets[place], offset).unwrap();
+            if !near(output.dtype, expected, found) {
+                return Err(format!("{}: element {i} is {found:?}, not {expected:?}", output.name));
+            }
+        }
+        let mut touched = vec![false; before[place].len() / width + 1];
+        offsets.iter().for_each(|&offset| touched[offset as usize] = true);
+        for (byte, &old) in before[place].iter().enumerate() {
+            if !touched[byte / width] && targets[place][byte] != old {
+                return Err(format!("{}: byte {byte} outside of it was written", output.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Within some units of the last place, where functions are.
+fn ulp_near(dtype: DType, ulp: f64) -> impl Fn(Value, Value) -> bool {
+    move |expected, found| match (expected, found) {
+        (Value::Float(a), Value::Float(b)) if a.is_finite() && b.is_finite() => {
+            let spacing = dtype.round(a.abs() * (1.0 + 1e-6)).max(f64::MIN_POSITIVE);
+            let fraction: f64 = match dtype {
+                DType::F64 => 52.0,
+                DType::F32 => 23.0,
+                DType::F16 => 10.0,
+                DType::Bf16 => 7.0,
+                DType::F8E4M3 => 3.0,
+                _ => 2.0,
+            };
+            let tiny = if dtype == DType::F32 { 1.5e-45 } else { 0.0 };
+            (a - b).abs() <= ulp * (spacing.log2().floor() - fraction).exp2() + tiny
+        }
+        (a, b) => a.same(b),
+    }
+}
+
+fn exact(_: DType, expected: Value, found: Value) -> bool {
+    expected.same(found)
+}
+
+fn contiguous(graph: &Graph, n: u64, seed: u64) -> Case {
+    let problem = Problem::flat(graph, n, &vec![Value::Float(0.75); graph.scalars().len()]).unwrap();
+    let layout = Layout::contiguous(&[n]).unwrap();
+    let inputs = graph.inputs().iter().enumerate().map(|(i, input)| {
+        let mut bytes = vec![0; n as usize * input.dtype.bytes() as usize];
+        problem.fill(input.dtype, seed + i as u64, &mut bytes);
+        (layout.clone(), bytes)
+    });
+    let inputs = inputs.collect();
+    Case { graph: graph.clone(), inputs, outputs: vec![layout; graph.outputs().len()], scalars: problem.scalars().to_vec() }
+}
+
+/// A random case on the shapes and layouts of the strategies, some of them larger than a tile.
+fn cases(of: &Expressions) -> impl Strategy<Value = Case> + use<> {
+    let extent = prop_oneof![4 => 1_u64..=5, 2 => 6_u64..=40, 1 => Just(700_u64), 1 => Just(0)];
+    let shape = prop::collection::vec(extent, 0..=4).prop_filter("a small shape", |shape| shape.iter().product::<u64>() <= 3000);
+    (graphs(of), shape).prop_flat_map(|(graph, mut shape)| {
+        while shape.len() < graph.least_rank() {
+            shape.push(2);
+        }
+        let dense = Layout::contiguous(&shape).unwrap();
+        let outputs = prop::collection::vec((any::<bool>(), 0..4_u64), graph.outputs().len());
+        let inputs: Vec<_> = graph.inputs().iter().map(|_| layouts(&shape)).collect();
+        let fills: Vec<_> = graph.inputs().iter().map(|input| prop::collection::vec(values(input.dtype), 97)).collect();
+        let scalars: Vec<_> = graph.scalars().iter().map(|scalar| values(scalar.dtype)).collect();
+        (Just(graph), Just(dense), outputs, inputs, fills, scalars)
+    }).prop_filter_map("layouts in range", |(graph, dense, how, mut inputs, fills, scalars)| {
+        let mut outputs = Vec::new();
+        for (output, (transposed, offset)) in graph.outputs().iter().zip(how) {
+            let shape = dense.shape();
+            let layout = if transposed && shape.len() >= 2 {
+                let mut swapped = shape.to_vec();
+                swapped.swap(shape.len() - 2, shape.len() - 1);
+                Layout::contiguous(&swapped).ok()?.transposed()
+            } else {
+                dense.clone()
+            };
+            let layout = layout.offset_by(offset).ok()?;
+            if let Some(slot) = output.in_place {
+                inputs[slot as usize] = layout.clone();
+            }
+            outputs.push(layout);
+        }
+        let inputs = graph.inputs().iter().zip(inputs).zip(fills).map(|((input, layout), fill)| {
+            let mut bytes = Vec::new();
+            let elements = memory_of(&layout, input.dtype) / input.dtype.bytes() as usize;
+            fill.iter().cycle().take(elements).for_each(|&value| input.dtype.write(value, &mut bytes));
+            (layout, bytes)
+        });
+        let inputs = inputs.collect();
+        Some(Case { graph, inputs, outputs, scalars })
+    })
+}
+
+fn property(of: &Expressions, count: u32, near: impl Fn(DType, Value, Value) -> bool) {
+    let mut runner = TestRunner::new(ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() });
+    let team = RefCell::new(team(2));
+    let sets = available();
+    let turn = RefCell::new(0_usize);
+    runner
+        .run(&cases(of), |case| {
+            *turn.borrow_mut() += 1;
+            let isa = sets[*turn.borrow() % sets.len()];
+            let stores = if *turn.borrow() % 3 == 0 { StorePolicy::NonTemporal } else { StorePolicy::Ordinary };
+            let how = How { threads: 2, isa, stores };
+            check(&case, &how, &mut team.borrow_mut(), &near).map_err(|wrong| TestCaseError::fail(format!("{isa:?} {wrong}")))
+        })
+        .unwrap();
+}
+
+#[test]
+fn arithmetic_has_the_oracles_bits_on_every_layout_and_set() {
+    property(&Expressions { operations: Operations::Exact, ..Expressions::default() }, 400, exact);
+}
+
+#[test]
+fn floats_alone_have_the_oracles_bits() {
+    let dtypes = vec![DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
+    property(&Expressions { dtypes, operations: Operations::Exact, most: 12, place: false }, 200, exact);
+}
+
+#[test]
+fn sizes_about_a_tile_are_whole() {
+    let graph = graph("y = a*x + y; z = x*y - x; w = bf16(x)", DType::F32);
+    let _ = &graph;
+    let graph = parse("scalar a: f32; in x: f32, y: f32; z = x*y - x; w: bf16 = x; y = a*x + y", &Names::default()).unwrap();
+    let mut team = team(2);
+    for isa in available() {
+        for n in [0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 10_007] {
+            for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
+                let how = How { threads: 2, isa, stores };
+                check(&contiguous(&graph, n, 7), &how, &mut team, exact).unwrap_or_else(|e| panic!("{isa:?} {n}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn large_transposed_and_broadcast_tensors_are_walked_right() {
+    let graph = parse("in x: f32, b: bf16, c: f32; y = x + b*c", &Names::default()).unwrap();
+    let mut team = team(2);
+    for (rows, columns) in [(70, 301), (301, 70), (33, 32), (8, 1000), (1000, 8), (1000, 3)] {
+        let of = |shape: &[u64]| Layout::contiguous(shape).unwrap();
+        let inputs = [of(&[columns, rows]).transposed(), of(&[columns]), of(&[rows, 1])];
+        let problem = Problem::new(graph.clone(), inputs.to_vec(), vec![]).unwrap();
+        let inputs = inputs.into_iter().enumerate().map(|(i, layout)| {
+            let mut bytes = vec![0; problem.input_bytes(i) as usize];
+            problem.fill(graph.inputs()[i].dtype, i as u64, &mut bytes);
+            (layout, bytes)
+        });
+        let case = Case { graph: graph.clone(), inputs: inputs.collect(), outputs: vec![of(&[rows, columns])], scalars: vec![] };
+        for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
+            let how = How { stores, ..How::on(2) };
+            check(&case, &how, &mut team, exact).unwrap_or_else(|e| panic!("{rows} {columns}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn outputs_may_swap_their_inputs() {
+    let graph = parse("in x: i32, y: i32; let t = x; x = y; y = t; z = t - y", &Names::default());
+    let Ok(graph) = graph else { return };
+    check(&contiguous(&graph, 5000, 3), &How::on(1), &mut team(1), exact).unwrap();
+}
+
+#[test]
+fn wrong_operands_are_refused_before_anything_is_written() {
+    let graph = parse("in x: f32; y = x + 1", &Names::default()).unwrap();
+    let program = Program::new(&graph);
+    let four = Layout::contiguous(&[4]).unwrap();
+    let one = Layout::contiguous(&[1]).unwrap();
+    let still = Layout::strided(&[4], &[0], 0).unwrap();
+    let how = How::on(1);
+    let prepare = |inputs: &[Layout], outputs: &[Layout]| program.prepare(inputs, outputs, &how).map(drop).unwrap_err();
+    assert!(matches!(prepare(&[], std::slice::from_ref(&four)), Error::Count { what: "inputs", .. }));
+    assert!(matches!(prepare(std::slice::from_ref(&four), &[one]), Error::Input { .. }));
+    assert!(matches!(prepare(std::slice::from_ref(&four), &[still]), Error::SharedElements(_)));
+    let mut prepared = program.prepare(std::slice::from_ref(&four), std::slice::from_ref(&four), &how).unwrap();
+    let buffer = Buffer::<f32>::new(8, Pages::Small).unwrap();
+    let mut memory = Buffer::<u8>::new(64, Pages::Small).unwrap();
+    let source = vec![0_u8; 64];
+    let start = source.as_ptr().align_offset(4);
+    let mut run = |input: &[u8], output: &mut [u8]| {
+        let set = Set { inputs: &[input], outputs: &mut [output] };
+        prepared.run(&mut team(1), set, &[]).unwrap_err()
+    };
+    assert!(matches!(run(&source[start..start + 15], &mut memory[..16]), Error::Short { needed: 16, bytes: 15, .. }));
+    assert!(matches!(run(&source[start + 1..], &mut memory[..16]), Error::Misaligned { .. }));
+    assert!(matches!(run(&source[start..], &mut memory[..12]), Error::Short { .. }));
+    assert!(memory.iter().all(|&byte| byte == 0) && buffer.len() == 8);
+    let mut two = team(2);
+    let set = Set { inputs: &[&source[start..]], outputs: &mut [&mut memory] };
+    assert!(matches!(prepared.run(&mut two, set, &[]).unwrap_err(), Error::Threads { prepared: 1, given: 2 }));
+}
+
+#[test]
+fn a_load_runs_in_rotation_and_its_check_finds_nothing_wrong() {
+    let graph = parse("in x: bf16, y: f32; y = exp(x)*y", &Names::default()).unwrap();
+    let problem = Problem::flat(&graph, 100_003, &[]).unwrap();
+    let team = Rc::new(RefCell::new(team(2)));
+    let mut load = Load::new(team, &problem, &How::on(2), 2_000_000, 1).unwrap();
+    let mut ticks = [0; 3];
+    load.sample(5, &mut ticks).unwrap();
+    assert_eq!(load.check().unwrap(), Check::Passed);
+    assert_eq!(load.work().traffic.read, 600_018);
+    assert_eq!(load.batch().cycle, 4);
+    assert_eq!(Isa::Generic.vector_bytes(), 32);
+    let _ = ulp_near(DType::F32, 1.0);
+}
