@@ -10,7 +10,7 @@ use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::finding;
-use super::levels::{Levels, Plateau, levels};
+use super::levels::{Plateau, levels};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {

@@ -15,7 +15,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "bandwidth",
     sentence: "How fast memory moves for each mix of reads and writes, from arrays far larger than any cache.",
     page: "stream.md",
-    seconds: [8.0, 50.0, 180.0],
+    seconds: [8.0, 60.0, 180.0],
     findings,
 };
 
