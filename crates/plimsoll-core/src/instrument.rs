@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::Fault;
 use crate::device::DeviceInfo;
-use crate::probe::{Backend, Case, Depth, Parts, Probe, ProbeSpec, Request, Session};
+use crate::probe::{Backend, Case, Depth, EXPRESSIONS, Parts, Probe, ProbeSpec, Request, Session};
 use crate::record::{FaultRecord, Record, Sink};
 use crate::sample::{Clock, Policy, Sampler};
 
@@ -168,6 +168,9 @@ impl<B: Backend> Instrument for Bench<B> {
     }
 
     fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        if probe == EXPRESSIONS {
+            return caught(|| B::verify_expressions(&mut self.device, depth, report));
+        }
         let probe = self.find(probe)?;
         caught(|| {
             probe.supports(&self.device)?;

@@ -91,7 +91,26 @@ pub trait Backend: 'static {
     fn count(device: &mut Self::Device, _workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
         Self::counters(device).map(|()| BTreeMap::new())
     }
+
+    /// Holds the expressions that this backend runs to the oracle.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where it runs none; the device's. Wrong results are reported through `report`.
+    fn verify_expressions(
+        _device: &mut Self::Device,
+        _depth: Depth,
+        _report: &mut dyn FnMut(Case),
+    ) -> Result<(), Fault> {
+        let why = format!("{} runs none", Self::NAME);
+        Err(Fault::Unavailable { what: "expressions", why, mend: "Use another device".to_owned() })
+    }
 }
+
+/// What `verify` calls the expressions that a backend runs: no probe, so it is in no registry.
+pub const EXPRESSIONS: &str = "elementwise";
+
+/// How [`Case::kernel`] begins where the case says how exact a function is; [`Case::on`] then has the figure.
+pub const ACCURACY: &str = "accuracy of ";
 
 /// One backend's way to run a probe.
 pub trait Probe<B: Backend>: Sync {

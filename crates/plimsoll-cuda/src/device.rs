@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Backend, Bench};
+use plimsoll_core::probe::{Backend, Bench, Case, Depth};
 use plimsoll_core::sample::Workload;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
@@ -25,7 +25,7 @@ use crate::driver::{
 };
 use crate::info::{Found, info};
 use crate::nvrtc::Nvrtc;
-use crate::probes::PROBES;
+use crate::probes::{PROBES, elementwise_verify};
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
 use crate::unavailable::Unavailable;
@@ -49,6 +49,10 @@ impl Backend for Cuda {
 
     fn count(device: &mut CudaDevice, workload: &mut dyn Workload) -> Result<BTreeMap<String, f64>, Fault> {
         device.counters()?.of(workload)
+    }
+
+    fn verify_expressions(device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        elementwise_verify::run(device, depth, report)
     }
 }
 

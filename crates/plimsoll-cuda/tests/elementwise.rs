@@ -9,6 +9,7 @@ use std::sync::Arc;
 use common::Fake;
 use half::bf16;
 use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth, EXPRESSIONS, Instrument as _};
 use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::elementwise::{Engine, Error, Gpu, Operand};
 use plimsoll_cuda::memory::Span;
@@ -24,7 +25,10 @@ impl Compiler for Anything {
         "anything for the stand-in 1.0".to_owned()
     }
 
-    fn compile(&self, _program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        if program.name != "elementwise.cu" {
+            return Ok(fakecuda::image(common::KERNELS));
+        }
         let mut image = b"\x7fELF".to_vec();
         image.resize(256, 0);
         Ok(image)
@@ -274,4 +278,17 @@ fn an_engine_of_a_measured_device_has_the_same_face() {
     );
     let engine = Engine::new(bench.unwrap().device()).unwrap();
     assert_eq!(engine.device().target.capability, 90);
+}
+
+#[test]
+fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
+    let fake = Fake::new();
+    let options = Options { compiler: Some(Arc::new(Anything)), ..fake.options() };
+    let mut bench = plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options).unwrap();
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
+    let mut report = |case: Case| if case.wrong.is_empty() { right.push(case) } else { wrong.push(case) };
+    bench.verify(EXPRESSIONS, Depth::Small, &mut report).unwrap();
+    // What leaves its tensors as they were, or has none, is right even so.
+    assert!(wrong.len() > 50 && right.len() * 3 < wrong.len(), "{} right of {}: {right:?}", right.len(), wrong.len());
+    assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(|case| case.kernel == "batch"));
 }

@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use plimsoll::Opened;
-use plimsoll::prelude::{Case, Depth, Fault, Request};
+use plimsoll::core::probe::{ACCURACY, EXPRESSIONS};
+use plimsoll::prelude::{Case, Depth, Fault, Instrument, Request};
 use plimsoll_report::text::clean;
 
-use super::args::VerifyArgs;
+use super::args::{ProbeChoice, VerifyArgs};
 use super::exit::{Exit, Failure, say};
 use super::{devices, list, output, signals};
 
@@ -19,18 +20,22 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     };
     let request = Request::default();
     let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
-    let specs = list::choose(&args.choice, &instruments, &request)?;
+    let (names, expressions) = chosen(args, &instruments, &request)?;
     let stop = signals::install()?;
     let (mut wrong, mut lost, mut checked) = (0, false, 0);
     for instrument in &mut instruments {
         let selector = instrument.info().selector.clone();
-        for spec in &specs {
+        for &name in &names {
             if stop.load(Ordering::Relaxed) {
                 return Ok(signals::exit());
             }
-            let mut tally = Tally::default();
-            let ended = instrument.verify(spec.name, depth, &mut |case| tally.take(&case));
-            output::print(&format!("{selector} {}: {}\n{}", spec.name, tally.words(&ended), tally.failures))?;
+            let mut tally = Tally { figures: args.exhaustive, ..Tally::default() };
+            let ended = instrument.verify(name, depth, &mut |case| tally.take(&case));
+            // A device without expressions is no fault unless they were asked for.
+            if name == EXPRESSIONS && !expressions && matches!(ended, Err(Fault::Unavailable { .. })) {
+                continue;
+            }
+            output::print(&format!("{selector} {name}: {}\n{}", tally.words(&ended), tally.told + &tally.failures))?;
             wrong += tally.wrong;
             checked += tally.right + tally.wrong;
             if let Err(fault) = ended {
@@ -49,17 +54,41 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     })
 }
 
+/// What to check, probes before expressions, and whether these were asked for by name.
+fn chosen(
+    args: &VerifyArgs,
+    instruments: &[Box<dyn Instrument>],
+    request: &Request,
+) -> Result<(Vec<&'static str>, bool), Failure> {
+    let probes = args.choice.probes.iter().filter(|name| *name != EXPRESSIONS).cloned().collect();
+    let choice = ProbeChoice { probes, group: args.choice.group.clone() };
+    let named = choice.probes.len() < args.choice.probes.len();
+    let others = !choice.probes.is_empty() || !choice.group.is_empty();
+    let specs = if named && !others { Vec::new() } else { list::choose(&choice, instruments, request)? };
+    let mut names: Vec<&'static str> = specs.into_iter().map(|spec| spec.name).collect();
+    if named || !others {
+        names.push(EXPRESSIONS);
+    }
+    Ok((names, named))
+}
+
 #[derive(Default)]
 struct Tally {
     right: usize,
     wrong: usize,
     failures: String,
+    /// Whether right cases that say how exact a function is are told too.
+    figures: bool,
+    told: String,
 }
 
 impl Tally {
     fn take(&mut self, case: &Case) {
         if case.wrong.is_empty() {
             self.right += 1;
+            if let Some(function) = case.kernel.strip_prefix(ACCURACY).filter(|_| self.figures) {
+                let _ = writeln!(self.told, "  {}: {}", clean(function), clean(&case.on));
+            }
             return;
         }
         self.wrong += 1;

@@ -10,6 +10,7 @@ mod checker;
 mod cluster;
 mod copy;
 mod dispatch;
+pub(crate) mod elementwise_verify;
 mod folds;
 mod footprint;
 mod gather;

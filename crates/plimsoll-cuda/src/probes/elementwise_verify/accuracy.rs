@@ -1,0 +1,156 @@
+//! How exact functions are on this device: over all operands of the 16-bit types, over all of f32 when asked for
+//! everything, else over an even share of them, and over pairs where a function takes two. What is promised, and how errors are
+//! counted, is `plimsoll_gen::elementwise::accuracy`'s.
+
+use std::num::NonZero;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{ACCURACY, Case, Depth};
+use plimsoll_expr::{DType, Layout};
+use plimsoll_gen::elementwise::Choose;
+use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
+
+use super::arena::mix;
+use crate::CudaDevice;
+use crate::elementwise::{Engine, Error, Operand};
+use crate::memory::DeviceBuffer;
+
+/// Operands that are computed together.
+const CHUNK: u64 = 1 << 24;
+
+/// Operands of f32, or pairs, that are looked at.
+fn share(depth: Depth) -> u64 {
+    match depth {
+        Depth::Small => 1 << 12,
+        Depth::Usual => 1 << 18,
+        Depth::Exhaustive => 1 << 32,
+    }
+}
+
+pub(super) fn run(
+    device: &CudaDevice,
+    engine: &Engine,
+    depth: Depth,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    for claim in claims() {
+        let errors = match measure(device, engine, &claim, depth) {
+            Ok(errors) => errors,
+            Err(error) => return Err(error.into()),
+        };
+        let name = format!("{ACCURACY}{} {} {:?}", claim.function.name(), claim.dtype, claim.tier).to_lowercase();
+        let worst = format!("worst {:.3} ulp of {:#x}", errors.worst, errors.worst_at[0]);
+        let at = errors.first_wrong.map_or_else(String::new, |at| format!(", the first of {at:#x?}"));
+        let wrong = if errors.within(claim.ulp) {
+            String::new()
+        } else {
+            format!("promised {} ulp: {worst}; {} special results are wrong{at}", claim.ulp, errors.wrong)
+        };
+        report(Case { kernel: name, on: format!("{} operands, {worst}", errors.compared), wrong });
+    }
+    Ok(())
+}
+
+/// The k-th operands of a claim's function, as bits: all there are where so many are asked for.
+fn operands(claim: &Claim, k: u64, count: u64) -> [u64; 2] {
+    let bits = 8 * claim.dtype.bytes() as u32;
+    let ones = (1_u64 << bits) - 1;
+    // An even walk through all patterns, an odd number of steps at a time.
+    let first = if count > ones { k } else { (k * ((1 << bits) / count) + mix(k) % ((1 << bits) / count)) & ones };
+    if claim.function.operands() == 1 {
+        return [first; 2];
+    }
+    // Anything, or near 1, where powers go wild.
+    let (first, one) = (mix(k) & ones, 0x3f80_0000_0000_0000_u64 >> (64 - bits.min(32)));
+    let second = mix(!k);
+    if k % 2 == 0 { [first, second & ones] } else { [(one.wrapping_add(second % 64)).wrapping_sub(32) & ones, first] }
+}
+
+fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) -> Result<Errors, Error> {
+    let invalid = |error: &dyn std::error::Error| Error::Fault(Fault::Invalid(error.to_string()));
+    let expression = engine.expression(&claim.graph().map_err(|error| invalid(&error))?)?;
+    let inputs = claim.function.operands();
+    let all = 1_u64 << (8 * claim.dtype.bytes());
+    let count = match (inputs, claim.dtype) {
+        (1, DType::F32) => share(depth).min(all),
+        (1, _) => {
+            if depth == Depth::Small {
+                share(depth)
+            } else {
+                all
+            }
+        }
+        // Not all pairs: some of everything.
+        _ => share(depth).min(1 << 26),
+    };
+    let size = claim.dtype.bytes();
+    let chunk = CHUNK.min(count);
+    let layout = Layout::contiguous(&[chunk]).map_err(|error| invalid(&error))?;
+    let make = || DeviceBuffer::new(&device.context, chunk * size);
+    let buffers = (0..inputs).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+    let out = make()?;
+    let operand = |buffer: &DeviceBuffer| Operand::of(buffer, claim.dtype, layout.clone());
+    let bound = expression.bind(
+        &buffers.iter().map(operand).collect::<Vec<_>>(),
+        &[operand(&out)],
+        &[],
+        &Choose { tier: claim.tier, ..Choose::default() },
+    )?;
+    let mut hosts = vec![vec![0_u8; (chunk * size) as usize]; inputs + 1];
+    let mut errors = Errors::default();
+    for start in (0..count).step_by(chunk as usize) {
+        let (results, given) = hosts.split_last_mut().ok_or(Error::Fault(Fault::Invalid("no operand".to_owned())))?;
+        fill(claim, given, start, count);
+        for (buffer, host) in buffers.iter().zip(&*given) {
+            buffer.upload(&device.stream, host)?;
+        }
+        bound.enqueue(&device.stream)?;
+        out.download(&device.stream, results)?;
+        errors = errors.and(compare(claim, given, results).map_err(|error| invalid(&error))?);
+    }
+    Ok(errors)
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Writes operands from the `start`-th on, on all processors.
+fn fill(claim: &Claim, given: &mut [Vec<u8>], start: u64, count: u64) {
+    let size = claim.dtype.bytes() as usize;
+    for (place, host) in given.iter_mut().enumerate() {
+        let part = (host.len() / size).div_ceil(threads()).max(1) * size;
+        std::thread::scope(|scope| {
+            for (number, bytes) in host.chunks_mut(part).enumerate() {
+                scope.spawn(move || {
+                    let first = start + (number * part / size) as u64;
+                    for (k, element) in (first..).zip(bytes.chunks_exact_mut(size)) {
+                        element.copy_from_slice(&operands(claim, k, count)[place].to_le_bytes()[..size]);
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Compares on all processors.
+fn compare(claim: &Claim, given: &[Vec<u8>], results: &[u8]) -> Result<Errors, plimsoll_expr::ExprError> {
+    let size = claim.dtype.bytes() as usize;
+    let part = (results.len() / size).div_ceil(threads()).max(1) * size;
+    std::thread::scope(|scope| {
+        let piece = |number: usize| {
+            let end = results.len().min((number + 1) * part);
+            let range = number * part..end;
+            scope.spawn(move || {
+                let given: Vec<&[u8]> = given.iter().map(|bytes| &bytes[range.clone()]).collect();
+                claim.compare(&given, &results[range])
+            })
+        };
+        let running: Vec<_> = (0..results.len().div_ceil(part)).map(piece).collect();
+        // A thread that panicked has nothing to add; the panic is the caller's then.
+        running.into_iter().try_fold(Errors::default(), |errors, thread| match thread.join() {
+            Ok(found) => Ok(errors.and(found?)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}

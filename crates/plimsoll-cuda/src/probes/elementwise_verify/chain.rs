@@ -1,0 +1,77 @@
+//! A hundred launches that may overlap, each of which needs all of what the one before wrote: in place, and the other way round
+//! from one matrix to another. A kernel that touches memory before it has waited shows here.
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::Case;
+use plimsoll_expr::{DType, Layout, LayoutError, Names, Value, parse};
+use plimsoll_gen::elementwise::Choose;
+
+use super::arena::Tensor;
+use crate::CudaDevice;
+use crate::elementwise::{Engine, Expression};
+use crate::wait;
+
+/// Launches.
+const LINKS: u32 = 100;
+/// Rows and columns: enough for several waves of blocks, and no multiple of a tile.
+const SIDE: u64 = 1031;
+
+fn expression(engine: &Engine, text: &str) -> Result<Expression, Fault> {
+    let graph = parse(text, &Names::default()).map_err(|error| Fault::Invalid(error.to_string()))?;
+    Ok(engine.expression(&graph)?)
+}
+
+pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    let step = expression(engine, "in x: u32; scalar a: u32; x = x * 1664525 + a")?;
+    let turn = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
+    let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
+    let plain = Layout::contiguous(&[SIDE, SIDE]).map_err(invalid)?;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for dependent in [true, false] {
+        if dependent && device.dependent_launch().is_err() {
+            continue;
+        }
+        let first = Tensor::new(device, DType::U32, plain.clone(), Some(&mut runner))?;
+        let second = Tensor::new(device, DType::U32, plain.clone(), None)?;
+        let choose = Choose { dependent, ..Choose::default() };
+        let ends = [first.operand()?, second.operand()?];
+        let mut launches = Vec::new();
+        for link in 0..LINKS {
+            let scalar = [Value::Int(link.into())];
+            let (from, to) = (&ends[link as usize / 2 % 2], &ends[(link as usize / 2 + 1) % 2]);
+            launches.push(if link % 2 == 0 {
+                step.bind(std::slice::from_ref(from), std::slice::from_ref(from), &scalar, &choose)?
+            } else {
+                let turned = from.with_layout(plain.transposed());
+                turn.bind(&[turned], std::slice::from_ref(to), &scalar, &choose)?
+            });
+        }
+        launches.iter().try_for_each(|launch| launch.enqueue(&device.stream))?;
+        wait::stream(&device.stream)?;
+        let last = if (LINKS / 2).is_multiple_of(2) { &first } else { &second };
+        let wrong = compare(device, &first, last)?;
+        let on = format!("{LINKS} launches, dependent: {dependent}, {SIDE} x {SIDE} in place and transposed");
+        report(Case { kernel: "chain".to_owned(), on, wrong });
+    }
+    Ok(())
+}
+
+/// What the host makes of the first tensor, against what the last one holds.
+fn compare(device: &CudaDevice, first: &Tensor, last: &Tensor) -> Result<String, Fault> {
+    let int = |value: Option<Value>| value.map_or(0, Value::as_int) as u32;
+    let side = SIDE as usize;
+    let mut values: Vec<u32> = (0..SIDE * SIDE).map(|place| int(first.element(place))).collect();
+    for link in 0..LINKS {
+        if link % 2 == 0 {
+            values.iter_mut().for_each(|x| *x = x.wrapping_mul(1_664_525).wrapping_add(link));
+        } else {
+            let turned = |place: usize| values[place % side * side + place / side];
+            values = (0..side * side).map(turned).map(|x| (x ^ link).wrapping_mul(5).wrapping_add(x)).collect();
+        }
+    }
+    let now = last.now(device)?;
+    let wrong = (0..).zip(&values).find(|(place, right)| int(now.element(*place)) != **right);
+    Ok(wrong.map_or_else(String::new, |(place, right)| {
+        format!("element {place} is {:#x}, not {right:#x}", int(now.element(place)))
+    }))
+}

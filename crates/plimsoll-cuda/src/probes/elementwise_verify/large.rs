@@ -1,0 +1,79 @@
+//! More elements than 32 bits count, of one byte each: every block's base must have 64 bits.
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::Case;
+use plimsoll_expr::{DType, Layout, Names, parse};
+use plimsoll_gen::elementwise::Choose;
+
+use crate::CudaDevice;
+use crate::elementwise::{Engine, Operand};
+use crate::memory::DeviceBuffer;
+use crate::wait;
+
+/// Elements: beyond 2³², and no multiple of any vector.
+const ELEMENTS: u64 = (1 << 32) + (1 << 20) + 3;
+/// Bytes that are looked at together.
+const CHUNK: u64 = 1 << 28;
+/// Bytes that must stay free beside.
+const SPARE: u64 = 1 << 30;
+
+/// What is done, and what every byte must then be, by its place and what it was.
+struct Step {
+    text: &'static str,
+    dtype: DType,
+    becomes: fn(u64) -> u8,
+}
+
+/// The bytes of places before every step.
+fn before(place: u64) -> u8 {
+    (place ^ (place >> 8) ^ (place >> 32)) as u8
+}
+
+const STEPS: [Step; 3] = [
+    Step { text: "in x: i8; x = i8(index() ^ (index() >> 8) ^ (index() >> 32))", dtype: DType::I8, becomes: before },
+    Step { text: "in x: i8; x = x + 1", dtype: DType::I8, becomes: |place| before(place).wrapping_add(1) },
+    // NaN stays NaN: its sign isn't looked at.
+    Step { text: "in x: f8e4m3; x = -x", dtype: DType::F8E4M3, becomes: |place| before(place).wrapping_add(1) ^ 0x80 },
+];
+
+pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    if device.memory_free()? < ELEMENTS + SPARE {
+        return Ok(());
+    }
+    let buffer = DeviceBuffer::new(&device.context, ELEMENTS)?;
+    buffer.whole().fill(&device.stream, 0)?;
+    for step in STEPS {
+        let invalid = |error: &dyn std::error::Error| Fault::Invalid(error.to_string());
+        let graph = parse(step.text, &Names::default()).map_err(|error| invalid(&error))?;
+        let layout = Layout::contiguous(&[ELEMENTS]).map_err(|error| invalid(&error))?;
+        let x = Operand::of(&buffer, step.dtype, layout);
+        let expression = engine.expression(&graph)?;
+        let bound = expression.bind(std::slice::from_ref(&x), std::slice::from_ref(&x), &[], &Choose::default())?;
+        bound.enqueue(&device.stream)?;
+        wait::stream(&device.stream)?;
+        let on = format!("n = {ELEMENTS}, in place");
+        report(Case { kernel: step.text.to_owned(), on, wrong: wrong(device, &buffer, &step)? });
+    }
+    Ok(())
+}
+
+/// The first byte that isn't what it must be.
+fn wrong(device: &CudaDevice, buffer: &DeviceBuffer, step: &Step) -> Result<String, Fault> {
+    let mut bytes = Vec::new();
+    let mut start = 0;
+    while start < ELEMENTS {
+        let count = CHUNK.min(ELEMENTS - start);
+        bytes.resize(count as usize, 0);
+        buffer.part(start, count)?.download(&device.stream, &mut bytes)?;
+        let nan = |byte: u8| step.dtype == DType::F8E4M3 && byte & 0x7f == 0x7f;
+        let same = |(place, found): (u64, u8)| {
+            let right = (step.becomes)(place);
+            found == right || (nan(found) && nan(right))
+        };
+        if let Some((place, found)) = (start..).zip(bytes.iter().copied()).find(|pair| !same(*pair)) {
+            return Ok(format!("element {place} is {found:#x}, not {:#x}", (step.becomes)(place)));
+        }
+        start += count;
+    }
+    Ok(String::new())
+}

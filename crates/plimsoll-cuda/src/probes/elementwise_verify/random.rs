@@ -1,0 +1,316 @@
+//! Random typed expressions whose every bit is defined, over sizes and layouts that take every form of kernel.
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth};
+use plimsoll_expr::graph::Kind;
+use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_expr::oracle::{Element, Precision, evaluate};
+use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
+use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, parse};
+use plimsoll_gen::elementwise::{Choose, Form, Plan, Tier};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use super::arena::{Tensor, draw, mix};
+use crate::CudaDevice;
+use crate::elementwise::{Bound, Engine, Error, Expression};
+use crate::wait;
+
+/// Elements up to which each is held to the oracle; beyond, the first, the last and some between.
+const ALL: u64 = 1100;
+/// How many between.
+const SAMPLES: u64 = 400;
+
+/// Random expressions, on tensors of several kinds each.
+pub(super) fn run(
+    device: &CudaDevice,
+    engine: &Engine,
+    depth: Depth,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    let expressions = match depth {
+        Depth::Small => 6,
+        Depth::Usual => 80,
+        Depth::Exhaustive => 600,
+    };
+    let config = Config { failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[0x70; 32]));
+    let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
+    for number in 0..expressions {
+        let Some(graph) = draw(&mut runner, &strategy) else { continue };
+        let expression = engine.expression(&graph)?;
+        for kind in Tensors::ALL {
+            let Some(shape) = kind.shape(&mut runner, number, graph.least_rank()) else { continue };
+            let bench = Bench::new(device, &expression, kind, &shape, &mut runner)?;
+            for choose in choices(&graph, number, kind) {
+                if let Some((on, wrong)) = bench.case(&choose)? {
+                    let kernel = format!("{kind:?} of {}", graph.to_string().trim().replace('\n', "; "));
+                    report(Case { kernel, on, wrong });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How the tensors of a case lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tensors {
+    /// One dimension, aligned.
+    Flat,
+    /// One dimension, all off by as many elements.
+    Peeled,
+    /// One dimension, each off by another number of elements.
+    Shifted,
+    /// Rows, with inputs that are broadcast along them or across.
+    Rows,
+    /// A matrix with inputs that lie the other way round.
+    Transposed,
+    /// Anything.
+    Any,
+}
+
+impl Tensors {
+    const ALL: [Self; 6] = [Self::Flat, Self::Peeled, Self::Shifted, Self::Rows, Self::Transposed, Self::Any];
+
+    /// A shape, unless the expression asks for more dimensions.
+    fn shape(self, runner: &mut TestRunner, number: usize, rank: usize) -> Option<Vec<u64>> {
+        const SIZES: [u64; 12] = [1, 31, 32, 33, 97, 255, 1025, 4099, 8191, 65_537, 1009, 0];
+        const ROWS: [[u64; 2]; 6] = [[37, 1025], [3, 7], [129, 64], [1024, 33], [2, 4099], [65, 96]];
+        let shape = match self {
+            Self::Flat | Self::Peeled | Self::Shifted => vec![SIZES[(number + self as usize) % SIZES.len()]],
+            Self::Rows | Self::Transposed => ROWS[(number + self as usize) % ROWS.len()].to_vec(),
+            Self::Any => draw(runner, shapes())?,
+        };
+        (rank <= shape.len()).then_some(shape)
+    }
+
+    /// The layout of a tensor of a case; `whole` where every element must have its own memory.
+    fn layout(self, shape: &[u64], place: u64, whole: bool, runner: &mut TestRunner) -> Result<Layout, LayoutError> {
+        let plain = Layout::contiguous(shape)?;
+        match self {
+            Self::Flat => Ok(plain),
+            Self::Peeled => plain.offset_by(3),
+            Self::Shifted => plain.offset_by(mix(place) % 17),
+            Self::Rows if whole => plain.offset_by(place % 2),
+            Self::Rows => match place % 4 {
+                0 => Layout::contiguous(&[shape[0], 1]),
+                1 => Ok(plain),
+                2 => Layout::contiguous(&shape[1..]),
+                // Rows with a gap between.
+                _ => Layout::strided(shape, &[shape[1] as i64 + 3, 1], 1),
+            },
+            Self::Transposed if place % 2 == 0 => Ok(Layout::contiguous(&[shape[1], shape[0]])?.transposed()),
+            Self::Transposed => Ok(plain),
+            Self::Any => {
+                let fits = |layout: &Layout| !whole || (layout.shape() == shape && !layout.may_overlap_itself());
+                let drawn = (0..8).filter_map(|_| draw(runner, layouts(shape)));
+                Ok(drawn.into_iter().find(fits).unwrap_or(plain))
+            }
+        }
+    }
+}
+
+/// What is forced in turn: the planner's own choice, each form, each tier, dependent launches, wide and narrow vectors.
+fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
+    let turn = number + kind as usize;
+    let plain = Choose { dependent: turn % 2 == 1, ..Choose::default() };
+    let forms = Form::ALL.into_iter().filter(|form| *form != Form::Batch);
+    let form = forms.cycle().nth(turn).map(|form| Choose { form: Some(form), ..plain });
+    let narrow = Choose {
+        vector: Some([4, 8, 16, 32][turn % 4]),
+        unroll: Some([1, 2, 4, 8][turn / 4 % 4]),
+        threads: Some([64, 128, 256, 512][turn / 2 % 4]),
+        ..plain
+    };
+    let fast = keeps_bits(graph).then_some(Choose { tier: Tier::Fast, ..plain });
+    [Some(plain), form, Some(narrow), fast].into_iter().flatten().collect()
+}
+
+/// Whether nothing in an expression may be less exact in the tier `fast`.
+fn keeps_bits(graph: &Graph) -> bool {
+    graph.nodes().iter().all(|node| {
+        !matches!(node.kind, Kind::Unary(Unary::Sqrt | Unary::Recip | Unary::Rsqrt, _) | Kind::Binary(Binary::Div, _))
+    })
+}
+
+/// The tensors and scalars of one expression.
+struct Bench<'d> {
+    device: &'d CudaDevice,
+    expression: &'d Expression,
+    /// Inputs, then the outputs that aren't in place.
+    tensors: Vec<Tensor>,
+    scalars: Vec<Value>,
+    space: Space,
+    shape: Vec<u64>,
+}
+
+impl<'d> Bench<'d> {
+    fn new(
+        device: &'d CudaDevice,
+        expression: &'d Expression,
+        kind: Tensors,
+        shape: &[u64],
+        runner: &mut TestRunner,
+    ) -> Result<Self, Fault> {
+        let graph = expression.graph();
+        let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
+        let mut tensors = Vec::new();
+        for (slot, input) in (0..).zip(graph.inputs()) {
+            let whole = graph.outputs().iter().any(|output| output.in_place == Some(slot));
+            let layout = kind.layout(shape, slot.into(), whole, runner).map_err(invalid)?;
+            tensors.push(Tensor::new(device, input.dtype, layout, Some(runner))?);
+        }
+        for (place, output) in (0..).zip(graph.outputs()).filter(|(_, output)| output.in_place.is_none()) {
+            let layout = kind.layout(shape, 101 + 2 * place, true, runner).map_err(invalid)?;
+            tensors.push(Tensor::new(device, output.dtype, layout, None)?);
+        }
+        let scalar = |scalar: &plimsoll_expr::graph::Parameter| draw(runner, values(scalar.dtype));
+        let scalars: Vec<Value> = graph.scalars().iter().filter_map(scalar).collect();
+        let layouts: Vec<Layout> = tensors.iter().map(|tensor| tensor.layout.clone()).collect();
+        let space = Space::of(shape, &layouts).map_err(invalid)?;
+        Ok(Self { device, expression, tensors, scalars, space, shape: shape.to_vec() })
+    }
+
+    /// Where each output's tensor is among [`Bench::tensors`].
+    fn places(&self) -> Vec<usize> {
+        let graph = self.expression.graph();
+        let mut own = graph.inputs().len()..;
+        let place = |slot: Option<u32>| slot.map_or_else(|| own.next().unwrap_or(0), |slot| slot as usize);
+        graph.outputs().iter().map(|output| output.in_place).map(place).collect()
+    }
+
+    /// Runs it once; what it ran on and what was wrong, or `None` where no kernel does it so.
+    fn case(&self, choose: &Choose) -> Result<Option<(String, String)>, Fault> {
+        let operands = self.tensors.iter().map(Tensor::operand).collect::<Result<Vec<_>, _>>()?;
+        let inputs = &operands[..self.expression.graph().inputs().len()];
+        let outputs: Vec<_> = self.places().into_iter().map(|place| operands[place].clone()).collect();
+        let bound = match self.expression.bind(inputs, &outputs, &self.scalars, choose) {
+            Ok(bound) => bound,
+            Err(Error::Plan(_)) if choose.form.is_some() || choose.vector.is_some() => return Ok(None),
+            Err(error @ Error::Fault(_)) if error_ends(&error) => return Err(error.into()),
+            Err(error) => return Ok(Some((format!("{:?}", self.shape), error.to_string()))),
+        };
+        self.tensors.iter().try_for_each(|tensor| tensor.restore(self.device))?;
+        bound.enqueue(&self.device.stream)?;
+        wait::stream(&self.device.stream)?;
+        let on = format!("{:?}, {}", self.shape, bound.plan().map_or_else(|_| "nothing".to_owned(), told));
+        Ok(Some((on, self.wrong()?)))
+    }
+
+    /// What is wrong, nothing where all is right.
+    fn wrong(&self) -> Result<String, Fault> {
+        let now = self.tensors.iter().map(|tensor| tensor.now(self.device)).collect::<Result<Vec<_>, _>>()?;
+        let graph = self.expression.graph();
+        let places = self.places();
+        let offsets: Vec<Vec<u64>> = (0..self.tensors.len()).map(|tensor| self.space.offsets(tensor)).collect();
+        for (tensor, now) in now.iter().enumerate() {
+            let written = if places.contains(&tensor) { &offsets[tensor][..] } else { &[] };
+            if let Some(byte) = now.stray(written) {
+                return Ok(format!("byte {byte} of tensor {tensor} was written, which is no element of an output"));
+            }
+        }
+        let count = self.space.elements();
+        for (place, coordinates) in (0_u64..).zip(self.space.coordinates()) {
+            let picked = count <= ALL || place < 64 || place + 64 >= count || mix(place) % count < SAMPLES;
+            if !picked {
+                continue;
+            }
+            let at = place as usize;
+            let input = |slot: usize| self.tensors[slot].element(offsets[slot][at]);
+            let inputs: Vec<Value> = (0..graph.inputs().len()).filter_map(input).collect();
+            let element = Element { inputs: &inputs, scalars: &self.scalars, coordinates: &coordinates, place };
+            let right =
+                evaluate(graph, element, Precision::Carried).map_err(|error| Fault::Invalid(error.to_string()))?;
+            for ((output, right), &tensor) in graph.outputs().iter().zip(right).zip(&places) {
+                let found = now[tensor].element(offsets[tensor][at]);
+                if !found.is_some_and(|found| found.same(right)) {
+                    return Ok(format!(
+                        "element {place} of {} is {found:?}, not {right:?}, of {inputs:?} and {:?}",
+                        output.name, self.scalars
+                    ));
+                }
+            }
+        }
+        Ok(String::new())
+    }
+}
+
+/// Whether nothing more can be checked.
+fn error_ends(error: &Error) -> bool {
+    matches!(error, Error::Fault(fault) if fault.ends_the_device())
+}
+
+/// A plan in a few words.
+fn told(plan: &Plan) -> String {
+    let spec = &plan.spec;
+    format!(
+        "{} lanes {} unroll {} threads {} {:?} {:?}",
+        spec.form.name(),
+        spec.lanes,
+        spec.unroll,
+        spec.threads,
+        spec.tier,
+        spec.dependent
+    )
+}
+
+/// Many small sets in one launch.
+pub(super) fn batches(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    let parsed = parse("in x: i16, y: i32; z: i32 = x * y + index(); y = y - x", &Names::default());
+    let graph = parsed.map_err(|error| Fault::Invalid(error.to_string()))?;
+    let expression = engine.expression(&graph)?;
+    let mut runner = TestRunner::deterministic();
+    for dependent in [false, true] {
+        let mut sets = Vec::new();
+        for set in 0..300_u64 {
+            let length = [0, 1, 31, 33, 1025, 7, 4096, 129, 2, 65][set as usize % 10];
+            let flat = |offset| Layout::contiguous(&[length]).and_then(|layout| layout.offset_by(offset));
+            let flat = |offset| flat(offset).map_err(|error| Fault::Invalid(error.to_string()));
+            sets.push([
+                Tensor::new(device, DType::I16, flat(set % 5)?, Some(&mut runner))?,
+                Tensor::new(device, DType::I32, flat(set % 3)?, Some(&mut runner))?,
+                Tensor::new(device, DType::I32, flat(set % 7)?, None)?,
+            ]);
+        }
+        let operands = |[x, y, z]: &[Tensor; 3]| {
+            Ok::<_, Fault>((vec![x.operand()?, y.operand()?], vec![z.operand()?, y.operand()?]))
+        };
+        let operands = sets.iter().map(operands).collect::<Result<Vec<_>, _>>()?;
+        let choose = Choose { dependent, ..Choose::default() };
+        let (on, wrong) = match expression.batch(&operands, &[], &choose) {
+            Err(error) if error_ends(&error) => return Err(error.into()),
+            Err(error) => ("300 sets".to_owned(), error.to_string()),
+            Ok(launches) => {
+                launches.iter().try_for_each(|launch: &Bound| launch.enqueue(&device.stream))?;
+                wait::stream(&device.stream)?;
+                let on = format!("300 sets in {} launches, dependent: {dependent}", launches.len());
+                (on, wrong_batch(device, &sets)?)
+            }
+        };
+        report(Case { kernel: "batch".to_owned(), on, wrong });
+    }
+    Ok(())
+}
+
+fn wrong_batch(device: &CudaDevice, sets: &[[Tensor; 3]]) -> Result<String, Fault> {
+    let int = |value: Option<Value>| value.map_or(0, Value::as_int) as i32;
+    for (number, [x, y, z]) in sets.iter().enumerate() {
+        let (y_now, z_now) = (y.now(device)?, z.now(device)?);
+        for i in 0..z.layout.elements() {
+            let at = |tensor: &Tensor| tensor.layout.offset() + i;
+            let (a, b) = (int(x.element(at(x))), int(y.element(at(y))));
+            // z is i64 for its index, and stored as i32.
+            let right = (a.wrapping_mul(b).wrapping_add(i as i32), b.wrapping_sub(a));
+            let found = (int(z_now.element(at(z))), int(y_now.element(at(y))));
+            if found != right {
+                return Ok(format!("set {number}, element {i}: {found:?}, not {right:?}"));
+            }
+        }
+        let written =
+            |tensor: &Tensor| (0..z.layout.elements()).map(|i| tensor.layout.offset() + i).collect::<Vec<_>>();
+        for stray in [z_now.stray(&written(z)), y_now.stray(&written(y))].into_iter().flatten() {
+            return Ok(format!("set {number}: byte {stray} was written, which is no element of an output"));
+        }
+    }
+    Ok(String::new())
+}
