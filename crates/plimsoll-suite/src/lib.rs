@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod machines;
+pub mod model;
 pub mod probes;
 pub mod profile;
 pub mod references;

@@ -16,7 +16,7 @@ pub use predict::{Estimate, Kind, Missing, Part, Prediction, predict};
 
 /// How sharply the greatest of the times that run together decides: fitted once, to the `copy` rows of a sweep over plans on an
 /// H200 (see `docs/model.md`), and used for every machine and expression.
-pub const EXPONENT: f64 = 8.0;
+pub const EXPONENT: f64 = 7.0;
 
 #[cfg(test)]
 mod tests;
