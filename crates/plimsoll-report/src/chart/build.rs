@@ -1,16 +1,18 @@
-//! From series to charts: which rows make a line, a group of bars or a heat map, and what each point says of itself.
-
-use std::cmp::Ordering;
+//! From series to charts: which series share a picture, which rows make a line, and what each point says of itself.
 
 use plimsoll_core::sample::Figure;
-use plimsoll_core::series::{Draw, Row, Series, SeriesSpec, Value};
+use plimsoll_core::series::{Draw, Metric, Quantity, Row, Series, SeriesSpec, Value};
+use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::references;
 
-use super::bundle::{Bundle, Places, label, shared_source};
+use super::bars::bars;
+use super::bundle::{Bundle, shared_source};
 use super::calls::calls;
+use super::guides::guides;
+use super::heat::heats;
 use super::levels::levels;
-use super::{Category, Cell, Chart, Heat, Mark, Plot, Scale, Trace};
+use super::{Chart, Form, Mark, Plot, Scale, Trace};
 use crate::Report;
 use crate::content::{Case, Section, Source, alike, coordinate, figure, is_finite};
 use crate::text::clean;
@@ -32,8 +34,17 @@ pub fn charts(report: &Report<'_>, section: &Section<'_>) -> Vec<Chart> {
         let chart = |title: String, plot: Plot| Chart { title, note: note.clone(), plot };
         match &spec.draw {
             _ if spec.trace => all.extend(calls(report, section, &group, &title)),
-            Draw::Lines { .. } => all.extend(lines(report, section, &group).map(|plot| chart(title, plot))),
-            Draw::Bars { x, y, .. } => all.extend(bars(group[0], x, y).map(|plot| chart(title, plot))),
+            Draw::Lines { y, .. } => {
+                let chart = |title: String, plot: Plot| {
+                    let fitted = if has_fits(&plot) { ", lines are T = a + V/b" } else { "" };
+                    Chart { note: format!("{note}{fitted}"), ..chart(title, plot) }
+                };
+                let clock = drawn_with_power(spec).then(|| format!("{title}: clock"));
+                all.extend(lines(report, section, &group, &Height::Metric(y)).map(|plot| chart(title, plot)));
+                let lines = |title| lines(report, section, &group, &Height::Clock).map(|plot| chart(title, plot));
+                all.extend(clock.and_then(lines));
+            }
+            Draw::Bars { x, y, by } => all.extend(bars(group[0], x, y, by.as_deref()).map(|plot| chart(title, plot))),
             Draw::Heat { x, y, value } => {
                 all.extend(heats(group[0], x, y, value).into_iter().map(|(of, plot)| {
                     chart(if of.is_empty() { title.clone() } else { format!("{title}: {of}") }, plot)
@@ -43,6 +54,50 @@ pub fn charts(report: &Report<'_>, section: &Section<'_>) -> Vec<Chart> {
         }
     }
     all
+}
+
+fn has_fits(plot: &Plot) -> bool {
+    let Plot::Lines { guides, .. } = plot else { return false };
+    guides.iter().any(|guide| matches!(guide.form, Form::Fit { .. }))
+}
+
+/// Power says little without the clock that it leaves.
+fn drawn_with_power(spec: &SeriesSpec) -> bool {
+    let Draw::Lines { y, .. } = &spec.draw else { return false };
+    spec.metrics.iter().any(|metric| metric.name == *y && metric.unit == Unit::Watt)
+}
+
+/// What is along the left of a picture of lines.
+enum Height<'h> {
+    /// A metric of this name.
+    Metric(&'h str),
+    /// The clock at which the points were measured.
+    Clock,
+}
+
+impl Height<'_> {
+    fn metric(&self, series: &Series) -> Option<Metric> {
+        match self {
+            Self::Metric(name) => series.metric(name).cloned(),
+            Self::Clock => Some(Metric { name: "clock".to_owned(), unit: Unit::Hertz, of: Quantity::Extra }),
+        }
+    }
+
+    fn mark(&self, source: &Source<'_>, row: &Row, x: f64) -> Option<Mark> {
+        match self {
+            Self::Metric(name) => mark(source, row, x, name),
+            Self::Clock => clock(source, row, x),
+        }
+    }
+}
+
+/// The clock's mean over a row's rounds, and the least and most of them.
+fn clock(source: &Source<'_>, row: &Row, x: f64) -> Option<Mark> {
+    let y = row.clock_hz().filter(|hz| hz.is_finite())?;
+    let rounds = || row.points.iter().filter_map(|point| point.evidence.clock_hz);
+    let interval = Interval { lo: rounds().fold(y, f64::min), hi: rounds().fold(y, f64::max) };
+    let figure = format!("clock {}, mean of {} rounds", Unit::Hertz.format(y), rounds().count());
+    Some(Mark { x, y, interval, doubtful: false, place: place(source, row), figure })
 }
 
 /// Series by the picture that they go into: those of one kind, each with another cache policy.
@@ -107,7 +162,7 @@ pub(super) fn varying(group: &[&Case<'_>], taken: &[&str], texts_only: bool) -> 
 }
 
 /// A point; `None` where its figure can't be derived.
-fn mark(source: &Source<'_>, row: &Row, x: f64, metric: &str) -> Option<Mark> {
+pub(super) fn mark(source: &Source<'_>, row: &Row, x: f64, metric: &str) -> Option<Mark> {
     let series = source.series;
     let known = series.estimate(row, metric).filter(is_finite)?;
     let flags = if row.flags.is_empty() { String::new() } else { format!(", {}", row.flags) };
@@ -132,9 +187,9 @@ pub(super) fn place(source: &Source<'_>, row: &Row) -> String {
     place.join(", ")
 }
 
-fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>]) -> Option<Plot> {
+fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>], height: &Height<'_>) -> Option<Plot> {
     let first = group[0].sources[0].series;
-    let Draw::Lines { x, y, by, log_x, log_y } = &first.spec.draw else { return None };
+    let Draw::Lines { x, by, log_x, log_y, .. } = &first.spec.draw else { return None };
     let on_axis = first.axis(x).is_some();
     // Where x is itself measured, numeric axes are what moves along the line; only names tell lines apart.
     let apart = varying(group, &[x], !on_axis);
@@ -143,14 +198,17 @@ fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>]) -> Opt
         for source in &case.sources {
             for row in &source.series.rows {
                 let Some(at) = x_of(source.series, row, x) else { continue };
-                let Some(mark) = mark(source, row, at, y) else { continue };
+                let Some(mark) = height.mark(source, row, at) else { continue };
                 bundle.line_of(source, row).push(mark);
             }
         }
     }
     let mut traces = bundle.traces();
+    let metric = height.metric(first)?;
     if on_axis {
         traces.iter_mut().for_each(|trace| trace.marks.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    } else {
+        traces.iter_mut().for_each(|trace| along_the_best(trace, metric.more_is_better() != Some(false)));
     }
     if traces.is_empty() {
         return None;
@@ -159,17 +217,50 @@ fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>]) -> Opt
         Some(place) => first.spec.axes[place].unit.clone(),
         None => first.metric(x)?.unit.clone(),
     };
-    let metric = first.metric(y)?;
-    let mut all = reference_traces(group[0], &x_unit, y, &metric.unit);
+    let guides = match height {
+        Height::Metric(_) => guides(report, section, group, (&x_unit, &metric), &traces),
+        Height::Clock => Vec::new(),
+    };
+    for guide in &guides {
+        // Where a fit is drawn, the line is the fit.
+        let Form::Fit { hue, .. } = guide.form else { continue };
+        traces.iter_mut().filter(|trace| trace.hue == hue).for_each(|trace| trace.path = Some(Vec::new()));
+    }
+    let mut all = reference_traces(group[0], &x_unit, &metric.name, &metric.unit);
     all.append(&mut traces);
-    let levels = levels(report, section, group, metric);
     let marks = || all.iter().flat_map(|trace| &trace.marks);
+    let labels: Vec<&str> = all.iter().map(|trace| trace.label.as_str()).collect();
+    let mut levels = levels(report, section, group, &metric, &labels);
+    let most = marks().map(|mark| mark.y).fold(0.0, f64::max);
+    // What is far above all marks would only press them to the bottom.
+    levels.retain(|level| *log_y || level.value <= FAR * most);
     let x = Scale::new(x, &x_unit, *log_x, marks().map(|mark| mark.x));
     let heights = marks().flat_map(|mark| [mark.y, mark.interval.lo, mark.interval.hi]);
     let heights = heights.chain(levels.iter().map(|level| level.value));
     // An interval may reach zero where no figure does: it must not cost the logarithmic scale.
-    let y = Scale::new(y, &metric.unit, *log_y, heights.filter(|&height| !log_y || height > 0.0));
-    Some(Plot::Lines { x, y, levels, traces: all })
+    let heights = heights.filter(|&height| !log_y || height > 0.0);
+    let y = if *log_y {
+        Scale::new(&metric.name, &metric.unit, true, heights)
+    } else {
+        Scale::places(&metric.name, &metric.unit, heights)
+    };
+    Some(Plot::Lines { x, y, levels, guides, traces: all })
+}
+
+/// A level this many times the highest mark isn't drawn on a linear scale.
+const FAR: f64 = 3.0;
+
+/// Where several points of a line share an x, no path leads from one to the next: the line joins the best of each.
+pub(super) fn along_the_best(trace: &mut Trace, more: bool) {
+    let mut marks: Vec<&Mark> = trace.marks.iter().collect();
+    marks.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.y.total_cmp(&b.y)));
+    let shared: Vec<&[&Mark]> = marks.chunk_by(|a, b| a.x == b.x).collect();
+    if shared.len() == marks.len() {
+        return;
+    }
+    let best =
+        |same: &&[&Mark]| if more { same.last().copied() } else { same.first().copied() }.map(|mark| (mark.x, mark.y));
+    trace.path = Some(shared.iter().filter_map(best).collect());
 }
 
 fn x_of(series: &Series, row: &Row, x: &str) -> Option<f64> {
@@ -206,105 +297,8 @@ fn reference_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -
         };
         match traces.iter_mut().find(|trace| trace.label == label) {
             Some(trace) => trace.marks.push(mark),
-            None => traces.push(Trace { label, reference: true, hue: 0, dash: 0, marks: vec![mark] }),
+            None => traces.push(Trace { label, reference: true, hue: 0, dash: 0, marks: vec![mark], path: None }),
         }
     }
     traces
-}
-
-fn bars(case: &Case<'_>, x: &str, y: &str) -> Option<Plot> {
-    let apart = varying(&[case], &[x], false);
-    let (mut categories, mut labels): (Vec<Category>, Vec<String>) = Default::default();
-    let (mut named, mut labelled) = (Places::default(), Places::default());
-    for source in &case.sources {
-        for row in &source.series.rows {
-            let (Some(place), Some(mark)) = (source.series.axis(x), mark(source, row, 0.0, y)) else { continue };
-            let name = coordinate(&source.series.spec.axes[place].unit, &row.at[place]);
-            let label = label(source, row, &apart);
-            let (category, of) = (named.of(&name), labelled.of(&label));
-            if category == categories.len() {
-                categories.push(Category { name, bars: vec![] });
-            }
-            if of == labels.len() {
-                labels.push(label);
-            }
-            categories[category].bars.push((of, mark));
-        }
-    }
-    categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.0));
-    let unit = case.sources[0].series.metric(y)?.unit.clone();
-    let marks = categories.iter().flat_map(|category| &category.bars).map(|bar| &bar.1);
-    let y = Scale::new(y, &unit, false, marks.flat_map(|mark| [mark.y, mark.interval.hi]));
-    (!categories.is_empty()).then_some(Plot::Bars { y, categories, labels })
-}
-
-/// A cell before its column and row are counted: its places on both axes.
-type Placed<'v> = (&'v Value, &'v Value, Mark);
-
-/// One heat map per source and per value of any further axis.
-fn heats(case: &Case<'_>, x: &str, y: &str, value: &str) -> Vec<(String, Plot)> {
-    let apart = varying(&[case], &[x, y], false);
-    let (mut groups, mut places): (Vec<(String, Vec<Placed<'_>>)>, Places) = Default::default();
-    for source in &case.sources {
-        for row in &source.series.rows {
-            let (Some(a), Some(b)) = (source.series.at(row, x), source.series.at(row, y)) else { continue };
-            let Some(mark) = mark(source, row, 0.0, value) else { continue };
-            let label = label(source, row, &apart);
-            let place = places.of(&label);
-            if place == groups.len() {
-                groups.push((label, vec![]));
-            }
-            groups[place].1.push((a, b, mark));
-        }
-    }
-    let first = case.sources[0].series;
-    let unit_of = |name: &str| first.axis(name).map_or(Unit::One, |place| first.spec.axes[place].unit.clone());
-    let Some(unit) = first.metric(value).map(|metric| metric.unit.clone()) else { return Vec::new() };
-    // All maps of a series share one scale of shades, or they could not be compared.
-    let scale = Scale::shades(value, &unit, groups.iter().flat_map(|group| &group.1).map(|cell| cell.2.y));
-    let heat = |cells: Vec<Placed<'_>>| {
-        let columns = ordered(cells.iter().map(|cell| cell.0));
-        let rows = ordered(cells.iter().map(|cell| cell.1));
-        let place = |all: &[&Value]| {
-            let mut places = Places::default();
-            all.iter().for_each(|value| {
-                places.of(&key(value));
-            });
-            move |value: &Value| places.of(&key(value))
-        };
-        let (mut column, mut row) = (place(&columns), place(&rows));
-        let named = |name: &str, all: &[&Value]| all.iter().map(|value| coordinate(&unit_of(name), value)).collect();
-        Plot::Heat(Heat {
-            x: clean(x),
-            y: clean(y),
-            columns: named(x, &columns),
-            rows: named(y, &rows),
-            value: scale.clone(),
-            cells: cells.into_iter().map(|(a, b, mark)| Cell { column: column(a), row: row(b), mark }).collect(),
-        })
-    };
-    groups.into_iter().map(|(label, cells)| (label, heat(cells))).collect()
-}
-
-/// What tells values apart.
-fn key(value: &Value) -> String {
-    format!("{value:?}")
-}
-
-/// Different values in order: numbers by size, names as they come.
-fn ordered<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<&'v Value> {
-    let (mut all, mut places): (Vec<&Value>, Places) = Default::default();
-    for value in values {
-        if places.of(&key(value)) == all.len() {
-            all.push(value);
-        }
-    }
-    all.sort_by(|a, b| match (a.number(), b.number()) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        // Names before numbers, where an axis has both: an order must be total.
-        (None, Some(_)) => Ordering::Less,
-        (Some(_), None) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
-    });
-    all
 }

@@ -38,7 +38,8 @@ pub(super) fn label(source: &Source<'_>, row: &Row, axes: &[usize]) -> String {
     parts.join(", ")
 }
 
-fn coordinates(source: &Source<'_>, row: &Row, axes: &[usize]) -> Vec<String> {
+/// A row's place on each of `axes`, as words.
+pub(super) fn coordinates(source: &Source<'_>, row: &Row, axes: &[usize]) -> Vec<String> {
     let spec = &source.series.spec;
     axes.iter()
         .filter_map(|&place| {
@@ -113,7 +114,7 @@ impl Bundle {
                 }
                 None => (place, source.run),
             };
-            self.lines.push(Trace { label: full, reference: false, hue, dash, marks: vec![] });
+            self.lines.push(Trace { label: full, reference: false, hue, dash, marks: vec![], path: None });
         }
         &mut self.lines[place].marks
     }

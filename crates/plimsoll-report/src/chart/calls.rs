@@ -42,7 +42,7 @@ pub(super) fn calls(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'
     // What is dashed lies behind: it is what the others are held against.
     traces.sort_by_key(|trace| (trace.hue / HUES, Reverse(trace.dash)));
     let parts: Vec<&[Trace]> = traces.chunk_by(|a, b| a.hue / HUES == b.hue / HUES).collect();
-    let levels = levels(report, section, group, metric);
+    let levels = levels(report, section, group, metric, &[]);
     let constant = constant(group);
     let title = if constant.is_empty() { title.to_owned() } else { format!("{title}: {constant}") };
     let part = |(place, traces): (usize, &&[Trace])| {
@@ -60,6 +60,7 @@ pub(super) fn calls(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'
                 x: Scale::counts("call", marks().map(|mark| mark.x)),
                 y: Scale::new(&metric.name, &metric.unit, log, heights),
                 levels: levels.clone(),
+                guides: Vec::new(),
                 traces: traces.to_vec(),
             },
         }

@@ -12,22 +12,45 @@ use crate::content::{Case, Entry, Section};
 use crate::text::clean;
 
 /// The probe whose findings are the ceilings of memory.
-const CEILING_PROBE: &str = "stream";
+pub(super) const CEILING_PROBE: &str = "stream";
 
-/// None where the picture shows different devices, each with its own.
-pub(super) fn levels(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>], metric: &Metric) -> Vec<Level> {
+/// None where the picture shows different devices, each with its own. Peaks may be called after the metric or after what
+/// `labels` of lines name: the type of an arithmetic rate.
+pub(super) fn levels(
+    report: &Report<'_>,
+    section: &Section<'_>,
+    group: &[&Case<'_>],
+    metric: &Metric,
+    labels: &[&str],
+) -> Vec<Level> {
+    let Some(device) = only_device(group) else { return Vec::new() };
+    let mut levels: Vec<Level> = Vec::new();
+    for name in std::iter::once(metric.name.as_str()).chain(labels.iter().copied()) {
+        let peak = device.peak(name).filter(|peak| peak.unit == metric.unit && peak.value.is_finite());
+        let Some(peak) = peak else { continue };
+        let name = if name == metric.name { String::new() } else { format!("{} ", clean(name)) };
+        match levels.iter_mut().find(|level| level.value == peak.value) {
+            Some(level) if name.is_empty() || level.label.contains(name.as_str()) => {}
+            Some(level) => level.label = level.label.replacen(PEAK, &format!("{PEAK}{}, ", name.trim_end()), 1),
+            None => levels.push(Level {
+                value: peak.value,
+                label: format!("{PEAK}{name}{}", clean(&peak.unit.format(peak.value))),
+                source: clean(&peak.source),
+            }),
+        }
+    }
+    levels.extend(ceiling(report, section, device, metric));
+    levels
+}
+
+/// What the label of a theoretical peak begins with.
+pub(super) const PEAK: &str = "theoretical peak ";
+
+/// The device that all of a picture's series are of.
+pub(super) fn only_device<'r>(group: &[&Case<'r>]) -> Option<&'r DeviceInfo> {
     let device = group[0].sources[0].device;
     let mut devices = group.iter().flat_map(|case| &case.sources).map(|source| source.device);
-    if !devices.all(|other| same(other, device)) {
-        return Vec::new();
-    }
-    let peak = device.peak(&metric.name).filter(|peak| peak.unit == metric.unit && peak.value.is_finite());
-    let peak = peak.map(|peak| Level {
-        value: peak.value,
-        label: format!("theoretical peak {}", clean(&peak.unit.format(peak.value))),
-        source: clean(&peak.source),
-    });
-    peak.into_iter().chain(ceiling(report, section, device, metric)).collect()
+    devices.all(|other| same(other, device)).then_some(device)
 }
 
 /// Only of the very kernel that the probe is about (`copy`): another mix of reads and writes has another ceiling.
@@ -55,6 +78,6 @@ fn ceiling(report: &Report<'_>, section: &Section<'_>, device: &DeviceInfo, metr
     })
 }
 
-fn same(one: &DeviceInfo, other: &DeviceInfo) -> bool {
+pub(super) fn same(one: &DeviceInfo, other: &DeviceInfo) -> bool {
     one.id == other.id && one.name == other.name
 }

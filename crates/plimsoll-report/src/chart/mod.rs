@@ -1,9 +1,12 @@
 //! Pictures before they are drawn: which points lie where, on which scale, under which label. A terminal and an SVG show
 //! the same chart; neither looks at a series itself.
 
+mod bars;
 mod build;
 mod bundle;
 mod calls;
+mod guides;
+mod heat;
 mod levels;
 mod scale;
 
@@ -40,6 +43,8 @@ pub enum Plot {
         y: Scale,
         /// What the figures are to be held against.
         levels: Vec<Level>,
+        /// What the figures show: where a cache ends, what a flat part is called, a fit.
+        guides: Vec<Guide>,
         /// Lines; those of references first, so that they lie behind.
         traces: Vec<Trace>,
     },
@@ -67,6 +72,42 @@ pub struct Level {
     pub source: String,
 }
 
+/// What a picture's figures show, or what bounds them, told where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guide {
+    /// Where it lies.
+    pub form: Form,
+    /// What it is, with its figure.
+    pub label: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// Where a guide lies, in the units of both scales.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// Upright at this x: where a cache ends, where a ridge is.
+    Upright(f64),
+    /// y = this · x, up to the highest level: a ceiling of what goes in proportion to x.
+    Slope(f64),
+    /// The flat part of a curve: it is named, and no line is drawn.
+    Plateau {
+        /// Its first x.
+        from: f64,
+        /// Its last x.
+        to: f64,
+        /// Its y.
+        value: f64,
+    },
+    /// A curve laid through the marks of one hue.
+    Fit {
+        /// That hue.
+        hue: usize,
+        /// Places along it, from the left.
+        path: Vec<(f64, f64)>,
+    },
+}
+
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
@@ -80,6 +121,17 @@ pub struct Trace {
     pub dash: usize,
     /// In drawing order.
     pub marks: Vec<Mark>,
+    /// Where the line goes, if not from mark to mark: along the best of marks that share an x.
+    pub path: Option<Vec<(f64, f64)>>,
+}
+
+impl Trace {
+    /// The places that the line joins, in the units of both scales.
+    #[must_use]
+    pub fn places(&self) -> Vec<(f64, f64)> {
+        let marks = || self.marks.iter().map(|mark| (mark.x, mark.y)).collect();
+        self.path.clone().unwrap_or_else(marks)
+    }
 }
 
 /// A point.
@@ -104,8 +156,19 @@ pub struct Mark {
 pub struct Category {
     /// Its name.
     pub name: String,
-    /// Its bars with the place of their label.
-    pub bars: Vec<(usize, Mark)>,
+    /// Its bars.
+    pub bars: Vec<Bar>,
+}
+
+/// A bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Place of its label.
+    pub label: usize,
+    /// Its figure.
+    pub mark: Mark,
+    /// What else tells it from others; empty where nothing does.
+    pub note: String,
 }
 
 /// Shades over two axes.

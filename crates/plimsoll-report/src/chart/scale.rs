@@ -16,7 +16,15 @@ pub struct Scale {
     hi: f64,
     /// Added before the logarithm is taken, so that a count from zero has one.
     shift: f64,
+    /// Ticked in powers of two.
+    binary: bool,
 }
+
+/// Marks lie close together where the least is more than this share of the most.
+const CLOSE: f64 = 0.7;
+
+/// Values that differ by less than this share of the most get one shade.
+const ALIKE: f64 = 0.02;
 
 /// A labelled place on an axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +46,8 @@ impl Scale {
             _ => (0.0, 0.0),
         };
         let log = log && lo >= f64::MIN_POSITIVE;
-        let mut scale = Self { name: name.to_owned(), unit: unit.clone(), log, lo, hi, shift: 0.0 };
+        let binary = *unit == Unit::Byte || (log && lo < hi && all.iter().all(|&value| value.log2().fract() == 0.0));
+        let mut scale = Self { name: name.to_owned(), unit: unit.clone(), log, lo, hi, shift: 0.0, binary };
         if log {
             scale.widen_log();
         } else {
@@ -47,11 +56,31 @@ impl Scale {
         scale
     }
 
+    /// A linear scale for marks, whose places are compared and not their lengths: where all lie close together it begins
+    /// below the least of them, and says so.
+    #[must_use]
+    pub fn places(name: &str, unit: &Unit, values: impl IntoIterator<Item = f64>) -> Self {
+        let finite: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let (lo, hi) =
+            (finite.iter().copied().fold(f64::INFINITY, f64::min), finite.iter().copied().fold(0.0, f64::max));
+        let mut scale = Self::new(name, unit, false, finite);
+        if lo > CLOSE * hi && lo < hi {
+            // Ticks are as far apart as those of a scale of the difference alone.
+            let step = Self { lo, hi, ..scale.clone() }.linear_step(5);
+            let (below, above) = ((lo / step - 0.2).floor() * step, (hi / step).ceil() * step);
+            if below > 0.0 && below < above && above.is_finite() {
+                (scale.lo, scale.hi) = (below, above);
+                scale.name = format!("{name}, not from 0");
+            }
+        }
+        scale
+    }
+
     /// A logarithmic scale of numbers counted from 0: where they lie is the logarithm of the next number.
     #[must_use]
     pub fn counts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let hi = values.into_iter().filter(|value| value.is_finite()).fold(1.0, f64::max);
-        Self { name: name.to_owned(), unit: Unit::One, log: true, lo: 0.0, hi: 1.2 * hi, shift: 1.0 }
+        Self { name: name.to_owned(), unit: Unit::One, log: true, lo: 0.0, hi: 1.2 * hi, shift: 1.0, binary: false }
     }
 
     /// A linear scale from the least to the most of `values`, for shades: they show differences, not lengths.
@@ -62,11 +91,11 @@ impl Scale {
             Some(ends.map_or((value, value), |(lo, hi)| (lo.min(value), hi.max(value))))
         });
         match ends {
-            Some((lo, hi)) if lo < hi => {
-                Self { name: name.to_owned(), unit: unit.clone(), log: false, lo, hi, shift: 0.0 }
+            Some((lo, hi)) if lo < hi && hi - lo > ALIKE * hi.abs() => {
+                Self { name: name.to_owned(), unit: unit.clone(), log: false, lo, hi, shift: 0.0, binary: false }
             }
-            // Nothing differs: one shade between zero and the only value.
-            _ => Self::new(name, unit, false, ends.map(|(lo, _)| lo)),
+            // Nothing differs much: shades from zero, or they would show differences that are none.
+            _ => Self::new(name, unit, false, ends.map(|(_, hi)| hi)),
         }
     }
 
@@ -201,7 +230,7 @@ impl Scale {
             let fits = finest.iter().find(|values| values.len() < most).unwrap_or(&finest[2]);
             return std::iter::once(0.0).chain(fits.iter().copied()).collect();
         }
-        if self.unit == Unit::Byte {
+        if self.binary {
             return self.powers(2.0, &[1, 2, 3, 5, 10, 20, 40, 80, 160], most);
         }
         let decades = self.powers(10.0, &[1, 2, 3, 5, 10, 20, 50, 100], most);
@@ -215,10 +244,14 @@ impl Scale {
             }
         }
         if decades.len() >= 2 {
-            decades
-        } else {
-            vec![self.lo, (self.lo.ln() / 2.0 + self.hi.ln() / 2.0).exp(), self.hi]
+            return decades;
         }
+        let linear = self.linear_values(most);
+        let linear: Vec<f64> = linear.into_iter().filter(|value| (self.lo..=self.hi).contains(value)).collect();
+        if linear.len() >= 2 {
+            return linear;
+        }
+        vec![self.lo, (self.lo.ln() / 2.0 + self.hi.ln() / 2.0).exp(), self.hi]
     }
 
     /// Powers of `base` in the finest of `strides` that gives at most `most`.
@@ -272,6 +305,30 @@ mod tests {
         let rates = Scale::new("bandwidth", &Unit::BytePerSecond, true, [1.6e11, 6.8e12]);
         assert_eq!(labels(&rates, 4), ["200 GB/s", "500 GB/s", "1 TB/s", "2 TB/s", "5 TB/s"]);
         assert_eq!(Scale::new("threads", &Unit::Thread, false, [16.0]).title(), "threads");
+    }
+
+    #[test]
+    fn powers_of_two_are_ticked_as_such_and_less_than_a_decade_has_round_ticks() {
+        let threads = Scale::new("threads", &Unit::Thread, true, [32.0, 64.0, 1024.0]);
+        assert_eq!(labels(&threads, 8), ["32", "64", "128", "256", "512", "1024"]);
+        let close = Scale::new("rate", &Unit::OpPerSecond, true, [1.4e9, 1.7e9]);
+        assert_eq!(labels(&close, 6), ["1.2", "1.4", "1.6", "1.8", "2"]);
+    }
+
+    #[test]
+    fn marks_close_together_are_drawn_apart_and_the_title_says_that_zero_is_not_there() {
+        let close = Scale::places("bandwidth", &Unit::BytePerSecond, [3.8e12, 4.7e12]);
+        assert!(close.lo() > 3e12 && close.lo() < 3.8e12, "{close:?}");
+        assert_eq!(close.title(), "bandwidth, not from 0 (TB/s)");
+        for values in [[1.0, 4.0], [4.0, 4.0], [-1.0, 0.0], [0.0, 0.0]] {
+            assert!(Scale::places("x", &Unit::Second, values).lo() <= 0.0, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn shades_of_values_that_are_all_but_equal_do_not_make_them_look_different() {
+        assert_eq!(Scale::shades("rate", &Unit::BytePerSecond, [393.7e9, 393.9e9]).lo(), 0.0);
+        assert_eq!(Scale::shades("rate", &Unit::BytePerSecond, [341.0, 850.0]).lo(), 341.0);
     }
 
     #[test]

@@ -115,7 +115,7 @@ fn hot_and_cold(trace: bool) -> Run {
         };
         made.series("copy", own);
         for kernel in ["scalar", "vector", "wide"] {
-            let work = Work { traffic: plimsoll_core::Traffic::new(500, 500), ..Work::default() };
+            let work = Work { traffic: plimsoll_core::Traffic::new(25_000, 25_000), ..Work::default() };
             made.point(vec![kernel.into(), 4096u64.into()], seconds, work, Flags::NONE);
         }
     }
@@ -157,8 +157,8 @@ fn a_traced_series_is_drawn_call_by_call_from_the_first_one() {
     let marks = &traces(&charts[0])[3].marks;
     assert_eq!(marks[..3].iter().map(|mark| mark.x).collect::<Vec<_>>(), [0.0, 1.0, 2.0]);
     assert!(marks[0].place.ends_with("hot, call 0") && marks.last().unwrap().place.ends_with("to 39"), "{marks:?}");
-    // 1000 bytes in about a microsecond, each within what its interval says.
-    assert!(marks.iter().all(|mark| (0.9e9..1.1e9).contains(&mark.y) && mark.interval.contains(mark.y)));
+    // 50 kB in about a microsecond, each within what its interval says.
+    assert!(marks.iter().all(|mark| (45e9..55e9).contains(&mark.y) && mark.interval.contains(mark.y)));
 }
 
 #[test]
@@ -214,4 +214,65 @@ fn heat_maps_order_numbers_by_size_and_share_their_shades() {
     let (a, b) = (parts(&charts[0]), parts(&charts[1]));
     assert_eq!(a, b);
     assert_eq!(a.0[..3], ["1 element", "2 elements", "4 elements"]);
+}
+
+#[test]
+fn a_wide_map_of_few_rows_is_folded_into_tableaus() {
+    let mut wide = spec(&[("stride", Unit::Element), ("element", Unit::Byte)], "stride");
+    wide.draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "time".into() };
+    let all: Vec<[Value; 2]> =
+        (1..=128u64).flat_map(|stride| [[stride.into(), 4u64.into()], [stride.into(), 8u64.into()]]).collect();
+    let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
+    let charts = first(&run(wide, &points));
+    assert_eq!(
+        charts.iter().map(|chart| chart.title.as_str()).collect::<Vec<_>>(),
+        ["probe case: element 4 B", "probe case: element 8 B"]
+    );
+    let Plot::Heat(heat) = &charts[0].plot else { panic!("no heat map") };
+    assert_eq!((heat.columns.len(), heat.rows.len(), heat.cells.len()), (16, 8, 128));
+    let cell = heat.cells.iter().find(|cell| cell.mark.place.starts_with("stride 19 ")).unwrap();
+    // Third column of the second line from the top.
+    assert_eq!((cell.column, cell.row, heat.rows[6].as_str(), heat.columns[2].as_str()), (2, 6, "17", "+2"));
+}
+
+#[test]
+fn a_matrix_has_the_same_names_in_the_same_order_on_both_sides_and_is_read_from_the_top() {
+    let mut matrix = spec(&[("from", Unit::One), ("to", Unit::One)], "to");
+    matrix.draw = Draw::Heat { x: "to".into(), y: "from".into(), value: "time".into() };
+    let charts = first(&run(matrix, &[(&["a".into(), "b".into()], 1e-6), (&["b".into(), "a".into()], 2e-6)]));
+    let Plot::Heat(heat) = &charts[0].plot else { panic!("no heat map") };
+    assert_eq!((heat.columns.join(" "), heat.rows.join(" ")), ("a b".into(), "b a".into()));
+    assert_eq!(heat.cells.iter().map(|cell| (cell.column, cell.row)).collect::<Vec<_>>(), [(1, 1), (0, 0)]);
+}
+
+#[test]
+fn bars_are_coloured_by_what_the_picture_is_about_and_the_rest_is_told_behind_the_figure() {
+    let mut bars = spec(&[("kernel", Unit::One), ("hint", Unit::One), ("unroll", Unit::One)], "kernel");
+    bars.draw = Draw::Bars { x: "kernel".into(), y: "time".into(), by: Some("hint".into()) };
+    let at = |hint: &str, unroll: f64| ["copy".into(), hint.into(), unroll.into()];
+    let all = [at("none", 1.0), at("none", 2.0), at("streaming", 1.0)];
+    let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
+    let charts = first(&run(bars, &points));
+    let Plot::Bars { categories, labels, .. } = &charts[0].plot else { panic!("no bars") };
+    assert_eq!(labels[..], ["none", "streaming"]);
+    let told: Vec<(usize, &str)> = categories[0].bars.iter().map(|bar| (bar.label, bar.note.as_str())).collect();
+    assert_eq!(told, [(0, "unroll 1"), (0, "unroll 2"), (1, "unroll 1")]);
+}
+
+#[test]
+fn where_points_share_an_x_the_line_joins_the_best_of_each() {
+    let mut trace = Trace { label: String::new(), reference: false, hue: 0, dash: 0, marks: vec![], path: None };
+    for (x, y) in [(2.0, 5.0), (1.0, 3.0), (2.0, 7.0)] {
+        let interval = Interval { lo: y, hi: y };
+        trace.marks.push(Mark { x, y, interval, doubtful: false, place: String::new(), figure: String::new() });
+    }
+    let mut less = trace.clone();
+    build::along_the_best(&mut trace, true);
+    build::along_the_best(&mut less, false);
+    assert_eq!((trace.places(), less.places()), (vec![(1.0, 3.0), (2.0, 7.0)], vec![(1.0, 3.0), (2.0, 5.0)]));
+    // With an x of its own for each, the order of the points is the path.
+    trace.path = None;
+    trace.marks.pop();
+    build::along_the_best(&mut trace, true);
+    assert_eq!(trace.places(), [(2.0, 5.0), (1.0, 3.0)]);
 }

@@ -2,20 +2,22 @@
 
 use super::markup::{Markup, fit, hue, width};
 use super::{RIGHT, TOP, WIDTH};
-use crate::chart::{Category, Scale};
+use crate::chart::{Bar, Category, Scale};
 
 const BAR: f64 = 16.0;
 const STEP: f64 = 19.0;
 const GAP: f64 = 9.0;
 /// Most room for names, pixels.
 const NAMES: f64 = 190.0;
-/// Room for a figure behind the longest bar, pixels.
+/// Least room for a figure behind the longest bar, pixels.
 const FIGURE: f64 = 92.0;
 
 /// Returns the picture's height.
 pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels: &[String]) -> f64 {
     let left = categories.iter().map(|category| width(&category.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
-    let length = WIDTH - RIGHT - FIGURE - left;
+    let all = || categories.iter().flat_map(|category| &category.bars);
+    let figure = all().map(|bar| width(&behind(y, bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
+    let length = WIDTH - RIGHT - figure - left;
     let bars: usize = categories.iter().map(|category| category.bars.len()).sum();
     let bottom = TOP + bars as f64 * STEP + categories.len() as f64 * GAP;
     for tick in y.ticks(5) {
@@ -27,9 +29,10 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels:
     for category in categories {
         let middle = top + category.bars.len() as f64 * STEP / 2.0 + 3.0;
         out.text("", (left - 8.0, middle), "end", &fit(&category.name, NAMES));
-        for (label, mark) in &category.bars {
+        for bar in &category.bars {
+            let mark = &bar.mark;
             let end = left + y.position(mark.y) * length;
-            out.point(&hue(*label), mark, |out| {
+            out.point(&hue(bar.label), mark, |out| {
                 out.rect("bar", (left, top), (end - left, BAR), "");
                 let ends = [mark.interval.lo, mark.interval.hi].map(|value| left + y.position(value) * length);
                 if ends[1] - ends[0] > 3.0 {
@@ -37,8 +40,8 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels:
                 }
                 out.rect("hit", (left, top), (WIDTH - RIGHT - left, STEP), "");
             });
-            let behind = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
-            out.text("fig", (behind, top + BAR - 4.0), "start", &y.unit.format(mark.y));
+            let from = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
+            out.text("fig", (from, top + BAR - 4.0), "start", &behind(y, bar));
             top += STEP;
         }
         top += GAP;
@@ -52,4 +55,10 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels:
         out.raw("</g>");
     });
     below.max(bottom + 44.0)
+}
+
+/// The figure, and what tells the bar from others beside its colour.
+fn behind(y: &Scale, bar: &Bar) -> String {
+    let figure = y.unit.format(bar.mark.y);
+    if bar.note.is_empty() { figure } else { format!("{figure}, {}", bar.note) }
 }

@@ -6,6 +6,8 @@ use crate::chart::{Cell, Heat, Scale};
 
 /// Most room for the rows' names, pixels.
 const NAMES: f64 = 150.0;
+/// Widest cell, pixels: a matrix of two devices is no banner.
+const WIDEST: f64 = 110.0;
 /// Shade of the least, as a share of the most. How strong the most is, the style says, so that text stays readable on it.
 const FAINTEST: f64 = 0.06;
 
@@ -13,12 +15,13 @@ const FAINTEST: f64 = 0.06;
 pub(super) fn draw(out: &mut Markup, heat: &Heat) -> f64 {
     let left = heat.rows.iter().map(|row| width(row)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let size = (
-        (WIDTH - RIGHT - left) / heat.columns.len().max(1) as f64,
+        ((WIDTH - RIGHT - left) / heat.columns.len().max(1) as f64).min(WIDEST),
         (300.0 / heat.rows.len().max(1) as f64).clamp(4.5, 34.0),
     );
     let bottom = TOP + size.1 * heat.rows.len() as f64;
     out.text("soft", (4.0, TOP - 10.0), "start", &heat.y);
-    out.rect("none", (left, TOP), (WIDTH - RIGHT - left, bottom - TOP), "");
+    let right = left + size.0 * heat.columns.len() as f64;
+    out.rect("none", (left, TOP), (right - left, bottom - TOP), "");
     let every = (14.0 / size.1).ceil() as usize;
     for (place, row) in heat.rows.iter().enumerate().step_by(every.max(1)) {
         let y = bottom - (place as f64 + 0.5) * size.1 + 4.0;
@@ -33,7 +36,7 @@ pub(super) fn draw(out: &mut Markup, heat: &Heat) -> f64 {
             free = middle + half + 6.0;
         }
     }
-    out.text("soft", (WIDTH - RIGHT, bottom + 36.0), "end", &heat.x);
+    out.text("soft", (right.max(left + width(&heat.x)), bottom + 36.0), "end", &heat.x);
     for cell in &heat.cells {
         draw_cell(
             out,
@@ -58,7 +61,7 @@ fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size:
         let gap = if size.0.min(size.1) < 8.0 { 0.0 } else { 1.0 };
         out.rect("cell", (at.0 + gap / 2.0, at.1 + gap / 2.0), (size.0 - gap, size.1 - gap), &opacity);
         let figure = value.number(cell.mark.y);
-        if size.1 >= 16.0 && width(&figure) + 6.0 <= size.0 {
+        if size.1 >= 16.0 && width(&figure) * 12.0 / 13.0 + 2.0 <= size.0 {
             out.text("fig", (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
         }
     });

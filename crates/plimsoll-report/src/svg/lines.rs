@@ -1,16 +1,27 @@
 //! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references behind.
 
-use super::markup::{Markup, escape, hue, width};
+use super::guides::{Frame, names, points, rules};
+use super::markup::{Markup, escape, hue, number, width};
 use super::{HUES, RIGHT, TOP, WIDTH};
-use crate::chart::{Level, Mark, Scale, Trace};
+use crate::chart::{Guide, Level, Scale, Trace};
 
 const HEIGHT: f64 = 270.0;
 const BOTTOM: f64 = TOP + HEIGHT;
 /// Whiskers shorter than this vanish behind the mark, pixels.
 const SEEN: f64 = 4.0;
 
+/// A picture of lines to be drawn.
+pub(super) struct Lines<'c> {
+    pub x: &'c Scale,
+    pub y: &'c Scale,
+    pub levels: &'c [Level],
+    pub guides: &'c [Guide],
+    pub traces: &'c [Trace],
+}
+
 /// Returns the picture's height.
-pub(super) fn draw(out: &mut Markup, x: &Scale, y: &Scale, levels: &[Level], traces: &[Trace]) -> f64 {
+pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
+    let Lines { x, y, levels, guides, traces } = *plot;
     let ticks = y.ticks(6);
     let left = ticks.iter().map(|tick| width(&tick.label)).fold(20.0, f64::max) + 12.0;
     let right = WIDTH - RIGHT;
@@ -20,29 +31,22 @@ pub(super) fn draw(out: &mut Markup, x: &Scale, y: &Scale, levels: &[Level], tra
         out.line("grid", (left, height), (right, height));
         out.text("tick", (left - 6.0, height + 4.0), "end", &tick.label);
     }
-    let mut free = 0.0;
-    for tick in x.ticks(8) {
-        let place = left + x.position(tick.value) * (right - left);
-        out.line("axis", (place, BOTTOM), (place, BOTTOM + 5.0));
-        let half = width(&tick.label) / 2.0;
-        let middle = place.clamp(half, WIDTH - half);
-        if middle - half >= free {
-            out.text("tick", (middle, BOTTOM + 19.0), "middle", &tick.label);
-            free = middle + half + 6.0;
-        }
-    }
+    bottom(out, x, left);
     out.line("axis", (left, BOTTOM), (right, BOTTOM));
     out.text("soft", (right, BOTTOM + 37.0), "end", &x.title());
-    let at = |mark: &Mark| (left + x.position(mark.x) * (right - left), BOTTOM - y.position(mark.y) * HEIGHT);
+    let frame = Frame { x, y, left, top: TOP, bottom: BOTTOM, levels };
     let height = |value| BOTTOM - y.position(value) * HEIGHT;
     for level in levels {
         out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
+    rules(out, &frame, guides);
     for each in traces {
-        trace(out, each, &at, &height);
+        trace(out, each, &frame);
     }
-    let marks: Vec<(f64, f64)> = traces.iter().flat_map(|trace| &trace.marks).map(at).collect();
-    name(out, levels, (left, right), &height, &marks);
+    let marks: Vec<(f64, f64)> =
+        traces.iter().flat_map(|trace| &trace.marks).map(|mark| frame.place((mark.x, mark.y))).collect();
+    let mut taken = name(out, levels, (left, right), &height, &marks);
+    names(out, &frame, guides, &marks, &mut taken);
     let labels = traces.iter().enumerate().map(|(place, trace)| (place, trace.label.as_str()));
     let below = out.legend(BOTTOM + 58.0, labels, |out, place, (x, y)| {
         out.raw(&format!("<g class=\"{}\">", class(&traces[place])));
@@ -53,13 +57,36 @@ pub(super) fn draw(out: &mut Markup, x: &Scale, y: &Scale, levels: &[Level], tra
     below.max(BOTTOM + 46.0)
 }
 
+/// Ticks of the axis along the bottom, and their labels where they don't touch.
+fn bottom(out: &mut Markup, x: &Scale, left: f64) {
+    let mut free = 0.0;
+    for tick in x.ticks(8) {
+        let place = left + x.position(tick.value) * (WIDTH - RIGHT - left);
+        out.line("axis", (place, BOTTOM), (place, BOTTOM + 5.0));
+        let half = width(&tick.label) / 2.0;
+        let middle = place.clamp(half, WIDTH - half);
+        if middle - half >= free {
+            out.text("tick", (middle, BOTTOM + 19.0), "middle", &tick.label);
+            free = middle + half + 6.0;
+        }
+    }
+}
+
 /// References all look alike.
 fn class(trace: &Trace) -> String {
     if trace.reference { "ref".to_owned() } else { hue(trace.hue) }
 }
 
 /// What the levels are: above each or, where the next one is near, below it, at the end where fewer marks are in the way.
-fn name(out: &mut Markup, levels: &[Level], ends: (f64, f64), height: &dyn Fn(f64) -> f64, marks: &[(f64, f64)]) {
+/// Returns what the names cover.
+fn name(
+    out: &mut Markup,
+    levels: &[Level],
+    ends: (f64, f64),
+    height: &dyn Fn(f64) -> f64,
+    marks: &[(f64, f64)],
+) -> Vec<[f64; 4]> {
+    let mut taken = Vec::new();
     for level in levels {
         let line = height(level.value);
         let crowded = levels.iter().any(|other| (0.5..16.0).contains(&(line - height(other.value))));
@@ -77,19 +104,24 @@ fn name(out: &mut Markup, levels: &[Level], ends: (f64, f64), height: &dyn Fn(f6
         out.raw(&format!("<g><title>{}</title>", escape(&level.source)));
         out.text("tick halo", (x, bottom - 4.0), anchor, &level.label);
         out.raw("</g>");
+        let from = if anchor == "end" { x - long } else { x };
+        taken.push([from, bottom - 15.0, from + long, bottom - 1.0]);
     }
+    taken
 }
 
-fn trace(out: &mut Markup, trace: &Trace, at: &dyn Fn(&Mark) -> (f64, f64), height: &dyn Fn(f64) -> f64) {
+fn trace(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
     let class = &class(trace);
-    let points: Vec<String> = trace.marks.iter().map(at).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    out.raw(&format!(
-        "<g class=\"{class}\"><polyline class=\"line dash{}\" points=\"{}\"/></g>",
-        trace.dash % 3,
-        points.join(" ")
-    ));
+    let path = points(trace.places().into_iter().map(|at| frame.place(at)));
+    if !path.is_empty() {
+        out.raw(&format!(
+            "<g class=\"{class}\"><polyline class=\"line dash{}\" points=\"{path}\"/></g>",
+            trace.dash % 3
+        ));
+    }
     for mark in &trace.marks {
-        let (x, y) = at(mark);
+        let (x, y) = frame.place((mark.x, mark.y));
+        let height = |value: f64| frame.place((mark.x, value)).1;
         out.point(class, mark, |out| {
             let (lo, hi) = (height(mark.interval.lo), height(mark.interval.hi));
             if lo - hi > SEEN {
@@ -98,7 +130,7 @@ fn trace(out: &mut Markup, trace: &Trace, at: &dyn Fn(&Mark) -> (f64, f64), heig
                 out.line("iv", (x - 3.0, hi), (x + 3.0, hi));
             }
             dot(out, trace, (x, y));
-            out.raw(&format!("<circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/>"));
+            out.raw(&format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"9\"/>", number(x), number(y)));
         });
     }
 }
@@ -106,7 +138,7 @@ fn trace(out: &mut Markup, trace: &Trace, at: &dyn Fn(&Mark) -> (f64, f64), heig
 /// Circles, squares and diamonds: each dash has one, and the next where the hues repeat.
 fn dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
     match (trace.dash + trace.hue / HUES) % 3 {
-        0 => out.raw(&format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>")),
+        0 => out.raw(&format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y))),
         1 => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
         _ => out.raw(&format!("<path class=\"dot\" d=\"M{x:.1} {:.1}l5 5-5 5-5-5z\"/>", y - 5.0)),
     }

@@ -4,8 +4,8 @@ use super::{HUES, WIDTH};
 use crate::chart::Mark;
 use crate::text::clean;
 
-/// Average width of a character at 13 px, a little generous: pictures can't ask the font.
-const CHARACTER: f64 = 7.2;
+/// Average width of a character at 13 px in the widest of the fonts asked for: pictures can't ask which one is used.
+const CHARACTER: f64 = 7.8;
 
 /// Most points of one picture that can be focused.
 const REACHED: usize = 2_000;
@@ -24,6 +24,12 @@ pub(super) fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+/// A tenth of a pixel is as fine as anybody sees.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// About how wide `text` is, pixels.
@@ -57,24 +63,24 @@ impl Markup {
 
     pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
-        self.raw(&format!("<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"));
+        let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(number);
+        self.raw(&format!("<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>"));
     }
 
     pub fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), more: &str) {
-        let ((x, y), (width, height)) = (at, size);
-        self.raw(&format!(
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"{more}/>"
-        ));
+        let [x, y, width, height] = [at.0, at.1, size.0, size.1].map(number);
+        self.raw(&format!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{more}/>"));
     }
 
     /// `anchor` is `start`, `middle` or `end`.
     pub fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
-        let (x, y) = at;
+        let (x, y) = (number(at.0), number(at.1));
         let text = escape(text);
-        self.raw(&format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"));
+        self.raw(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>"));
     }
 
-    /// A point that can be pointed at and focused: it says what it is, and shows it below the picture's title. Beyond
+    /// A point that can be pointed at and focused: its title says what it is (that is the name of an element of SVG to who
+    /// can't see it), and shows it below the picture's title. Beyond
     /// [`REACHED`] points nobody tabs through them: they only keep their title, and the picture its size.
     pub fn point(&mut self, class: &str, mark: &Mark, draw: impl FnOnce(&mut Self)) {
         let doubt = if mark.doubtful { " doubt" } else { "" };
@@ -86,14 +92,11 @@ impl Markup {
             self.raw("</g>");
             return;
         }
-        self.raw(&format!(
-            "<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\" aria-label=\"{says}\"><title>{says}</title>"
-        ));
+        self.raw(&format!("<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\"><title>{says}</title>"));
         draw(self);
         let (place, figure) = (escape(&fit(&mark.place, WIDTH - 8.0)), escape(&fit(&mark.figure, WIDTH - 8.0)));
         self.raw(&format!(
-            "<text class=\"tip\" aria-hidden=\"true\"><tspan x=\"4\" y=\"38\">{place}</tspan>\
-             <tspan x=\"4\" y=\"55\">{figure}</tspan></text></g>"
+            "<text class=\"tip\" x=\"4\" y=\"38\">{place}<tspan x=\"4\" y=\"55\">{figure}</tspan></text></g>"
         ));
     }
 

@@ -2,6 +2,7 @@
 //! reached by pointer and keyboard, says its figure aloud, and shows it in the line below the title. No script.
 
 mod bars;
+mod guides;
 mod heat;
 mod lines;
 mod markup;
@@ -71,7 +72,9 @@ pub(crate) fn inline(chart: &Chart) -> String {
 fn draw(chart: &Chart, attributes: &str, extra: &str) -> String {
     let mut body = Markup::new();
     let height = match &chart.plot {
-        Plot::Lines { x, y, levels, traces } => lines::draw(&mut body, x, y, levels, traces),
+        Plot::Lines { x, y, levels, guides, traces } => {
+            lines::draw(&mut body, &lines::Lines { x, y, levels, guides, traces })
+        }
         Plot::Bars { y, categories, labels } => bars::draw(&mut body, y, categories, labels),
         Plot::Heat(heat) => heat::draw(&mut body, heat),
     };

@@ -48,7 +48,7 @@ fn every_point_can_be_focused_and_says_its_figure() {
     let svg = &render(&Report::new(&runs))[0].svg;
     let points = svg.matches("class=\"pt ").count();
     assert_eq!(points, runs[0].series[0].rows.len());
-    assert_eq!(svg.matches("tabindex=\"0\" role=\"img\" aria-label=").count(), points);
+    assert_eq!(svg.matches("tabindex=\"0\" role=\"img\"><title>").count(), points);
     assert!(svg.contains("kernel triad, stores ordinary: bandwidth 47.7 GB/s") && svg.contains("THROTTLE_THERMAL"));
     assert_eq!(svg.matches(" doubt\"").count(), 1);
 }

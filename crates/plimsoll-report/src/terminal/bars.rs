@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::{Style, fit};
-use crate::chart::{Category, Heat, Scale};
+use crate::chart::{Bar, Category, Heat, Scale};
 
 /// Bars from zero, one line each, the figure behind.
 pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style: &Style) -> String {
@@ -11,34 +11,40 @@ pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style:
     let name_width = widest(categories.iter().map(|category| category.name.as_str())).min(style.columns() / 4);
     let label_width = if several { widest(labels.iter().map(String::as_str)).min(style.columns() / 4) } else { 0 };
     let figures: Vec<Vec<String>> =
-        categories.iter().map(|category| category.bars.iter().map(|(_, mark)| figure(y, mark)).collect()).collect();
-    let figure_width = widest(figures.iter().flatten().map(String::as_str));
+        categories.iter().map(|category| category.bars.iter().map(|bar| figure(y, bar)).collect()).collect();
+    let figure_width = widest(figures.iter().flatten().map(String::as_str)).min(style.columns() / 2);
     let gap = if several { label_width + 1 } else { 0 };
     let room = style.columns().saturating_sub(name_width + 1 + gap + figure_width + 1).max(4);
     let mut out = format!("{}\n", fit(&y.title(), style.columns()));
     for (category, figures) in categories.iter().zip(&figures) {
-        for (place, ((hue, mark), figure)) in category.bars.iter().zip(figures).enumerate() {
+        for (place, (each, figure)) in category.bars.iter().zip(figures).enumerate() {
             let name = if place == 0 { fit(&category.name, name_width) } else { String::new() };
             let label = if several {
-                format!("{} ", pad(&fit(&labels[*hue], label_width), label_width))
+                format!("{} ", pad(&fit(&labels[each.label], label_width), label_width))
             } else {
                 String::new()
             };
-            let bar = bar(y.position(mark.y), room, style.unicode);
-            let line = format!("{} {label}{} {figure}", pad(&name, name_width), style.hue(&bar, *hue));
+            let bar = bar(y.position(each.mark.y), room, style.unicode);
+            let line = format!(
+                "{} {label}{} {}",
+                pad(&name, name_width),
+                style.hue(&bar, each.label),
+                fit(figure, figure_width)
+            );
             out.push_str(line.trim_end());
             out.push('\n');
         }
     }
-    if categories.iter().flat_map(|category| &category.bars).any(|bar| bar.1.doubtful) {
+    if categories.iter().flat_map(|category| &category.bars).any(|bar| bar.mark.doubtful) {
         out.push_str("! carries a flag that throws doubt on it\n");
     }
     out
 }
 
-fn figure(y: &Scale, mark: &crate::chart::Mark) -> String {
-    let doubt = if mark.doubtful { " !" } else { "" };
-    format!("{}{doubt}", crate::text::clean(&y.unit.format(mark.y)))
+fn figure(y: &Scale, bar: &Bar) -> String {
+    let doubt = if bar.mark.doubtful { " !" } else { "" };
+    let note = if bar.note.is_empty() { String::new() } else { format!(", {}", bar.note) };
+    format!("{}{doubt}{note}", crate::text::clean(&y.unit.format(bar.mark.y)))
 }
 
 fn widest<'t>(texts: impl Iterator<Item = &'t str>) -> usize {
@@ -69,7 +75,8 @@ pub(super) fn heat(heat: &Heat, style: &Style) -> String {
     let room = style.columns() - gutter - 1;
     let shown = heat.columns.len().min(room);
     let cell_width = (room / shown.max(1)).clamp(1, 4);
-    let mut out = format!("{}\n", fit(&format!("{} over {}", heat.y, heat.x), style.columns()));
+    let title = if heat.x.is_empty() { heat.y.clone() } else { format!("{} over {}", heat.y, heat.x) };
+    let mut out = format!("{}\n", fit(&title, style.columns()));
     for row in (0..heat.rows.len()).rev() {
         let mut line = vec![' '; shown];
         for cell in heat.cells.iter().filter(|cell| cell.row == row && cell.column < shown) {

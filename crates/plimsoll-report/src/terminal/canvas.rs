@@ -54,6 +54,14 @@ impl Canvas {
         }
     }
 
+    /// Faint dots from the bottom to the top.
+    pub fn upright(&mut self, place: f64) {
+        let (across, up) = self.resolution();
+        for y in (0..up).step_by(2) {
+            self.dot(Self::place(place, across), y, None);
+        }
+    }
+
     fn dot(&mut self, x: usize, y: usize, hue: Option<usize>) {
         // Braille bits, from the bottom row up: Unicode numbers dots 1 2 3 down the left, 4 5 6 the right, then 7 8.
         const BITS: [[u8; 2]; 4] = [[0x40, 0x80], [0x04, 0x20], [0x02, 0x10], [0x01, 0x08]];

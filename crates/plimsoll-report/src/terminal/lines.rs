@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::canvas::Canvas;
 use super::{Style, fit};
-use crate::chart::{Level, Scale, Trace};
+use crate::chart::{Form, Guide, Level, Scale, Trace};
 
 const SYMBOLS: [char; 8] = ['●', '▲', '■', '◆', '○', '△', '□', '◇'];
 const ASCII_SYMBOLS: [char; 8] = ['o', 'x', '+', '*', '#', '@', '%', '&'];
@@ -14,12 +14,13 @@ pub(super) struct Lines<'c> {
     pub x: &'c Scale,
     pub y: &'c Scale,
     pub levels: &'c [Level],
+    pub guides: &'c [Guide],
     pub traces: &'c [Trace],
 }
 
 /// `height` rows of canvas with axes around it and the legend below.
 pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
-    let Lines { x, y, levels, traces } = *plot;
+    let Lines { x, y, levels, guides, traces } = *plot;
     let ticks = y.ticks(height / 3);
     let gutter = ticks.iter().map(|tick| tick.label.width()).max().unwrap_or(0).min(16);
     let width = style.columns() - gutter - 2;
@@ -27,6 +28,7 @@ pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
     for level in levels {
         canvas.level(y.position(level.value));
     }
+    draw_guides(&mut canvas, plot);
     draw_traces(&mut canvas, x, y, traces, style);
     let (bar, tee, corner) = if style.unicode { ("│", "┤", "└") } else { ("|", "+", "+") };
     let mut out = format!("{}\n", fit(&y.title(), style.columns()));
@@ -43,7 +45,7 @@ pub(super) fn draw(plot: &Lines<'_>, height: usize, style: &Style) -> String {
     out.push_str(&format!("{} {corner}{rule}\n{}{labels}\n", " ".repeat(gutter), " ".repeat(gutter + 2)));
     let title = fit(&x.title(), style.columns());
     out.push_str(&format!("{}{title}\n", " ".repeat(style.columns().saturating_sub(title.width()))));
-    out.push_str(&legend(levels, traces, style));
+    out.push_str(&legend(levels, guides, traces, style));
     out
 }
 
@@ -68,13 +70,39 @@ fn mostly_doubtful(traces: &[Trace]) -> bool {
     2 * marks().filter(|mark| mark.doubtful).count() > marks().count()
 }
 
+/// Shares of width and height.
+fn within(x: &Scale, y: &Scale, place: (f64, f64)) -> (f64, f64) {
+    (x.position(place.0), y.position(place.1))
+}
+
+/// Rules as faint dots, fits as lines; flat parts are only named below.
+fn draw_guides(canvas: &mut Canvas, plot: &Lines<'_>) {
+    let (x, y) = (plot.x, plot.y);
+    for guide in plot.guides {
+        match &guide.form {
+            Form::Upright(at) => canvas.upright(x.position(*at)),
+            Form::Slope(slope) => {
+                let roof = plot.levels.iter().map(|level| level.value).reduce(f64::max).unwrap_or(y.hi());
+                let (from, to) = (x.lo().max(y.lo() / slope), x.hi().min(roof / slope));
+                if from < to {
+                    canvas.line(within(x, y, (from, slope * from)), within(x, y, (to, slope * to)), None);
+                }
+            }
+            Form::Fit { hue, path } => {
+                path.windows(2).for_each(|pair| canvas.line(within(x, y, pair[0]), within(x, y, pair[1]), Some(*hue)));
+            }
+            Form::Plateau { .. } => {}
+        }
+    }
+}
+
 fn draw_traces(canvas: &mut Canvas, x: &Scale, y: &Scale, traces: &[Trace], style: &Style) {
     let mark_doubt = !mostly_doubtful(traces);
-    let at = |mark: &crate::chart::Mark| (x.position(mark.x), y.position(mark.y));
+    let at = |mark: &crate::chart::Mark| within(x, y, (mark.x, mark.y));
     for (place, trace) in traces.iter().enumerate() {
         let (hue, symbol) = (hue_of(trace), symbol_of(traces, place, style));
-        for pair in trace.marks.windows(2) {
-            canvas.line(at(&pair[0]), at(&pair[1]), hue);
+        for pair in trace.places().windows(2) {
+            canvas.line(within(x, y, pair[0]), within(x, y, pair[1]), hue);
         }
         for mark in trace.marks.iter().filter(|_| !trace.reference) {
             canvas.symbol(at(mark), if mark.doubtful && mark_doubt { '!' } else { symbol }, hue);
@@ -101,7 +129,7 @@ fn bottom(x: &Scale, width: usize, style: &Style) -> (String, String) {
     (rule.into_iter().collect(), labels)
 }
 
-fn legend(levels: &[Level], traces: &[Trace], style: &Style) -> String {
+fn legend(levels: &[Level], guides: &[Guide], traces: &[Trace], style: &Style) -> String {
     let mut out = String::new();
     for (place, trace) in traces.iter().enumerate().filter(|(_, trace)| !trace.label.is_empty()) {
         let symbol = symbol_of(traces, place, style).to_string();
@@ -111,6 +139,15 @@ fn legend(levels: &[Level], traces: &[Trace], style: &Style) -> String {
     for level in levels {
         let line = style.faint(if style.unicode { "┄" } else { "." });
         out.push_str(&format!("  {line} {}\n", fit(&level.label, style.columns() - 4)));
+    }
+    for guide in guides {
+        let sign = match (&guide.form, style.unicode) {
+            (Form::Upright(_), true) => "┊",
+            (Form::Slope(_), true) => "/",
+            (Form::Fit { .. } | Form::Plateau { .. }, true) => "─",
+            (_, false) => ".",
+        };
+        out.push_str(&format!("  {} {}\n", style.faint(sign), fit(&guide.label, style.columns() - 4)));
     }
     if mostly_doubtful(traces) {
         out.push_str("  most points carry a flag that throws doubt on them\n");

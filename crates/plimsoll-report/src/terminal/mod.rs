@@ -75,8 +75,8 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
             let note = format!("({})", chart.note);
             out.push_str(&format!("{} {}\n", style.bold(&chart.title), style.faint(&note)));
             out.push_str(&match &chart.plot {
-                Plot::Lines { x, y, levels, traces } => {
-                    lines::draw(&lines::Lines { x, y, levels, traces }, HEIGHT, style)
+                Plot::Lines { x, y, levels, guides, traces } => {
+                    lines::draw(&lines::Lines { x, y, levels, guides, traces }, HEIGHT, style)
                 }
                 Plot::Bars { y, categories, labels } => bars::draw(y, categories, labels, style),
                 Plot::Heat(heat) => bars::heat(heat, style),

@@ -1,0 +1,210 @@
+//! What a picture's figures show, told where it is: where a cache ends, what a flat part of a curve is, up to where a rate is
+//! bound by memory or a cache, what a fit says. All of it was found by the suite; here it only gets its place.
+
+use plimsoll_core::Flag;
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::record::Finding;
+use plimsoll_core::series::{Metric, Quantity};
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::affine::Affine;
+use plimsoll_suite::probes::launch;
+
+use super::build::spec_of;
+use super::levels::{CEILING_PROBE, PEAK, only_device, same};
+use super::{Form, Guide, Trace};
+use crate::Report;
+use crate::content::{Case, Section};
+use crate::text::clean;
+
+/// More of one kind would hide the marks.
+const MOST: usize = 8;
+/// Places along a fitted curve.
+const ALONG: usize = 24;
+
+/// None where the picture shows several devices or runs: each has its own.
+pub(super) fn guides(
+    report: &Report<'_>,
+    section: &Section<'_>,
+    group: &[&Case<'_>],
+    (x, y): (&Unit, &Metric),
+    traces: &[Trace],
+) -> Vec<Guide> {
+    let Some(device) = only_device(group) else { return Vec::new() };
+    let first = &group[0].sources[0];
+    let mut sources = group.iter().flat_map(|case| &case.sources);
+    if !sources.all(|source| source.run == first.run) {
+        return Vec::new();
+    }
+    let own = |finding: &&Finding| {
+        finding.probe == section.probe
+            && finding.device == first.series.spec.device
+            && finding.value.is_finite()
+            && !finding.flags.contains(Flag::VerifyFail)
+    };
+    let found: Vec<&Finding> = report.entries[first.run].run.findings.iter().filter(own).collect();
+    let mut guides = if *x == Unit::Byte { plateaus(device, &found, y, traces) } else { Vec::new() };
+    guides.extend(uprights(&found, x, traces));
+    if *x == Unit::Byte {
+        guides.extend(fits(device, section, group, y, traces));
+    }
+    if (x, &y.unit) == (&Unit::FlopPerByte, &Unit::FlopPerSecond) {
+        guides.extend(ceilings(report, device));
+    }
+    guides
+}
+
+fn figure(finding: &Finding) -> String {
+    clean(&finding.unit.format(finding.value))
+}
+
+fn source(finding: &Finding) -> String {
+    let known = finding.unit.format_with_interval(finding.value, finding.interval.into());
+    clean(&format!("{}: {} {known}", finding.probe, finding.name))
+}
+
+/// Findings in the unit of the x axis, within the marks.
+fn uprights(found: &[&Finding], x: &Unit, traces: &[Trace]) -> Vec<Guide> {
+    let marks = || traces.iter().flat_map(|trace| &trace.marks).map(|mark| mark.x);
+    let (lo, hi) = (marks().fold(f64::INFINITY, f64::min), marks().fold(f64::NEG_INFINITY, f64::max));
+    let within = found.iter().filter(|finding| finding.unit == *x && *x != Unit::One);
+    let within = within.filter(|finding| (lo..=hi).contains(&finding.value));
+    let mut guides: Vec<Guide> = Vec::new();
+    for finding in within {
+        let figure = figure(finding);
+        match guides.iter_mut().find(|guide| guide.label.ends_with(&format!(" {figure}"))) {
+            Some(same) => same.label = format!("{}, {}", clean(&finding.name), same.label),
+            None => guides.push(Guide {
+                form: Form::Upright(finding.value),
+                label: format!("{} {figure}", clean(&finding.name)),
+                source: source(finding),
+            }),
+        }
+    }
+    guides.truncate(MOST);
+    guides
+}
+
+/// A finding that is named after where the data were: its name without the probe and the unit, and the level at its end.
+fn level<'f>(device: &DeviceInfo, finding: &'f Finding) -> Option<(&'f str, &'f str)> {
+    let name = finding.name.strip_suffix(" in cycles").unwrap_or(&finding.name);
+    let name = name.strip_prefix(finding.probe.as_str()).map_or(name, str::trim_start);
+    let part = [" near", " far"].iter().find(|part| name.ends_with(*part)).map_or(0, |part| part.len());
+    let from = name[..name.len() - part].rfind(' ').map_or(0, |space| space + 1);
+    let level = name[from..].split(' ').next()?;
+    let known = ["L1", "L2", "L3", MEMORY].contains(&level) || device.caches.iter().any(|cache| cache.level == level);
+    known.then_some((name, &name[from..]))
+}
+
+/// The level of what no cache holds.
+const MEMORY: &str = "memory";
+
+/// Findings that are a flat part of a line: named above it. Their names are that of a level, or that of a line and a level.
+fn plateaus(device: &DeviceInfo, found: &[&Finding], y: &Metric, traces: &[Trace]) -> Vec<Guide> {
+    let guide = |finding: &&Finding| {
+        let (name, level) = level(device, finding).filter(|_| finding.unit == y.unit)?;
+        let of = name[..name.len() - level.len()].trim_end();
+        // The first line that has it: findings are read from what comes first.
+        let mut named = traces.iter().filter(|trace| of.is_empty() || trace.label == of);
+        let (from, to) = named.find_map(|trace| flat(trace, finding.value))?;
+        Some(Guide {
+            form: Form::Plateau { from, to, value: finding.value },
+            label: format!("{} {}", clean(name), figure(finding)),
+            source: source(finding),
+        })
+    };
+    found.iter().filter_map(guide).take(MOST).collect()
+}
+
+/// The longest run of at least three marks near `value`: the first x and the last.
+fn flat(trace: &Trace, value: f64) -> Option<(f64, f64)> {
+    let near = |y: f64| (y / value).ln().abs() < 0.1;
+    let runs = trace.marks.chunk_by(|a, b| near(a.y) == near(b.y)).filter(|run| near(run[0].y));
+    let longest = runs.max_by_key(|run| run.len()).filter(|run| run.len() >= 3)?;
+    Some((longest[0].x, longest[longest.len() - 1].x))
+}
+
+/// Bandwidths of reading as ceilings of arithmetic: of each cache and of memory the best that was found on the device, in
+/// whichever run; of memory else the theoretical peak.
+fn ceilings(report: &Report<'_>, device: &DeviceInfo) -> Vec<Guide> {
+    let mut best: Vec<(&str, &Finding)> = Vec::new();
+    for entry in &report.entries {
+        for finding in &entry.run.findings {
+            let of = entry.run.header.devices.get(finding.device as usize);
+            let read = finding.unit == Unit::BytePerSecond && finding.name.starts_with("read");
+            if !read || !of.is_some_and(|of| same(of, device)) || finding.flags.contains(Flag::VerifyFail) {
+                continue;
+            }
+            let level = if finding.probe == CEILING_PROBE && finding.name == "read" {
+                MEMORY
+            } else if let Some((_, level)) = level(device, finding) {
+                level
+            } else {
+                continue;
+            };
+            match best.iter_mut().find(|known| known.0 == level) {
+                Some(known) if known.1.value < finding.value => known.1 = finding,
+                Some(_) => {}
+                None => best.push((level, finding)),
+            }
+        }
+    }
+    let guide = |(level, finding): &(&str, &Finding)| Guide {
+        form: Form::Slope(finding.value),
+        label: format!("{} {}", clean(level), figure(finding)),
+        source: source(finding),
+    };
+    let mut all: Vec<Guide> = best.iter().map(guide).collect();
+    let peak = device.peak("bandwidth").filter(|peak| peak.unit == Unit::BytePerSecond);
+    if let (Some(peak), false) = (peak, best.iter().any(|known| known.0 == MEMORY)) {
+        all.push(Guide {
+            form: Form::Slope(peak.value),
+            label: format!("{MEMORY}: {PEAK}{}", clean(&peak.unit.format(peak.value))),
+            source: clean(&peak.source),
+        });
+    }
+    all
+}
+
+/// `T = a + V/b` of each launch mode, over the volumes that it was laid through.
+fn fits(device: &DeviceInfo, section: &Section<'_>, group: &[&Case<'_>], y: &Metric, traces: &[Trace]) -> Vec<Guide> {
+    if section.probe != launch::SPEC.name || spec_of(group[0]).case != launch::scale().case {
+        return Vec::new();
+    }
+    let series = group[0].sources[0].series;
+    // A line alone has no label, and the only mode.
+    let only = series.rows.first().and_then(|row| series.text(row, "mode")).unwrap_or_default();
+    let of = |trace: &Trace| {
+        let mode = if trace.label.is_empty() { only } else { trace.label.as_str() };
+        let guide = |line: Affine| Guide {
+            form: Form::Fit { hue: trace.hue, path: along(&line, &y.of) },
+            label: format!("{}: {}", clean(mode), words(&line)),
+            source: format!(
+                "T = a + V/b over {} to {}",
+                Unit::Byte.format(line.over[0]),
+                Unit::Byte.format(line.over[1])
+            ),
+        };
+        let lines = launch::fits(device, series, mode).into_iter().flatten();
+        lines.map(|(line, _)| guide(line)).collect::<Vec<Guide>>()
+    };
+    traces.iter().flat_map(of).collect()
+}
+
+fn words(line: &Affine) -> String {
+    let a = Unit::Second.format(line.a.value);
+    line.b.map_or_else(|| format!("{a}, no limit"), |b| format!("{a} + V / {}", Unit::BytePerSecond.format(b.value)))
+}
+
+fn along(line: &Affine, of: &Quantity) -> Vec<(f64, f64)> {
+    let [from, to] = line.over;
+    let place = |step: usize| {
+        let volume = from * (to / from).powf(step as f64 / (ALONG - 1) as f64);
+        let time = line.a.value + line.b.map_or(0.0, |b| volume / b.value);
+        let figure = if matches!(of, Quantity::Bandwidth) { volume / time } else { time };
+        (volume, figure)
+    };
+    (0..ALONG).map(place).filter(|place| place.1.is_finite() && place.1 > 0.0).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+use plimsoll_core::record::Run;
+use plimsoll_core::sample::{CachePolicy, Figure, Work};
+use plimsoll_core::series::{Draw, Quantity, SeriesSpec, axis, metric};
+use plimsoll_core::{Flags, Traffic};
+use plimsoll_suite::probes::{launch, roofline};
+
+use super::super::{Chart, Plot, charts};
+use super::*;
+use crate::made::Maker;
+
+fn of(run: Run, probe: &str) -> Vec<Chart> {
+    let runs = [run];
+    let report = Report::new(&runs);
+    let section = report.sections.iter().find(|section| section.probe == probe).unwrap();
+    charts(&report, section)
+}
+
+fn guides_of(chart: &Chart) -> (&[Guide], &[Trace]) {
+    match &chart.plot {
+        Plot::Lines { guides, traces, .. } => (guides, traces),
+        other => panic!("no lines: {other:?}"),
+    }
+}
+
+fn labels(chart: &Chart) -> Vec<&str> {
+    guides_of(chart).0.iter().map(|guide| guide.label.as_str()).collect()
+}
+
+/// Three levels: 1 ns to 32 KiB, 10 ns to 2 MiB, 100 ns beyond.
+fn staircase() -> Maker {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    made.series(
+        "latency",
+        SeriesSpec::new(
+            "chase",
+            Figure::Throughput,
+            CachePolicy::Hot,
+            vec![axis("footprint", Unit::Byte)],
+            vec![metric("latency", Unit::Second, Quantity::Time)],
+            Draw::Lines { x: "footprint".into(), y: "latency".into(), by: None, log_x: true, log_y: true },
+        ),
+    );
+    for power in 12..=26 {
+        let seconds = if power <= 15 {
+            1e-9
+        } else if power <= 21 {
+            10e-9
+        } else {
+            100e-9
+        };
+        made.point(vec![(1u64 << power).into()], seconds, Work::default(), Flags::NONE);
+    }
+    made
+}
+
+#[test]
+fn steps_of_a_staircase_are_named_and_cache_ends_are_marked() {
+    let mut made = staircase();
+    for (name, seconds) in [("latency L1", 1e-9), ("latency L2 near", 10e-9), ("latency memory", 100e-9)] {
+        made.finding("latency", name, seconds, Unit::Second, "", Flags::NONE);
+    }
+    // A difference is no step, another unit is not on this axis, and what another probe found is its own.
+    made.finding("latency", "page walk", 50e-9, Unit::Second, "", Flags::NONE);
+    made.finding("latency", "latency L1 in cycles", 3.0, Unit::Cycle, "", Flags::NONE);
+    made.finding("stream", "latency L1", 1e-9, Unit::Second, "", Flags::NONE);
+    made.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
+    made.finding("latency", "TLB reach", 1e18, Unit::Byte, "", Flags::NONE);
+    let charts = of(made.run(), "latency");
+    assert_eq!(labels(&charts[0]), ["L1 1.00 ns", "L2 near 10.0 ns", "memory 100 ns", "capacity L1 32 KiB"]);
+    let (guides, _) = guides_of(&charts[0]);
+    let Form::Plateau { from, to, .. } = guides[1].form else { panic!("no plateau: {guides:?}") };
+    assert_eq!((from, to), (65536.0, 2097152.0));
+    assert!(guides[3].source.contains("latency: capacity L1"));
+}
+
+#[test]
+fn a_picture_of_several_devices_has_no_guides() {
+    let run = |id: &str| {
+        let mut made = staircase();
+        made.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
+        let mut run = made.run();
+        run.header.devices[0].id = id.into();
+        run
+    };
+    let runs = [run("0"), run("1")];
+    let report = Report::new(&runs);
+    assert!(labels(&charts(&report, &report.sections[0])[0]).is_empty());
+}
+
+fn rooflines(with: impl Fn(&mut Maker)) -> Chart {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    made.series("roofline", roofline::sweep());
+    for power in 0..=8 {
+        let operations = f64::from(1 << power) * 1e6;
+        let work = Work { traffic: Traffic::new(1_000_000, 0), operations, ..Work::default() };
+        made.point(
+            vec!["f32".into(), f64::from(1 << power).into()],
+            2e-5_f64.max(operations / 1e12),
+            work,
+            Flags::NONE,
+        );
+    }
+    with(&mut made);
+    of(made.run(), "roofline").remove(0)
+}
+
+#[test]
+fn a_roofline_has_a_ceiling_of_each_cache_by_the_best_that_was_read_from_it() {
+    let chart = rooflines(|made| {
+        made.finding("stream", "read", 60e9, Unit::BytePerSecond, "bandwidth", Flags::NONE);
+        made.finding("footprint", "read memory", 55e9, Unit::BytePerSecond, "", Flags::NONE);
+        made.finding("footprint", "read L2", 400e9, Unit::BytePerSecond, "", Flags::NONE);
+        made.finding("l2", "read, shared L2", 500e9, Unit::BytePerSecond, "", Flags::NONE);
+        made.finding("footprint", "copy L2", 900e9, Unit::BytePerSecond, "", Flags::NONE);
+        made.finding("roofline", "ridge f32", 16.0, Unit::FlopPerByte, "", Flags::NONE);
+    });
+    assert_eq!(labels(&chart), ["ridge f32 16.0 FLOP/B", "memory 60.0 GB/s", "L2 500 GB/s"]);
+    assert_eq!(guides_of(&chart).0[2].form, Form::Slope(500e9));
+    // Where nothing was read, memory's theoretical peak bounds it.
+    assert_eq!(labels(&rooflines(|_| {})), ["memory: theoretical peak 76.8 GB/s"]);
+}
+
+#[test]
+fn launches_are_drawn_as_points_with_the_line_that_was_laid_through_them() {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    made.series("launch", launch::scale());
+    for power in 12..=24 {
+        let bytes = 1u64 << power;
+        let work = Work { traffic: Traffic::new(bytes, 0), operations: 1.0, ..Work::default() };
+        made.point(vec!["graph".into(), bytes.into()], 2e-6 + bytes as f64 / 5e12, work, Flags::NONE);
+    }
+    let charts = of(made.run(), "launch");
+    let (guides, traces) = guides_of(&charts[0]);
+    assert_eq!(traces[0].places(), []);
+    let fits: Vec<&Guide> = guides.iter().filter(|guide| matches!(guide.form, Form::Fit { .. })).collect();
+    assert!(!fits.is_empty() && charts[0].note.ends_with("lines are T = a + V/b"), "{guides:?}");
+    let Form::Fit { path, .. } = &fits[0].form else { unreachable!() };
+    assert!(path.len() > 10 && path.iter().all(|&(x, y)| x >= 4096.0 && y > 0.0));
+}
+
+#[test]
+fn power_has_the_clock_beside_it() {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    let mut energy = roofline::energy();
+    // Without a counter of energy there is no power; any metric will do here.
+    energy.metrics[0].of = Quantity::Time;
+    made.series("roofline", energy);
+    for power in 0..3 {
+        made.point(vec!["f32".into(), f64::from(1 << power).into()], 300.0, Work::default(), Flags::NONE);
+    }
+    let charts = of(made.run(), "roofline");
+    assert_eq!(
+        charts.iter().map(|chart| chart.title.as_str()).collect::<Vec<_>>(),
+        ["roofline energy", "roofline energy: clock"]
+    );
+    let (_, traces) = guides_of(&charts[1]);
+    assert!(traces[0].marks.iter().all(|mark| mark.y == 3.1e9));
+}
