@@ -251,7 +251,14 @@ mod tests {
                 "MOV"
             };
             let predicate = word.ends_with('?').then(|| "P0".to_owned());
-            Instruction { address: 0, predicate, mnemonic: mnemonic.into(), operands: vec!["t".into()], target }
+            Instruction {
+                address: 0,
+                predicate,
+                mnemonic: mnemonic.into(),
+                operands: vec!["t".into()],
+                target,
+                control: None,
+            }
         };
         Graph::new(&text.split_whitespace().map(instruction).collect::<Vec<_>>())
     }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use plimsoll_core::model::Pipe;
 use serde::{Deserialize, Serialize};
+
+use super::control::Control;
 
 /// One instruction of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub struct Instruction {
     pub operands: Vec<String>,
     /// Index of the instruction that it may jump to, where that is known.
     pub target: Option<usize>,
+    /// What the scheduler is told, where the listing has the bits.
+    pub control: Option<Control>,
 }
 
 impl Instruction {
@@ -35,6 +40,13 @@ impl Instruction {
     #[must_use]
     pub fn class(&self) -> Class {
         class(self.opcode())
+    }
+
+    /// What it competes for beside the scheduler's slot; `None` for what has a pipe of its own that seldom limits (uniform
+    /// instructions, branches, barriers, constants) or that this reader doesn't know.
+    #[must_use]
+    pub fn pipe(&self) -> Option<Pipe> {
+        pipe(self.opcode(), self.class())
     }
 
     /// The access to memory that it makes, if it makes one whose width the mnemonic tells.
@@ -194,13 +206,37 @@ fn class(opcode: &str) -> Class {
     }
 }
 
+/// Pipes by opcode: 'Instruction Statistics' and 'Pipelines' of NVIDIA's Nsight Compute documentation.
+fn pipe(opcode: &str, class: Class) -> Option<Pipe> {
+    Some(match opcode {
+        "IMAD" | "XMAD" | "IDP" | "IDP4A" | "FADD" | "FMUL" | "FFMA" | "FADD2" | "FMUL2" | "FFMA2" | "FADD32I"
+        | "FMUL32I" | "FFMA32I" | "FSWZADD" => Pipe::Fma,
+        "POPC" | "FLO" | "BREV" => Pipe::Mufu,
+        "F2FP" | "I2FP" | "F2IP" | "I2IP" | "PRMT" | "SEL" | "MOV" | "MOV32I" | "PLOP3" | "PSETP" | "P2R" | "R2P" => {
+            Pipe::Alu
+        }
+        "SHFL" => Pipe::Lsu,
+        "HSETP2" | "HSET2" | "HMNMX2" => Pipe::Alu,
+        _ => match class {
+            Class::Fp16 => Pipe::Fma,
+            // Comparisons, selections, minima: arithmetic is named above.
+            Class::Fp32 | Class::Integer => Pipe::Alu,
+            Class::Fp64 => Pipe::Fp64,
+            Class::Mufu => Pipe::Mufu,
+            Class::Conversion => Pipe::Conversion,
+            class if class.is_memory() => Pipe::Lsu,
+            _ => return None,
+        },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn instruction(mnemonic: &str) -> Instruction {
         let mnemonic = mnemonic.to_owned();
-        Instruction { address: 0, predicate: None, mnemonic, operands: Vec::new(), target: None }
+        Instruction { address: 0, predicate: None, mnemonic, operands: Vec::new(), target: None, control: None }
     }
 
     #[test]
@@ -223,5 +259,21 @@ mod tests {
         assert_eq!(class("STL.128"), Class::LocalStore);
         assert_eq!(class("QUUX.E"), Class::Other);
         assert_eq!(class(""), Class::Other);
+    }
+
+    #[test]
+    fn pipes_tell_arithmetic_from_what_selects_and_compares() {
+        let pipe = |text| instruction(text).pipe();
+        assert_eq!([pipe("FFMA"), pipe("HFMA2.BF16_V2"), pipe("IMAD.WIDE")], [Some(Pipe::Fma); 3]);
+        assert_eq!(
+            [pipe("FSEL"), pipe("FSETP.GE.AND"), pipe("LOP3.LUT"), pipe("F2FP.BF16.PACK_AB")],
+            [Some(Pipe::Alu); 4]
+        );
+        assert_eq!([pipe("MUFU.EX2"), pipe("POPC")], [Some(Pipe::Mufu); 2]);
+        assert_eq!(
+            [pipe("I2F.F64"), pipe("DFMA"), pipe("LDG.E.128")],
+            [Some(Pipe::Conversion), Some(Pipe::Fp64), Some(Pipe::Lsu)]
+        );
+        assert_eq!([pipe("UIADD3"), pipe("BRA"), pipe("ULDC.64")], [None; 3]);
     }
 }

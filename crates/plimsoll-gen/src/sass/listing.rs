@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::control::Control;
 use super::instruction::Instruction;
 use super::{MAX_LISTING, SassError};
 
@@ -98,6 +99,8 @@ impl Reader {
                 self.jumps.push((function.instructions.len(), jump));
             }
             function.instructions.push(instruction);
+        } else if let (Some(bits), Some(last)) = (upper_half(line), function.instructions.last_mut()) {
+            last.control = Some(Control::of(bits));
         }
     }
 
@@ -151,7 +154,14 @@ fn instruction(line: &str) -> Option<Instruction> {
         mnemonic: mnemonic.to_owned(),
         operands: operands_of(operands),
         target: None,
+        control: None,
     })
+}
+
+/// `/* 0x000fe200078e00ff */` alone on a line: the upper half of the instruction before it, whose lower half ends its own line.
+fn upper_half(line: &str) -> Option<u64> {
+    let digits = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim().strip_prefix("0x")?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
 /// Splits at the commas that are in no bracket.
@@ -228,6 +238,17 @@ second:
         assert_eq!(first.instructions[2].predicate.as_deref(), Some("!P0"));
         let targets: Vec<Option<usize>> = first.instructions.iter().map(|i| i.target).collect();
         assert_eq!(targets, [None, None, Some(1), Some(1), None]);
+    }
+
+    #[test]
+    fn the_scheduler_s_bits_are_read_where_the_listing_has_them() {
+        let text = ".section .text.k\n\
+            /*0000*/ LDC R1, c[0x0][0x28] ;  /* 0x00000a00ff017b82 */\n   /* 0x000ff00000000800 */\n\
+            /*0010*/ S2R R0, SR_CTAID.X ;    /* 0x0000000000007919 */\n   /* 0x000e620000002500 */\n/*0020*/ EXIT ;\n";
+        let listing = Listing::parse(text).unwrap();
+        let stalls: Vec<Option<u8>> =
+            listing.functions[0].instructions.iter().map(|i| i.control.map(|control| control.stall)).collect();
+        assert_eq!(stalls, [Some(8), Some(1), None]);
     }
 
     #[test]

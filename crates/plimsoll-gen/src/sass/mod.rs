@@ -1,25 +1,30 @@
 //! Reader of machine code: what a compiler made of a kernel, without a GPU.
 //!
 //! [`Listing::parse`] reads the text of `nvdisasm -c` (see [`DISASSEMBLER_OPTIONS`]), [`elf::resources`] the registers and
-//! local memory from the cubin itself, [`graph`] finds blocks and loops, and [`Report`] joins them: the hot loop, its
-//! instructions by class, and its bytes. Text and cubin are untrusted: sizes are limited and nothing here panics.
+//! local memory from the cubin itself, [`graph`] finds blocks and loops, [`flow`] what leads to an address, [`control`] what the scheduler is told, and [`Report`]
+//! joins them: the hot loop, its instructions by class, pipe and role, its stalls and its bytes. Text and cubin are untrusted: sizes are limited and nothing here panics.
 //! Running the disassembler is the caller's.
 
+pub mod control;
 pub mod elf;
 pub mod expect;
+pub mod flow;
 pub mod graph;
 pub mod instruction;
 mod listing;
 mod report;
 mod table;
 
+pub use control::Control;
+pub use flow::Roles;
 pub use instruction::{Access, Class, Instruction};
 pub use listing::{Function, Listing};
-pub use report::{Accesses, Hot, HotKind, KernelReport, Report};
+pub use report::{Accesses, Hot, HotKind, KernelReport, Report, Stalls};
 pub use table::{Row, Table};
 
-/// Options for `nvdisasm` that give the text which is read here: code sections only. Every version since CUDA 8 knows them.
-pub const DISASSEMBLER_OPTIONS: [&str; 1] = ["-c"];
+/// Options for `nvdisasm` that give the text which is read here: code sections only, with each instruction's bits. Every
+/// version since CUDA 8 knows them.
+pub const DISASSEMBLER_OPTIONS: [&str; 2] = ["-c", "-hex"];
 
 /// Largest listing that is read, bytes.
 pub const MAX_LISTING: usize = 256 << 20;

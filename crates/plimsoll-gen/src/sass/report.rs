@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use plimsoll_core::model::Pipe;
 use serde::{Deserialize, Serialize};
 
 use super::elf::Resources;
+use super::flow::Roles;
 use super::graph::Graph;
 use super::instruction::{Access, Class, Instruction};
 use super::listing::{Function, Listing};
@@ -77,6 +79,41 @@ pub struct Hot {
     pub accesses: Vec<Accesses>,
     /// Instructions by class.
     pub classes: BTreeMap<Class, u32>,
+    /// Instructions by the pipe that they compete for; those of no pipe are in [`Pipe::Issue`] alone, which is all.
+    #[serde(default)]
+    pub pipes: BTreeMap<Pipe, u32>,
+    /// What the instructions are there for.
+    #[serde(default)]
+    pub roles: Roles,
+    /// What the scheduler is told; `None` where the listing has no bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+}
+
+/// What the scheduler is told with the instructions of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Cycles that one warp takes for the part by itself, if it never has to wait for a barrier.
+    pub cycles: u32,
+    /// Instructions that wait for the results of others whose time isn't known beforehand: loads, special functions.
+    pub waits: u32,
+    /// Different barriers that are waited for, at most six.
+    pub barriers: u32,
+}
+
+impl Stalls {
+    fn of(part: &[&Instruction]) -> Option<Self> {
+        let mut all = 0_u8;
+        let mut stalls = Self::default();
+        for control in part.iter().map(|instruction| instruction.control) {
+            let control = control?;
+            // A stall of nothing still takes the slot of one.
+            stalls.cycles = stalls.cycles.saturating_add(u32::from(control.stall.max(1)));
+            stalls.waits += u32::from(control.waits != 0);
+            all |= control.waits;
+        }
+        (!part.is_empty()).then_some(Self { barriers: all.count_ones(), ..stalls })
+    }
 }
 
 /// Like accesses.
@@ -170,10 +207,23 @@ fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
 
 impl Hot {
     fn new(kind: HotKind, part: &[&Instruction]) -> Self {
+        let mut in_order = part.to_vec();
+        in_order.sort_by_key(|instruction| instruction.address);
+        let mut hot = Self::counted(kind, &in_order);
+        hot.roles = Roles::of(&in_order, kind == HotKind::Loop);
+        hot.stalls = Stalls::of(&in_order);
+        hot
+    }
+
+    fn counted(kind: HotKind, part: &[&Instruction]) -> Self {
+        let mut pipes: BTreeMap<Pipe, u32> = BTreeMap::new();
         let mut accesses: BTreeMap<Access, u32> = BTreeMap::new();
         let mut classes: BTreeMap<Class, u32> = BTreeMap::new();
         for instruction in part {
             *classes.entry(instruction.class()).or_default() += 1;
+            for pipe in [Some(Pipe::Issue), instruction.pipe()].into_iter().flatten() {
+                *pipes.entry(pipe).or_default() += 1;
+            }
             if let Some(access) = instruction.access() {
                 *accesses.entry(access).or_default() += 1;
             }
@@ -191,7 +241,18 @@ impl Hot {
             written: moved(Class::GlobalStore),
             accesses: accesses.into_iter().map(|(access, count)| Accesses { access, count }).collect(),
             classes,
+            pipes,
+            roles: Roles::default(),
+            stalls: None,
         }
+    }
+
+    /// Elements per iteration (or per thread), where one of the widest stream has `bytes`: from what is written, or from what
+    /// is read where nothing is. `None` where nothing moves.
+    #[must_use]
+    pub fn elements(&self, bytes: u32) -> Option<f64> {
+        let moved = if self.written > 0 { self.written } else { self.read };
+        (moved > 0 && bytes > 0).then(|| f64::from(moved) / f64::from(bytes))
     }
 
     /// Bytes of global memory read and written per iteration and thread.
@@ -241,7 +302,13 @@ impl fmt::Display for KernelReport {
         let name = |class: &Class| format!("{class:?}").to_lowercase();
         let classes: Vec<String> =
             hot.classes.iter().map(|(class, count)| format!("{} {count}", name(class))).collect();
-        writeln!(f, "    {}", classes.join(", "))
+        writeln!(f, "    {}", classes.join(", "))?;
+        let Roles { memory, address, control, work } = hot.roles;
+        writeln!(f, "    for memory {memory}, addresses {address}, control {control}, work {work}")?;
+        let pipes: Vec<String> = hot.pipes.iter().map(|(pipe, count)| format!("{pipe} {count}")).collect();
+        writeln!(f, "    slots: {}", pipes.join(", "))?;
+        let Some(Stalls { cycles, waits, barriers }) = hot.stalls else { return Ok(()) };
+        writeln!(f, "    stalls of {cycles} cycles; {waits} instructions wait, for {barriers} barriers")
     }
 }
 
