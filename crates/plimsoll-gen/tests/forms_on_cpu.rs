@@ -1,0 +1,482 @@
+//! Every form of elementwise kernels, as planned and generated for random layouts, addresses and sizes, compiled by g++ under
+//! the address and undefined-behaviour sanitizers and held to the oracle: each element is computed once and rightly, and no
+//! other byte changes. Expressions are exact, so that bits must agree; functions are the bodies' own tests.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use plimsoll_core::stats::Rng;
+use plimsoll_expr::oracle::{Precision, Tensor, run as oracle};
+use plimsoll_expr::{DType, Graph, Layout, Names, Space, Value, parse};
+use plimsoll_gen::Target;
+use plimsoll_gen::elementwise::{
+    Choose, Device, Form, GridPolicy, KernelSpec, Plan, Table, Walk, batch_capacity, generate, plan, plan_batch,
+};
+use plimsoll_gen::kernel::Index;
+
+/// Files of the forms: written out for every kernel, as they depend on its macros.
+const FORMS: [&str; 8] = ["access.h", "shift.h", "same.h", "single.h", "flat.h", "rows.h", "transpose.h", "bulk.h"];
+
+/// The memory of one tensor.
+#[derive(Clone)]
+struct Memory {
+    layout: Layout,
+    dtype: DType,
+    /// Bytes from an address that is a multiple of 32.
+    before: u64,
+    bytes: Vec<u8>,
+}
+
+impl Memory {
+    fn start(&self) -> u64 {
+        self.before + self.layout.offset() * self.dtype.bytes()
+    }
+}
+
+struct Case {
+    plan: Plan,
+    scalars: Vec<Value>,
+    /// Inputs, then outputs; an output in place has none.
+    tensors: Vec<Memory>,
+    /// What each output's memory must be.
+    expected: Vec<Vec<u8>>,
+}
+
+fn device(target: Target) -> Device {
+    Device {
+        target,
+        multiprocessors: 4,
+        threads_per_multiprocessor: 256,
+        l2_bytes: 1 << 20,
+        shared_per_block: 48 << 10,
+    }
+}
+
+fn graph(text: &str) -> Graph {
+    parse(text, &Names::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[(rng.next_u64() % from.len() as u64) as usize]
+}
+
+/// Small numbers, on which sums and products are exact.
+fn value(rng: &mut Rng, dtype: DType) -> Value {
+    let small = (rng.next_u64() % 15) as i128 - if dtype.is_signed() { 7 } else { 0 };
+    dtype.cast(Value::Int(small))
+}
+
+fn memory(rng: &mut Rng, layout: Layout, dtype: DType, before: u64) -> Memory {
+    let elements = layout.span().map_or(0, |(_, last)| last + 1);
+    let mut bytes = Vec::new();
+    for _ in 0..elements {
+        dtype.write(value(rng, dtype), &mut bytes);
+    }
+    Memory { layout, dtype, before, bytes }
+}
+
+/// A layout of `shape` in some order of memory, with gaps, and broadcast where it may be.
+fn layout(rng: &mut Rng, shape: &[u64], output: bool, plain: bool) -> Layout {
+    let rank = shape.len();
+    let mut order: Vec<usize> = (0..rank).rev().collect();
+    if !plain && rng.next_u64().is_multiple_of(3) {
+        for k in (1..rank).rev() {
+            order.swap(k, (rng.next_u64() % (k as u64 + 1)) as usize);
+        }
+    }
+    let mut strides = vec![0_i64; rank];
+    let mut stride = if plain || !rng.next_u64().is_multiple_of(8) { 1 } else { 2 };
+    for &dimension in &order {
+        if !output && !plain && rng.next_u64().is_multiple_of(4) {
+            continue;
+        }
+        strides[dimension] = stride;
+        stride *= shape[dimension] as i64;
+        if !plain && rng.next_u64().is_multiple_of(6) {
+            stride += pick(rng, &[1, 3, 8]);
+        }
+    }
+    let offset = pick(rng, &[0, 0, 0, 0, 1, 2, 5, 8, 32]);
+    if !plain && rng.next_u64().is_multiple_of(10) {
+        // The last dimension backwards.
+        let reach = strides[rank - 1] * (shape[rank - 1] as i64 - 1);
+        strides[rank - 1] = -strides[rank - 1];
+        return Layout::strided(shape, &strides, offset + reach as u64).unwrap();
+    }
+    Layout::strided(shape, &strides, offset).unwrap()
+}
+
+fn before(rng: &mut Rng, dtype: DType, aligned: bool) -> u64 {
+    if aligned { 0 } else { rng.next_u64() % (32 / dtype.bytes()) * dtype.bytes() }
+}
+
+/// What the outputs' memories become.
+fn expected(graph: &Graph, shape: &[u64], tensors: &[Memory], scalars: &[Value]) -> Vec<Vec<u8>> {
+    let inputs: Vec<Tensor<'_>> = graph
+        .inputs()
+        .iter()
+        .zip(tensors)
+        .map(|(_, memory)| Tensor { memory: &memory.bytes, layout: &memory.layout })
+        .collect();
+    let values = oracle(graph, shape, &inputs, scalars, Precision::Carried).unwrap();
+    let space = |layout: &Layout| Space::of(shape, std::slice::from_ref(layout)).unwrap();
+    let written = |(place, values): (usize, &Vec<Value>)| {
+        let output = &graph.outputs()[place];
+        let memory = &tensors[output.in_place.map_or(graph.inputs().len() + place, |slot| slot as usize)];
+        let mut bytes = memory.bytes.clone();
+        for (offset, value) in space(&memory.layout).offsets(0).into_iter().zip(values) {
+            let mut element = Vec::new();
+            output.dtype.write(*value, &mut element);
+            let at = (offset * output.dtype.bytes()) as usize;
+            bytes[at..at + element.len()].copy_from_slice(&element);
+        }
+        bytes
+    };
+    values.iter().enumerate().map(written).collect()
+}
+
+fn tensors(rng: &mut Rng, graph: &Graph, shape: &[u64], plain: bool, aligned: bool) -> Vec<Memory> {
+    let mut all: Vec<Memory> = Vec::new();
+    let in_place: Vec<u32> = graph.outputs().iter().filter_map(|output| output.in_place).collect();
+    for (slot, input) in graph.inputs().iter().enumerate() {
+        let layout = layout(rng, shape, in_place.contains(&(slot as u32)), plain);
+        let before = before(rng, input.dtype, aligned);
+        all.push(memory(rng, layout, input.dtype, before));
+    }
+    for output in graph.outputs() {
+        let next = match output.in_place {
+            Some(slot) => all[slot as usize].clone(),
+            None => {
+                let layout = layout(rng, shape, true, plain);
+                let before = before(rng, output.dtype, aligned);
+                memory(rng, layout, output.dtype, before)
+            }
+        };
+        all.push(next);
+    }
+    all
+}
+
+fn scalars(rng: &mut Rng, graph: &Graph) -> Vec<Value> {
+    graph.scalars().iter().map(|scalar| value(rng, scalar.dtype)).collect()
+}
+
+fn case(rng: &mut Rng, text: &str, shape: &[u64], kind: (bool, bool), target: Target, choose: &Choose) -> Option<Case> {
+    let graph = graph(text);
+    let tensors = tensors(rng, &graph, shape, kind.0, kind.1);
+    let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
+    let space = Space::of(shape, &layouts).unwrap();
+    let starts: Vec<u64> = tensors.iter().map(Memory::start).collect();
+    let walk = Walk::new(&graph, &space, &starts).unwrap();
+    let plan = plan(&graph, &walk, &device(target), &Table::default(), choose).ok()?;
+    let scalars = scalars(rng, &graph);
+    let expected = expected(&graph, shape, &tensors, &scalars);
+    Some(Case { plan, scalars, tensors, expected })
+}
+
+fn write_kernel(text: &mut String, place: usize, spec: &KernelSpec) {
+    let generated = generate(spec);
+    let mut macros = Vec::new();
+    let mut inlined = Vec::new();
+    let mut included = Vec::new();
+    inline(&generated.text, generated.headers, &mut included, &mut inlined);
+    for line in &inlined {
+        if let Some(name) = line.trim_start().strip_prefix("#define ") {
+            macros.push(name.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned());
+        }
+    }
+    let body = inlined.join("\n").replace("extern \"C\" ", "");
+    writeln!(text, "namespace kernel{place} {{\n{body}\n}}").unwrap();
+    for name in macros {
+        writeln!(text, "#undef {name}").unwrap();
+    }
+}
+
+fn inline<'a>(text: &'a str, headers: &[(&str, &'a str)], included: &mut Vec<&'a str>, lines: &mut Vec<&'a str>) {
+    for line in text.lines() {
+        if line.starts_with("#pragma once") {
+            continue;
+        }
+        let Some(name) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) else {
+            lines.push(line);
+            continue;
+        };
+        if FORMS.contains(&name) && !included.contains(&name) {
+            included.push(name);
+            inline(headers.iter().find(|(of, _)| *of == name).unwrap().1, headers, included, lines);
+        }
+    }
+}
+
+fn compile(name: &str, text: &str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (main, program) = (folder.join("main.cpp"), folder.join("main"));
+    std::fs::write(&main, text).unwrap();
+    let compiled = Command::new("g++")
+        .args(["-std=c++17", "-O0", "-g0", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-psabi"])
+        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=float-divide-by-zero"])
+        .args([Path::new("-iquote"), &here.join("kernels/elementwise"), Path::new("-iquote"), &here.join("kernels")])
+        .args([Path::new("-iquote"), &here.join("tests/shim"), Path::new("-o")])
+        .args([&program, &main])
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    program
+}
+
+fn execute(program: &Path, input: &[u8]) -> Vec<u8> {
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().unwrap()
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// One launch as words for the program.
+fn launch(case: &Case, bytes: &mut Vec<u8>) {
+    let spec = &case.plan.spec;
+    let geometry = case.plan.geometry();
+    let halves = if spec.form == Form::Transpose { 2 } else { 1 };
+    let put = |word: u64, bytes: &mut Vec<u8>| bytes.extend(word.to_le_bytes());
+    for word in [halves, geometry.blocks.into(), geometry.threads.into(), case.tensors.len() as u64] {
+        put(word, bytes);
+    }
+    let inputs = spec.graph.inputs().len();
+    for (place, memory) in case.tensors.iter().enumerate() {
+        let of_set = place % spec.streams.len();
+        let output = of_set.checked_sub(inputs);
+        let shared = output.and_then(|output| spec.graph.outputs()[output].in_place);
+        let shared = shared.map_or(0, |slot| (place - of_set) as u64 + u64::from(slot) + 1);
+        put(shared, bytes);
+        put(memory.before, bytes);
+        put(memory.bytes.len() as u64, bytes);
+        put(memory.start() - memory.before, bytes);
+        put(output.is_some().into(), bytes);
+        if shared == 0 {
+            bytes.extend(&memory.bytes);
+        }
+    }
+    let starts: Vec<u64> = case.tensors.iter().map(Memory::start).collect();
+    let bits: Vec<u64> =
+        spec.graph.scalars().iter().zip(&case.scalars).map(|(scalar, value)| scalar.dtype.encode(*value)).collect();
+    let mut words = Vec::new();
+    case.plan.words(&starts, &bits, &mut words).unwrap();
+    let addresses = if spec.form == Form::Batch { bits.len() + 1 + batch_capacity(&spec.graph) } else { 0 };
+    put(addresses as u64, bytes);
+    put(words.len() as u64, bytes);
+    words.into_iter().for_each(|word| put(word, bytes));
+}
+
+/// Most kernels of one program: g++ takes a third of a second for each.
+const MOST_KERNELS: usize = 30;
+
+/// The cases of those kernels that come first, by the order in which they were drawn.
+fn common(cases: &[Case]) -> Vec<&Case> {
+    let mut kernels: Vec<&KernelSpec> = Vec::new();
+    let mut kept = Vec::new();
+    for case in cases {
+        if !kernels.contains(&&case.plan.spec) {
+            if kernels.len() == MOST_KERNELS {
+                continue;
+            }
+            kernels.push(&case.plan.spec);
+        }
+        kept.push(case);
+    }
+    kept
+}
+
+/// Runs all cases in one program and compares every byte of their outputs.
+fn check(name: &str, cases: &[Case]) {
+    let mut kernels: HashMap<&KernelSpec, usize> = HashMap::new();
+    let mut text = String::from("#include \"forms.hpp\"\n");
+    let cases = &common(cases)[..];
+    for case in cases {
+        let next = kernels.len();
+        kernels.entry(&case.plan.spec).or_insert_with(|| {
+            write_kernel(&mut text, next, &case.plan.spec);
+            next
+        });
+    }
+    text.push_str("int main() {\n    for (;;) switch (next_word()) {\n");
+    for place in 0..kernels.len() {
+        writeln!(text, "    case {place}: run<kernel{place}::Parameters>(kernel{place}::elementwise); break;").unwrap();
+    }
+    text.push_str("    default: return 0;\n    }\n}\n");
+    let mut input = Vec::new();
+    for case in cases {
+        input.extend((kernels[&case.plan.spec] as u64).to_le_bytes());
+        launch(case, &mut input);
+    }
+    input.extend(u64::MAX.to_le_bytes());
+    let printed = execute(&compile(name, &text), &input);
+    let mut rest = &printed[..];
+    for case in cases {
+        for (output, expected) in case.expected.iter().enumerate() {
+            let (found, after) = rest.split_at(expected.len());
+            rest = after;
+            let wrong = found.iter().zip(expected).position(|(found, expected)| found != expected);
+            let spec = &case.plan.spec;
+            assert!(
+                wrong.is_none(),
+                "byte {wrong:?} of output {output} of {:?} with {} elements: {:?} lanes {} unroll {} threads {}",
+                spec.form,
+                case.plan.elements,
+                spec.streams,
+                spec.lanes,
+                spec.unroll,
+                spec.threads
+            );
+        }
+    }
+    assert!(rest.is_empty());
+}
+
+const SIZES: [u64; 14] = [1, 2, 3, 31, 32, 33, 127, 257, 1021, 1024, 1025, 2047, 4096, 6151];
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn runs_of_any_size_and_address_are_computed_once() {
+    let mut rng = Rng::new(1);
+    let mut cases = Vec::new();
+    let texts = [
+        "in x: u16\ny = x",
+        "in x: f32, z: f32\nscalar a: f32\ny = a*x + z",
+        "in x: bf16, z: f32\ny: bf16 = x + z",
+        "in x: i8, z: i64\ny = z + x\nw: u8 = u8(x)",
+        "in x: i32, z: i16\nx = x*3 + z",
+        "in x: u8\ny = index()*2 + x",
+    ];
+    for text in texts {
+        for (k, size) in SIZES.into_iter().enumerate() {
+            for aligned in [true, false] {
+                let vector = [4, 16, 8, 32][(k / 2 + usize::from(aligned)) % 3];
+                let choose = Choose { vector: Some(vector), unroll: Some(2), threads: Some(32), ..Choose::default() };
+                cases.extend(case(&mut rng, text, &[size], (true, aligned), Target::plain(90), &choose));
+            }
+        }
+    }
+    let base = Choose { vector: Some(16), unroll: Some(2), threads: Some(32), ..Choose::default() };
+    let looping = Choose { grid: Some(GridPolicy::Stride { waves: 1 }), ..base };
+    let bulk = Choose { form: Some(Form::Bulk), vector: Some(4), unroll: Some(3), ..base };
+    let narrow = Choose { form: Some(Form::Bulk), vector: Some(2), unroll: Some(8), ..base };
+    let small = Choose { index: Some(Index::U32), ..base };
+    for choose in [looping, bulk, small, Choose { index: Some(Index::U32), ..looping }] {
+        for size in [1, 33, 1024, 6151, 20_011] {
+            cases.extend(case(&mut rng, texts[1], &[size], (true, true), Target::plain(90), &choose));
+        }
+    }
+    cases.extend(case(&mut rng, "in x: f32\ny = x", &[2047], (true, true), Target::plain(90), &narrow));
+    let wide = Choose { vector: Some(32), ..base };
+    cases.extend(case(&mut rng, texts[2], &[6151], (true, true), Target::plain(100), &wide));
+    let has = |form: Form| cases.iter().filter(|case| case.plan.spec.form == form).count();
+    assert!([Form::Flat, Form::Peel, Form::Phased, Form::Bulk].into_iter().all(|form| has(form) > 2));
+    check("forms-runs", &cases);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn any_layout_is_computed_once() {
+    let mut rng = Rng::new(2);
+    let mut cases = Vec::new();
+    let texts = [
+        "in x: u16\ny = x",
+        "in x: f32, z: f32\ny = x + z",
+        "in x: bf16, z: f32, w: u8\ny: bf16 = x + z*w",
+        "in x: i32, z: i16\nx = x*3 + z",
+        "in x: u8\ny = index()*2 + x\nz: i32 = i32(index(0)*7 + index(1))",
+    ];
+    for k in 0..150 {
+        let rank = 2 + k % 3;
+        let extents: Vec<u64> = (0..rank).map(|_| pick(&mut rng, &[1, 2, 3, 5, 8, 16, 17, 32, 33])).collect();
+        let threads = Some(32);
+        let choose = Choose { vector: Some(pick(&mut rng, &[8, 16])), threads, ..Choose::default() };
+        let aligned = !rng.next_u64().is_multiple_of(4);
+        cases.extend(case(&mut rng, texts[k % texts.len()], &extents, (false, aligned), Target::plain(90), &choose));
+    }
+    // Few kernels are compiled: those of most launches.
+    check("forms-layouts", &cases);
+}
+
+fn with_strides(rng: &mut Rng, text: &str, shape: &[u64], strides: &[&[i64]], choose: &Choose) -> Case {
+    let graph = graph(text);
+    let dtypes = graph.inputs().iter().map(|input| input.dtype);
+    let dtypes: Vec<DType> = dtypes.chain(graph.outputs().iter().map(|output| output.dtype)).collect();
+    let tensors: Vec<Memory> = dtypes
+        .into_iter()
+        .zip(strides)
+        .map(|(dtype, strides)| memory(rng, Layout::strided(shape, strides, 0).unwrap(), dtype, 0))
+        .collect();
+    let layouts: Vec<Layout> = tensors.iter().map(|memory| memory.layout.clone()).collect();
+    let starts = vec![0; tensors.len()];
+    let walk = Walk::new(&graph, &Space::of(shape, &layouts).unwrap(), &starts).unwrap();
+    let plan = plan(&graph, &walk, &device(Target::plain(90)), &Table::default(), choose).unwrap();
+    let scalars = scalars(rng, &graph);
+    let expected = expected(&graph, shape, &tensors, &scalars);
+    Case { plan, scalars, tensors, expected }
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn broadcast_and_transposed_tensors_take_the_forms_made_for_them() {
+    let mut rng = Rng::new(3);
+    let choose = Choose { threads: Some(32), vector: Some(16), ..Choose::default() };
+    let turned = Choose { vector: Some(16), ..Choose::default() };
+    let mut cases = Vec::new();
+    for (rows, columns) in [(5, 1024), (7, 1025), (1025, 3), (64, 64), (33, 129), (130, 72)] {
+        let (r, c) = (rows as i64, columns as i64);
+        let shape = &[rows, columns];
+        for text in ["in x: bf16, z: bf16\ny = x + z", "in x: bf16, z: f32\ny: bf16 = x + z"] {
+            cases.push(with_strides(&mut rng, text, shape, &[&[c, 1], &[0, 1], &[c, 1]], &choose));
+            cases.push(with_strides(&mut rng, text, shape, &[&[c, 1], &[1, 0], &[c, 1]], &choose));
+            assert_eq!(cases.last().unwrap().plan.spec.form, Form::Rows);
+            cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &turned));
+            assert_eq!(cases.last().unwrap().plan.spec.form == Form::Transpose, rows.min(columns) >= 16);
+            cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[0, 1], &[c, 1]], &turned));
+        }
+    }
+    let batched: [&[i64]; 3] = [&[72 * 40, 1, 40], &[0, 72, 1], &[72 * 40, 72, 1]];
+    cases.push(with_strides(&mut rng, "in x: f64, z: u8\ny = x + z", &[3, 40, 72], &batched, &turned));
+    assert_eq!(cases.last().unwrap().plan.spec.form, Form::Transpose);
+    check("forms-shapes", &cases);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn a_batch_computes_every_set() {
+    let mut rng = Rng::new(4);
+    let mut cases = Vec::new();
+    for text in ["in x: bf16, z: bf16\nscalar a: f32\ny = x + a*z", "in x: i32\nx = x*3 + 1"] {
+        let graph = graph(text);
+        for sets in [1, 7, batch_capacity(&graph)] {
+            let lengths: Vec<u64> = (0..sets).map(|_| pick(&mut rng, &[0, 1, 31, 64, 511, 512, 700])).collect();
+            let scalars = scalars(&mut rng, &graph);
+            let (mut all, mut expects) = (Vec::new(), Vec::new());
+            for &length in &lengths {
+                let aligned = rng.next_u64().is_multiple_of(2);
+                let set = tensors(&mut rng, &graph, &[length], true, aligned);
+                expects.extend(expected(&graph, &[length], &set, &scalars));
+                all.extend(set);
+            }
+            let starts: Vec<u64> = all.iter().map(Memory::start).collect();
+            let choose = Choose { threads: Some(32), unroll: Some(2), ..Choose::default() };
+            let Ok(plan) =
+                plan_batch(&graph, &lengths, &starts, &device(Target::plain(80)), &Table::default(), &choose)
+            else {
+                assert!(lengths.iter().all(|&length| length == 0));
+                continue;
+            };
+            cases.push(Case { plan, scalars, tensors: all, expected: expects });
+        }
+    }
+    check("forms-batch", &cases);
+}
