@@ -128,6 +128,7 @@ macro_rules! calls {
     ($($symbol:ident $size:literal { $($field:ident: $ty:ty),* } |$state:ident, $params:ident| $body:expr;)*) => {$(
         #[doc = concat!("As the headers' `", stringify!($symbol), "`.")]
         #[unsafe(no_mangle)]
+        #[allow(clippy::redundant_closure_call, reason = "bodies return early, and what they answer may be replaced")]
         pub unsafe extern "C" fn $symbol(params: *mut c_void) -> u32 {
             #[repr(C)]
             struct Params { size: usize, private: *mut c_void, $($field: $ty),* }
