@@ -159,7 +159,7 @@ fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
         let step = per_octave(kernel);
         let rounds = move |i: u32| (f64::from(i) / f64::from(step)).exp2().round() as u32;
         let footprint = |rounds: u32| one.footprint().saturating_mul(rounds.into());
-        let told = |i: &u32| effort == Effort::Thorough || i % step == 0 || footprint(rounds(*i)) <= ALONE;
+        let told = |i: &u32| effort == Effort::Thorough || i.is_multiple_of(step) || footprint(rounds(*i)) <= ALONE;
         let mut sizes: Vec<u32> = (0..=31 * step)
             .filter(told)
             .map(rounds)
