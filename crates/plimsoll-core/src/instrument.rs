@@ -168,8 +168,10 @@ impl<B: Backend> Instrument for Bench<B> {
     }
 
     fn verify(&mut self, probe: &str, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        if probe == EXPRESSIONS {
-            return caught(|| B::verify_expressions(&mut self.device, depth, report));
+        if let Some(functions) = probe.strip_prefix(EXPRESSIONS) {
+            let functions = functions.trim_start_matches(':').split(',').filter(|name| !name.is_empty());
+            let functions: Vec<&str> = functions.collect();
+            return caught(|| B::verify_expressions(&mut self.device, &functions, depth, report));
         }
         let probe = self.find(probe)?;
         caught(|| {

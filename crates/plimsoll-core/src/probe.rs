@@ -92,12 +92,14 @@ pub trait Backend: 'static {
         Self::counters(device).map(|()| BTreeMap::new())
     }
 
-    /// Holds the expressions that this backend runs to the oracle.
+    /// Holds the expressions that this backend runs to the oracle; of `functions` alone, where any are named, how exact they
+    /// are.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] where it runs none; the device's. Wrong results are reported through `report`.
     fn verify_expressions(
         _device: &mut Self::Device,
+        _functions: &[&str],
         _depth: Depth,
         _report: &mut dyn FnMut(Case),
     ) -> Result<(), Fault> {
@@ -106,7 +108,8 @@ pub trait Backend: 'static {
     }
 }
 
-/// What `verify` calls the expressions that a backend runs: no probe, so it is in no registry.
+/// What `verify` calls the expressions that a backend runs: no probe, so it is in no registry. Behind a colon, functions may be
+/// named: `elementwise:exp,log` is how exact these are.
 pub const EXPRESSIONS: &str = "elementwise";
 
 /// How [`Case::kernel`] begins where the case says how exact a function is; [`Case::on`] then has the figure.

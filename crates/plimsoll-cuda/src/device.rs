@@ -51,8 +51,13 @@ impl Backend for Cuda {
         device.counters()?.of(workload)
     }
 
-    fn verify_expressions(device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        elementwise_verify::run(device, depth, report)
+    fn verify_expressions(
+        device: &mut CudaDevice,
+        functions: &[&str],
+        depth: Depth,
+        report: &mut dyn FnMut(Case),
+    ) -> Result<(), Fault> {
+        elementwise_verify::run(device, functions, depth, report)
     }
 }
 

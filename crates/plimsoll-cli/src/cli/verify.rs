@@ -25,14 +25,14 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let (mut wrong, mut lost, mut checked) = (0, false, 0);
     for instrument in &mut instruments {
         let selector = instrument.info().selector.clone();
-        for &name in &names {
+        for name in &names {
             if stop.load(Ordering::Relaxed) {
                 return Ok(signals::exit());
             }
             let mut tally = Tally { figures: args.exhaustive, ..Tally::default() };
             let ended = instrument.verify(name, depth, &mut |case| tally.take(&case));
             // A device without expressions is no fault unless they were asked for.
-            if name == EXPRESSIONS && !expressions && matches!(ended, Err(Fault::Unavailable { .. })) {
+            if name.starts_with(EXPRESSIONS) && !expressions && matches!(ended, Err(Fault::Unavailable { .. })) {
                 continue;
             }
             output::print(&format!("{selector} {name}: {}\n{}", tally.words(&ended), tally.told + &tally.failures))?;
@@ -59,17 +59,19 @@ fn chosen(
     args: &VerifyArgs,
     instruments: &[Box<dyn Instrument>],
     request: &Request,
-) -> Result<(Vec<&'static str>, bool), Failure> {
-    let probes = args.choice.probes.iter().filter(|name| *name != EXPRESSIONS).cloned().collect();
+) -> Result<(Vec<String>, bool), Failure> {
+    let of_expressions = |name: &String| name.split(':').next() == Some(EXPRESSIONS);
+    let (mut expressions, probes): (Vec<String>, Vec<String>) =
+        args.choice.probes.iter().cloned().partition(of_expressions);
+    let named = !expressions.is_empty();
     let choice = ProbeChoice { probes, group: args.choice.group.clone() };
-    let named = choice.probes.len() < args.choice.probes.len();
     let others = !choice.probes.is_empty() || !choice.group.is_empty();
     let specs = if named && !others { Vec::new() } else { list::choose(&choice, instruments, request)? };
-    let mut names: Vec<&'static str> = specs.into_iter().map(|spec| spec.name).collect();
-    if named || !others {
-        names.push(EXPRESSIONS);
+    if !named && !others {
+        expressions.push(EXPRESSIONS.to_owned());
     }
-    Ok((names, named))
+    let probes = specs.into_iter().map(|spec| spec.name.to_owned());
+    Ok((probes.chain(expressions).collect(), named))
 }
 
 #[derive(Default)]

@@ -30,10 +30,18 @@ fn share(depth: Depth) -> u64 {
 pub(super) fn run(
     device: &CudaDevice,
     engine: &Engine,
+    functions: &[&str],
     depth: Depth,
     report: &mut dyn FnMut(Case),
 ) -> Result<(), Fault> {
-    for claim in claims() {
+    let known = |name: &str| claims().iter().any(|claim| claim.function.name() == name);
+    if let Some(unknown) = functions.iter().find(|name| !known(name)) {
+        return Err(Fault::Invalid(format!("no function '{unknown}' has an accuracy to be checked")));
+    }
+    let wanted = |claim: &Claim| functions.is_empty() || functions.contains(&claim.function.name());
+    // A tool that watches every access needs some of them, not all.
+    let every = if depth == Depth::Small && functions.is_empty() { 6 } else { 1 };
+    for claim in claims().into_iter().filter(wanted).step_by(every) {
         let errors = match measure(device, engine, &claim, depth) {
             Ok(errors) => errors,
             Err(error) => return Err(error.into()),
@@ -73,13 +81,8 @@ fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) ->
     let all = 1_u64 << (8 * claim.dtype.bytes());
     let count = match (inputs, claim.dtype) {
         (1, DType::F32) => share(depth).min(all),
-        (1, _) => {
-            if depth == Depth::Small {
-                share(depth)
-            } else {
-                all
-            }
-        }
+        (1, _) if depth == Depth::Small => share(depth),
+        (1, _) => all,
         // Not all pairs: some of everything.
         _ => share(depth).min(1 << 26),
     };

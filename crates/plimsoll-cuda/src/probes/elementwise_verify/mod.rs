@@ -14,18 +14,25 @@ use plimsoll_core::probe::{Case, Depth};
 use crate::CudaDevice;
 use crate::elementwise::Engine;
 
-/// Checks the elementwise engine.
+/// Checks the elementwise engine; of `functions` alone, where any are named, how exact they are.
 ///
 /// # Errors
-/// The device's; wrong results are reported.
-pub(crate) fn run(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+/// [`Fault::Invalid`] for a function that there is none of; the device's. Wrong results are reported.
+pub(crate) fn run(
+    device: &CudaDevice,
+    functions: &[&str],
+    depth: Depth,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
     let engine = Engine::new(device)?;
+    if !functions.is_empty() {
+        return accuracy::run(device, &engine, functions, depth, report);
+    }
     random::run(device, &engine, depth, report)?;
     random::batches(device, &engine, report)?;
     chain::run(device, &engine, report)?;
-    accuracy::run(device, &engine, depth, report)?;
     if depth != Depth::Small {
         large::run(device, &engine, report)?;
     }
-    Ok(())
+    accuracy::run(device, &engine, functions, depth, report)
 }
