@@ -169,10 +169,17 @@ fn operands(claim: &Claim) -> Vec<[u64; 2]> {
     let mix = |x: u64| (x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) & ((1 << bits) - 1);
     match claim.function.operands() {
         1 => all.map(|x| [x, x]).collect(),
-        // The second operand anything, or close to 2.
-        _ => all
-            .flat_map(|x| [[x, mix(x)], [x & ((1 << (bits - 1)) - 1), mix(x) >> 3 & 0x1f | 0x4000_u64 << (bits - 16)]])
-            .collect(),
+        // The second operand anything, or close to 2, and what is special with each other.
+        _ => {
+            let special = [0.0, 1.0, 2.0, 3.0, 0.5, 1e-30, 1e30, 16777217.0, f64::INFINITY, f64::NAN];
+            let special: Vec<u64> =
+                special.iter().flat_map(|x| [*x, -x]).map(|x| claim.dtype.encode(Value::Float(x))).collect();
+            all.flat_map(|x| {
+                [[x, mix(x)], [x & ((1 << (bits - 1)) - 1), mix(x) >> 3 & 0x1f | 0x4000_u64 << (bits - 16)]]
+            })
+            .chain(special.iter().flat_map(|a| special.iter().map(|b| [*a, *b])))
+            .collect()
+        }
     }
 }
 

@@ -278,7 +278,35 @@ template <int NEED> __device__ __forceinline__ float divide(float a, float b) {
     return a / b;
 }
 template <int NEED> __device__ __forceinline__ float rsqrt(float x) { return inverse_root<NEED>(x); }
-template <int NEED> __device__ __forceinline__ float pow(float a, float b) { return full::pow(a, b); }
-template <int NEED> __device__ __forceinline__ float atan2(float a, float b) { return full::atan2(a, b); }
+
+// |a|^b = 2^(b·log₂|a|), with the sign and the exceptions of C's pow. An error of the logarithm grows with the exponent, so f32
+// itself is left to full.h.
+template <int NEED> __device__ __forceinline__ float pow(float a, float b) {
+    if constexpr (NEED == FAST) {
+        return full::pow(a, b);
+    } else {
+        const float t = fabsf(a), infinity = as_float(0x7f800000u);
+        const bool whole = truncf(b) == b, odd = whole && truncf(0.5f * b) != 0.5f * b;
+        float y = ex2<NEED>(b * log2<FAST>(t));
+        y = b == 0.0f || a == 1.0f || (t == 1.0f && b == b) ? 1.0f : y;
+        y = odd ? copysignf(y, a) : y;
+        return a < 0.0f && !whole && t < infinity ? as_float(0x7fffffffu) : y;
+    }
+}
+
+template <int NEED> __device__ __forceinline__ float atan2(float a, float b) {
+    if constexpr (NEED == FAST) {
+        return full::atan2(a, b);
+    } else {
+        const float rise = fabsf(a), run = fabsf(b);
+        const float low = minimum(rise, run), high = maximum(rise, run);
+        // 0/0 is 0 here, and ∞/∞ is 1.
+        const float q = low == high ? (low == 0.0f ? 0.0f : 1.0f) : divide<FAST>(low, high);
+        float angle = q * arctangent<NEED>(q);
+        angle = rise > run ? 0x1.921fb6p+0f - angle : angle;
+        angle = as_bits(b) >> 31 != 0 ? 0x1.921fb6p+1f - angle : angle;
+        return high == high ? copysignf(angle, a) : high;
+    }
+}
 
 }  // namespace narrow

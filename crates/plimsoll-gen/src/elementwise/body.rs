@@ -17,6 +17,7 @@
 //! #define BODY_CALL(s, at, i) body(s, at, x0[i], x1[i], y0[i])
 //! ```
 
+pub mod catalogue;
 mod need;
 mod statement;
 

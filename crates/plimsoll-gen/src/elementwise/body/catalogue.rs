@@ -1,0 +1,134 @@
+//! Every operation in every type it takes, each as an expression of its own: what the bodies' checks without a GPU go through.
+
+use std::fmt::Write;
+
+use plimsoll_expr::op::{Binary, Comparison, Unary};
+use plimsoll_expr::{Builder, DType, ExprError, Graph, NodeId};
+
+use super::{Tier, emit};
+
+/// An expression of one operation.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Unique among all, and an identifier: `accurate_exp_bf16`.
+    pub name: String,
+    /// The expression.
+    pub graph: Graph,
+    /// How exact functions are.
+    pub tier: Tier,
+}
+
+/// Every operation in every type that it takes; functions of f32 in both tiers.
+#[must_use]
+pub fn every_operation() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for dtype in DType::ALL {
+        let same = |entries: &mut Vec<Entry>, name: String, operands: usize, build: &Build<'_>| {
+            let plain = named("accurate", &name, dtype);
+            entries.extend(entry(plain, &vec![dtype; operands], Tier::Accurate, build));
+            if dtype == DType::F32 {
+                entries.extend(entry(named("fast", &name, dtype), &vec![dtype; operands], Tier::Fast, build));
+            }
+        };
+        for &op in Unary::ALL {
+            same(&mut entries, format!("{op:?}"), 1, &|builder, v| builder.unary(op, v[0]));
+        }
+        for &op in Binary::ALL {
+            same(&mut entries, format!("{op:?}"), 2, &|builder, v| builder.binary(op, v[0], v[1]));
+        }
+        for &op in Comparison::ALL {
+            same(&mut entries, format!("{op:?}"), 2, &|builder, v| builder.compare(op, v[0], v[1]));
+        }
+        same(&mut entries, "fma".to_owned(), 3, &|builder, v| builder.fma(v[0], v[1], v[2]));
+        let select: &Build<'_> = &|builder, v| builder.select(v[0], v[1], v[2]);
+        entries.extend(entry(named("accurate", "select", dtype), &[DType::Bool, dtype, dtype], Tier::Accurate, select));
+        for to in DType::ALL {
+            let cast: &Build<'_> = &|builder, v| builder.cast(v[0], to);
+            entries.extend(entry(named("accurate", &format!("to_{to}"), dtype), &[dtype], Tier::Accurate, cast));
+        }
+    }
+    entries
+}
+
+type Build<'b> = dyn Fn(&mut Builder, &[NodeId]) -> Result<NodeId, ExprError> + 'b;
+
+fn named(tier: &str, operation: &str, dtype: DType) -> String {
+    format!("{tier}_{}_{dtype}", operation.to_lowercase())
+}
+
+/// `None` where the operation doesn't take the types, or takes them as others and so is there already.
+fn entry(name: String, operands: &[DType], tier: Tier, build: &Build<'_>) -> Option<Entry> {
+    let made = || -> Result<Graph, ExprError> {
+        let mut builder = Builder::new();
+        let mut values = Vec::new();
+        for (place, dtype) in operands.iter().enumerate() {
+            values.push(builder.input(&format!("x{place}"), *dtype)?);
+        }
+        let value = build(&mut builder, &values)?;
+        builder.output("y", value, None)?;
+        builder.finish()
+    };
+    made().ok().map(|graph| Entry { name, graph, tier })
+}
+
+/// A unit with one kernel per entry, of that name: a thread computes one element. Its headers are [`super::HEADERS`] and
+/// those of [`crate::kernel::HEADERS`].
+#[must_use]
+pub fn unit(entries: &[Entry]) -> String {
+    let mut text = String::from("#include \"narrow.h\"\n");
+    for entry in entries {
+        // Writing to a String can't fail.
+        let _ = write_kernel(&mut text, entry);
+    }
+    text
+}
+
+/// The macros that a body defines.
+pub const MACROS: [&str; 8] =
+    ["INPUTS", "OUTPUTS", "SCALARS", "NEEDS_PLACE", "NEEDS_COORDINATES", "EACH_INPUT", "EACH_OUTPUT", "BODY_CALL"];
+
+fn write_kernel(text: &mut String, entry: &Entry) -> std::fmt::Result {
+    let Entry { name, graph, tier } = entry;
+    for defined in MACROS {
+        writeln!(text, "#undef {defined}")?;
+    }
+    writeln!(text, "namespace of_{name} {{")?;
+    for line in emit(graph, *tier).lines().filter(|line| !line.starts_with("#include")) {
+        writeln!(text, "{line}")?;
+    }
+    write!(text, "extern \"C\" __global__ void {name}(const u64* words")?;
+    for slot in 0..graph.inputs().len() {
+        write!(text, ", const in{slot}_t* p{slot}")?;
+    }
+    for slot in 0..graph.outputs().len() {
+        write!(text, ", out{slot}_t* q{slot}")?;
+    }
+    writeln!(text, ") {{\n    const u32 i = threadIdx.x;\n    At at;\n    at.place = i;")?;
+    for slot in 0..graph.inputs().len() {
+        writeln!(text, "    const in{slot}_c x{slot}[1] = {{to_carrier(p{slot}[i])}};")?;
+    }
+    for slot in 0..graph.outputs().len() {
+        writeln!(text, "    out{slot}_c y{slot}[1];")?;
+    }
+    writeln!(text, "    BODY_CALL(scalars(words), at, 0);")?;
+    for slot in 0..graph.outputs().len() {
+        writeln!(text, "    q{slot}[i] = to_memory<out{slot}_t>(y{slot}[0]);")?;
+    }
+    writeln!(text, "}}\n}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_entry_has_a_name_of_its_own() {
+        let entries = every_operation();
+        let names: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names.len(), entries.len());
+        assert!(names.contains("accurate_exp_bf16") && names.contains("fast_tanh_f32"));
+        assert!(!names.contains("accurate_and_f32"));
+    }
+}
