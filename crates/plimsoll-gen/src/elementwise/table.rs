@@ -93,19 +93,80 @@ impl Table {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// The shipped table of a device by its name and compute capability times ten; the default where none is shipped.
+    /// The shipped table of a device by its name, as the driver gives it, and its compute capability times ten; the default where
+    /// none is shipped.
     #[must_use]
-    pub fn for_device(_name: &str, _capability: u32) -> Self {
+    pub fn for_device(name: &str, capability: u32) -> Self {
+        // A GH200 is another machine.
+        if capability == 90 && name.split_whitespace().any(|word| word == "H200") {
+            // A test reads it.
+            return Self::from_json(include_str!("h200.json")).unwrap_or_default();
+        }
         Self::default()
     }
 
-    /// The row for a class and a number of bytes moved.
+    /// The row for a class and a number of bytes moved: of the class itself or else of the one that is most like it, for the
+    /// same kind of launch where there are rows of it, and the smallest number of bytes that is enough. [`Form::Bulk`] where
+    /// `bulk` allows it and it was measured to be faster.
     #[must_use]
-    pub fn row(&self, class: Class, bytes: u64, dependent: bool) -> Option<&Row> {
-        let rows = || self.rows.iter().filter(|row| row.class == class && row.dependent == dependent);
-        rows()
-            .filter(|row| row.most_bytes >= bytes)
-            .min_by_key(|row| row.most_bytes)
-            .or_else(|| rows().max_by_key(|row| row.most_bytes))
+    pub fn row(&self, class: Class, bytes: u64, dependent: bool, bulk: bool) -> Option<&Row> {
+        let allowed = |row: &&Row| bulk || row.form != Form::Bulk;
+        let nearest = self.rows.iter().filter(allowed).map(|row| class.distance(row, dependent)).min()?;
+        let rows = || self.rows.iter().filter(allowed).filter(|row| class.distance(row, dependent) == nearest);
+        let most = rows().map(|row| row.most_bytes).filter(|&most| most >= bytes).min();
+        let most = most.or_else(|| rows().map(|row| row.most_bytes).max())?;
+        let fitting = || rows().filter(|row| row.most_bytes == most);
+        fitting().find(|row| row.form == Form::Bulk).or_else(|| fitting().next())
+    }
+}
+
+impl Class {
+    /// How unlike a row is: 0 for the same class and launch. More tensors are the greatest difference, then functions, then
+    /// sizes of elements, as vectors are counted in bytes.
+    fn distance(self, row: &Row, dependent: bool) -> u32 {
+        let other = row.class;
+        let log = |bytes: u32| bytes.max(1).ilog2();
+        2 * u32::from(row.dependent != dependent)
+            + 16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
+            + 8 * u32::from(self.heavy != other.heavy)
+            + 4 * (log(self.narrowest).abs_diff(log(other.narrowest)) + log(self.widest).abs_diff(log(other.widest)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COPY: Class = Class { inputs: 1, outputs: 1, narrowest: 2, widest: 2, heavy: false };
+
+    #[test]
+    fn the_shipped_table_is_read_and_written_back() {
+        let table = Table::for_device("NVIDIA H200", 90);
+        assert!(!table.rows.is_empty());
+        assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
+        assert_eq!(Table::for_device("NVIDIA GH200 480GB", 90), Table::default());
+        assert!(Table::from_json("{}").unwrap_err().to_string().contains("plimsoll tune"));
+    }
+
+    #[test]
+    fn rows_are_chosen_by_size_launch_and_likeness() {
+        let table = Table::for_device("NVIDIA H200", 90);
+        let row = |class, bytes, dependent, bulk| table.row(class, bytes, dependent, bulk).unwrap();
+        assert_eq!(row(COPY, 1 << 20, false, true).threads, 256);
+        assert_eq!(row(COPY, 1 << 40, false, true).form, Form::Bulk);
+        assert_eq!(row(COPY, 1 << 40, false, false).form, Form::Flat);
+        assert_eq!(row(COPY, 1 << 20, true, true).release, Dependent::Late);
+        let adam = Class { inputs: 4, outputs: 3, narrowest: 2, widest: 4, heavy: true };
+        assert_eq!(row(adam, 1 << 30, false, true).class.inputs, 2);
+        let wide = Class { narrowest: 4, widest: 4, ..COPY };
+        assert_eq!(row(wide, 1 << 30, false, true), row(COPY, 1 << 30, false, true));
+    }
+
+    #[test]
+    fn a_larger_launch_than_any_measured_takes_the_largest_row() {
+        let mut table = Table::for_device("NVIDIA H200", 90);
+        table.rows.retain(|row| row.most_bytes <= 16 << 20 && !row.dependent);
+        assert_eq!(table.row(COPY, 1 << 40, false, true).unwrap().most_bytes, 16 << 20);
+        assert_eq!(table.row(COPY, 1 << 20, true, true).unwrap().most_bytes, 4 << 20);
     }
 }

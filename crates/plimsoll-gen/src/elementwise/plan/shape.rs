@@ -91,8 +91,8 @@ impl Shape {
                 Some(shape) => Ok(shape),
                 None => coordinates::shape(graph, tensors, device, tuning, choose, None),
             },
-            Some(Form::Bulk) => tiles::bulk(graph, tensors, device, tuning, choose),
-            None if tuning.form == Form::Bulk => tiles::bulk(graph, tensors, device, tuning, choose)
+            Some(Form::Bulk) => tiles::bulk(tensors, device, tuning, choose),
+            None if tuning.form == Form::Bulk => tiles::bulk(tensors, device, tuning, choose)
                 .or_else(|_| runs::shape(graph, tensors, device, tuning, choose)),
             Some(form) => {
                 let shape = runs::shape(graph, tensors, device, tuning, choose)?;

@@ -4,7 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::coordinates::{Sets, inner, takes_vectors};
 use super::division::Divisor;
-use super::shape::{Shape, lanes_and_unroll};
+use super::shape::Shape;
 use super::tensors::Tensor;
 use super::tuning::refused;
 use super::{Choose, Device, PlanError, Tensors, Tuning};
@@ -16,17 +16,20 @@ const MOST_SHARED: u64 = 48 << 10;
 /// Bulk copies are aligned to, and are a multiple of, so many bytes (PTX ISA, `cp.async.bulk`).
 const BULK_BYTES: u64 = 16;
 
+/// True where bulk copies are possible for tiles of a suitable size.
+pub fn takes_bulk(graph: &Graph, tensors: &Tensors, device: &Device) -> bool {
+    device.target.capability >= 90
+        && (graph.least_rank() == 0 || tensors.extents.len() == 1)
+        && tensors.flat()
+        && tensors.moving().any(|tensor| !tensor.output)
+        && tensors.moving().all(|tensor| tensor.phase.is_multiple_of(BULK_BYTES as u32))
+}
+
 /// A bulk copy per input and tile.
 ///
 /// # Errors
 /// If the device, the addresses or the tile's size don't allow it.
-pub fn bulk(
-    graph: &Graph,
-    tensors: &Tensors,
-    device: &Device,
-    tuning: &Tuning,
-    choose: &Choose,
-) -> Result<Shape, PlanError> {
+pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> Result<Shape, PlanError> {
     let no = |why: &str| Err(refused("form", "bulk", why));
     let read = || tensors.moving().filter(|tensor| !tensor.output);
     if device.target.capability < 90 {
@@ -37,8 +40,9 @@ pub fn bulk(
     }
     let widest = device.target.widest_access();
     let lanes = (tuning.vector / tensors.narrowest()).max(1);
-    // The loop over a tile is not unrolled, so registers don't limit it.
-    let (_, unroll) = (lanes_and_unroll(graph, tensors, tuning, choose), tuning.unroll);
+    // The loop over a tile is not unrolled, so registers don't limit it. Tiles keep their size where elements are wider.
+    let wider = if choose.unroll.is_some() { 1 } else { (tensors.narrowest() / tuning.vector).max(1) };
+    let unroll = (tuning.unroll / wider).max(1);
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
     if tensors.moving().any(|tensor| {
         let access = if tensor.output { (lanes * tensor.bytes).min(widest) } else { BULK_BYTES as u32 };

@@ -2,7 +2,7 @@
 
 use plimsoll_expr::Graph;
 
-use super::{Choose, Device, PlanError, Reason, Tensors};
+use super::{Choose, Device, PlanError, Reason, Tensors, tiles};
 use crate::elementwise::spec::{Dependent, Form};
 use crate::elementwise::table::{Class, Row, Table};
 use crate::kernel::Hints;
@@ -77,7 +77,10 @@ impl Tuning {
         table: &Table,
         choose: &Choose,
     ) -> Result<Self, PlanError> {
-        let (row, why) = match table.row(Class::of(graph), tensors.bytes_moved(), choose.dependent) {
+        // Half of a choice for bulk copies would be none for anything else.
+        let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
+        let bulk = choose.form == Some(Form::Bulk) || (free && tiles::takes_bulk(graph, tensors, device));
+        let (row, why) = match table.row(Class::of(graph), tensors.bytes_moved(), choose.dependent, bulk) {
             Some(row) => (row.clone(), table.source.clone()),
             None => rule(tensors, device, choose.dependent),
         };
