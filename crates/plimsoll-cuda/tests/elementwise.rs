@@ -11,7 +11,7 @@ use half::bf16;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, EXPRESSIONS, Instrument as _};
 use plimsoll_cuda::compile::{Compiler, Program};
-use plimsoll_cuda::elementwise::{Engine, Error, Gpu, Operand};
+use plimsoll_cuda::elementwise::{Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded};
 use plimsoll_cuda::memory::Span;
 use plimsoll_cuda::{Options, Unavailable};
 use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Value, parse, trace};
@@ -291,4 +291,24 @@ fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
     // What leaves its tensors as they were, or has none, is right even so.
     assert!(wrong.len() > 50 && right.len() * 3 < wrong.len(), "{} right of {}: {right:?}", right.len(), wrong.len());
     assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(|case| case.kernel == "batch"));
+}
+
+#[test]
+fn devices_kernels_and_buffers_go_from_thread_to_thread() {
+    fn crosses<T: Send + Sync>() {}
+    crosses::<(Gpu, Engine, Buffer<f32>, Recorded)>();
+    crosses::<Kernel<(In<f32>, In<f32>), In<f32>>>();
+    let (fake, gpu) = gpu();
+    let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+    let x = gpu.zeros::<f32>(1000).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let here = gpu.fork().unwrap();
+                let mut y = here.zeros::<f32>(1000).unwrap();
+                (0..50).for_each(|_| negate.on(&here).run(&x, &mut y).unwrap());
+            });
+        }
+    });
+    assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuModuleUnload")), (200, 0));
 }

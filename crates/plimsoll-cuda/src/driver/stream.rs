@@ -74,6 +74,12 @@ impl Stream {
         Self { context: Arc::clone(context), handle, owner: Some(Owner(owner)), recording: Recording::default() }
     }
 
+    /// Whether it was made here, and not by another library.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.owner.is_none()
+    }
+
     /// The context it belongs to.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {

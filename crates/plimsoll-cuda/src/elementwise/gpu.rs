@@ -66,7 +66,8 @@ impl Gpu {
     /// # Errors
     /// The driver's.
     pub fn on(engine: Engine, stream: Arc<Stream>) -> Result<Self, Error> {
-        Ok(Self { engine, lane: Lane::new(stream)? })
+        let lane = Lane::new(stream, &engine)?;
+        Ok(Self { engine, lane })
     }
 
     /// The same device and kernels with a stream of its own, which is in order with this one only where they share memory.

@@ -6,17 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Fault;
 
+use super::engine::Engine;
 use super::error::Error;
 use crate::driver::{Event, Graph, Stream};
+use crate::wait;
 
 /// A stream with what others wait by.
-#[derive(Debug)]
 pub(super) struct Lane {
     stream: Arc<Stream>,
     /// Recorded anew for every wait: a wait takes the point at which the event was recorded last.
     mark: Event,
     /// What a graph that is being recorded needs.
     held: Mutex<Held>,
+    /// The kernels that run in it, which outlive it.
+    _engine: Engine,
 }
 
 /// What must live as long as a recorded graph, and the streams whose memory it uses.
@@ -32,10 +35,16 @@ impl std::fmt::Debug for Held {
     }
 }
 
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lane({:?})", self.stream)
+    }
+}
+
 impl Lane {
-    pub(super) fn new(stream: Arc<Stream>) -> Result<Arc<Self>, Error> {
+    pub(super) fn new(stream: Arc<Stream>, engine: &Engine) -> Result<Arc<Self>, Error> {
         let mark = Event::untimed(stream.context())?;
-        Ok(Arc::new(Self { stream, mark, held: Mutex::default() }))
+        Ok(Arc::new(Self { stream, mark, held: Mutex::default(), _engine: engine.clone() }))
     }
 
     pub(super) fn stream(&self) -> &Arc<Stream> {
@@ -103,6 +112,16 @@ impl Lane {
         lanes.sort_by_key(Arc::as_ptr);
         lanes.dedup_by(|a, b| Arc::ptr_eq(a, b));
         Ok(Recorded { graph: graph?, lane: Arc::clone(self), lanes, _things: things })
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // Whoever drops the last of its buffers and kernels may have asked for work a moment ago, and machine code must not be
+        // unloaded under it. A stream of another library goes on, and so do those who hold kernels for it.
+        if self.stream.is_ours() && !self.stream.is_recording() && !self.stream.context().is_given_up() {
+            let _ = wait::stream(&self.stream);
+        }
     }
 }
 
