@@ -1,6 +1,8 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
+mod bodies;
 mod hip;
+mod model;
 mod profiles;
 mod sass;
 mod stages;
@@ -17,6 +19,7 @@ commands:
                    --bless writes the facts that it finds as those to hold
   stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
                    carry/stages.sh by default
+  model [--bless]  errors of the model of a launch's cost against what was measured; --bless writes them into docs/model.md
   profiles [--check]
                    the shipped profiles of machines, from records/; --check only says whether they are up to date";
 
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
         Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
+        Some("model") => model::command(&arguments.collect::<Vec<_>>()),
         Some("profiles") => profiles::command(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {

@@ -119,6 +119,8 @@ pub struct Description {
     pub in_flight: u32,
     /// Warp instructions by pipe; [`Pipe::Issue`] counts all.
     pub instructions: BTreeMap<Pipe, f64>,
+    /// Cycles that one warp's arithmetic takes by itself, one instruction after the other.
+    pub serial_cycles: f64,
 }
 
 impl Description {

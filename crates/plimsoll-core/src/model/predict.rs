@@ -29,6 +29,8 @@ pub enum Kind {
     Latency,
     /// What the last round trip takes longer because memory is busy.
     Tail,
+    /// One warp's arithmetic, for which the last one has nobody to wait behind.
+    Serial,
     /// Bytes through the second level.
     L2,
     /// Bytes through memory.
@@ -47,7 +49,7 @@ impl Kind {
     /// True of what runs at the same time as others: of these the longest decides, the others are added one by one.
     #[must_use]
     pub fn overlaps(self) -> bool {
-        !matches!(self, Self::Launch | Self::Latency | Self::Tail)
+        !matches!(self, Self::Launch | Self::Latency | Self::Tail | Self::Serial)
     }
 }
 
@@ -57,6 +59,7 @@ impl fmt::Display for Kind {
             Self::Launch => "launch",
             Self::Latency => "latency of memory",
             Self::Tail => "tail",
+            Self::Serial => "code of one warp",
             Self::L2 => "L2 bandwidth",
             Self::Memory => "memory bandwidth",
             Self::InFlight => "loads in flight",
@@ -266,6 +269,7 @@ impl<'a> Sum<'a> {
         if let Some(rate) = rate {
             self.parts.push((Kind::Dispatch, description.blocks as f64 / (rate * clock)));
         }
+        self.parts.push((Kind::Serial, description.serial_cycles / clock));
         for (pipe, instructions) in &description.instructions {
             let kind = Kind::Pipe(*pipe);
             if *instructions > 0.0

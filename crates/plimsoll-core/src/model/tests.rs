@@ -49,6 +49,7 @@ fn copy(bytes: u64) -> Description {
         resident: 8,
         in_flight: 16,
         instructions: BTreeMap::new(),
+        serial_cycles: 0.0,
     }
 }
 
@@ -100,12 +101,13 @@ fn few_loads_in_flight_and_small_blocks_are_named_as_what_limits() {
 #[test]
 fn instructions_wait_for_their_pipe() {
     let instructions = BTreeMap::from([(Pipe::Issue, 4e9), (Pipe::Mufu, 1e9)]);
-    let heavy = Description { instructions, blocks: 1_000_000, ..copy(1 << 20) };
+    let heavy = Description { instructions, serial_cycles: 1e6, blocks: 1_000_000, ..copy(1 << 20) };
     let predicted = predict(&heavy, &machine(0.0));
     // 10⁹ warp instructions on 100 multiprocessors at one in two clocks of 1 ns.
     assert_eq!(predicted.limiter, Some(Kind::Pipe(Pipe::Mufu)));
     assert!(near(predicted.part(Kind::Pipe(Pipe::Mufu)).unwrap().seconds.value, 0.02));
     assert!(near(predicted.part(Kind::Pipe(Pipe::Issue)).unwrap().seconds.value, 0.01));
+    assert!(near(predicted.part(Kind::Serial).unwrap().seconds.value, 1e-3));
 }
 
 #[test]

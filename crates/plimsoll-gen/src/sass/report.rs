@@ -194,14 +194,17 @@ fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
     // A block is weighed by what it moves itself, so that what runs before it counts for none or for one.
     let weigh = |block: usize| (Hot::new(HotKind::Straight, &part(&mut std::iter::once(block))).moved(), block);
     let straight = graph.straight().map(weigh).reduce(|best, next| if next.0 > best.0 { next } else { best });
+    let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
+    let straight = straight.filter(|(moved, _)| *moved > 0).map(|(_, block)| {
+        let way = graph.way_to(block);
+        Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block))))
+    });
+    // Where both move the same, the one with wider accesses does the work and the other one the remainder.
+    let rank =
+        |hot: &Hot| (hot.moved(), std::cmp::Reverse(hot.accesses.iter().map(|access| access.count).sum::<u32>()));
     match (hottest, straight) {
-        (Some(hot), Some((moved, _))) if hot.moved() >= moved => Some(hot),
-        (_, Some((moved, block))) if moved > 0 => {
-            let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
-            let way = graph.way_to(block);
-            Some(Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block)))))
-        }
-        (hot, _) => hot,
+        (Some(looped), Some(straight)) => Some(if rank(&looped) >= rank(&straight) { looped } else { straight }),
+        (looped, straight) => looped.or(straight),
     }
 }
 

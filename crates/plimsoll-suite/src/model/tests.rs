@@ -19,6 +19,7 @@ fn add_const(bytes: u64, cache: Cache) -> Description {
         resident: 8,
         in_flight: 16,
         instructions: BTreeMap::new(),
+        serial_cycles: 0.0,
     }
 }
 

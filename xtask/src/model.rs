@@ -1,0 +1,327 @@
+//! Holds the model of a launch's cost to what was measured on an H200: `records/model/` and the hot launches of the records. The
+//! table goes into `docs/model.md`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_core::Traffic;
+use plimsoll_core::model::{Cache, Description, Key, Kind, LaunchForm, Level, Machine, Mix, Pipe, predict};
+use plimsoll_core::record::read_file;
+
+use crate::test::root;
+
+const PAGE: &str = "docs/model.md";
+const BEGIN: &str = "<!-- errors: cargo xtask model --bless -->\n";
+const END: &str = "<!-- end of errors -->\n";
+/// Registers and threads of a multiprocessor, and the most blocks that it holds (compute capability 9.0).
+const REGISTERS: u32 = 65_536;
+const THREADS: u32 = 2048;
+const MOST_BLOCKS: u32 = 32;
+/// The run whose hot launches are predicted.
+const RUN: &str = "records/h200/2026-11-20-second/suite-1/run.jsonl";
+
+/// `cargo xtask model`: prints the errors and compares them with the committed page; with `--bless` writes them there.
+///
+/// # Errors
+/// A record that can't be read, or a page that says something else.
+pub fn command(arguments: &[String]) -> Result<()> {
+    let bless = match arguments {
+        [] => false,
+        [only] if only == "--bless" => true,
+        _ => bail!("usage: cargo xtask model [--bless]"),
+    };
+    let table = table(&cases()?)?;
+    print(&table);
+    let path = root().join(PAGE);
+    let page = std::fs::read_to_string(&path).with_context(|| format!("can't read {PAGE}"))?;
+    let (before, rest) = page.split_once(BEGIN).with_context(|| format!("{PAGE} has no place for the errors"))?;
+    let (committed, after) = rest.split_once(END).with_context(|| format!("{PAGE} doesn't end the errors"))?;
+    if bless {
+        return Ok(std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}"))?);
+    }
+    if committed != table {
+        bail!("{PAGE} has other errors: run `cargo xtask model --bless` and look at the change");
+    }
+    Ok(())
+}
+
+fn print(text: &str) {
+    eprint!("{text}");
+}
+
+/// One measured launch.
+struct Case {
+    set: &'static str,
+    description: Description,
+    /// Seconds.
+    measured: f64,
+}
+
+/// What the exponent was fitted to.
+const FITTED: &str = "plans of copy (fitted)";
+const BEST: &str = "plans of triad, erf, log: fastest of each size";
+const SENSIBLE: &str = "plans of triad, erf, log: all but the extremes";
+const EXTREME: &str = "plans of triad, erf, log: extremes";
+const DEPENDENT: &str = "dependent launches: fastest of each size";
+const HAND: &str = "kernels by hand: copy, add, triad, exp in 3 types";
+const HEAVY: &str = "kernels by hand: erf and log in 3 types";
+const HOT: &str = "hot launches of scale, 4 KiB to 1 GiB";
+
+fn cases() -> Result<Vec<Case>> {
+    let mut cases = plans()?;
+    cases.extend(hand()?);
+    cases.extend(hot()?);
+    Ok(cases)
+}
+
+/// Lines of a CSV file as words by their heading.
+fn rows(name: &str) -> Result<Vec<HashMap<String, String>>> {
+    let text = std::fs::read_to_string(root().join("records/model").join(name)).with_context(|| name.to_owned())?;
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let headings: Vec<String> = lines.next().unwrap_or_default().split(',').map(str::to_owned).collect();
+    let words = |line: &str| headings.iter().cloned().zip(line.split(',').map(str::to_owned)).collect();
+    Ok(lines.map(words).collect())
+}
+
+fn number(row: &HashMap<String, String>, heading: &str) -> Result<f64> {
+    let word = row.get(heading).with_context(|| format!("no column {heading}"))?;
+    word.parse().with_context(|| format!("{heading}: {word}"))
+}
+
+/// A one-shot kernel: each thread has `unroll` vectors of `vector` bytes of every operand.
+struct Shape {
+    inputs: u32,
+    vector: u32,
+    unroll: u32,
+    threads: u32,
+    registers: u32,
+}
+
+/// Warp instructions of one thread's warp by pipe, and the cycles that they take by themselves.
+type Code = (BTreeMap<Pipe, f64>, f64);
+
+fn description(shape: &Shape, bytes: u64, launch: LaunchForm, (code, serial_cycles): &Code) -> Description {
+    let operand = bytes / u64::from(shape.inputs + 1);
+    let per_thread = u64::from(shape.vector * shape.unroll);
+    let blocks = operand.div_ceil(per_thread * u64::from(shape.threads));
+    let warps = operand as f64 / per_thread as f64 / 32.0;
+    Description {
+        traffic: Traffic::new(operand * u64::from(shape.inputs), operand),
+        footprint: bytes,
+        cache: Cache::Cold,
+        launch,
+        blocks,
+        threads: shape.threads,
+        resident: (THREADS / shape.threads).min(REGISTERS / (shape.registers * shape.threads)).clamp(1, MOST_BLOCKS),
+        in_flight: shape.inputs * shape.vector * shape.unroll,
+        instructions: code.iter().map(|(pipe, count)| (*pipe, count * warps)).collect(),
+        serial_cycles: *serial_cycles,
+    }
+}
+
+/// The sweep. Its programs are gone and their code with them: registers are what the data in flight needs and 18 more, and the
+/// sketches of erf and log are taken for 10 instructions of 16 cycles an element, of which one is a special function.
+fn plans() -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut best: BTreeMap<(String, bool, u64), Case> = BTreeMap::new();
+    for row in rows("h200-plans.csv")? {
+        let op = row.get("op").cloned().unwrap_or_default();
+        let [vector, unroll, threads] = ["vector", "unroll", "block"].map(|name| number(&row, name).map(|n| n as u32));
+        let (vector, unroll, threads) = (vector?, unroll?, threads?);
+        let (bytes, dependent) = (number(&row, "bytes")? as u64, number(&row, "dependent")? > 0.0);
+        let inputs = if op.starts_with("triad") { 2 } else { 1 };
+        let shape = Shape { inputs, vector, unroll, threads, registers: 18 + inputs * vector * unroll / 4 };
+        let elements = if op.ends_with("bf16") { f64::from(vector * unroll / 2) } else { 0.0 };
+        let code = (BTreeMap::from([(Pipe::Issue, 10.0 * elements), (Pipe::Mufu, elements)]), 16.0 * elements);
+        let launch = if dependent { LaunchForm::GraphDependent } else { LaunchForm::Graph };
+        let measured = number(&row, "us")? * 1e-6;
+        let described = description(&shape, bytes, launch, &code);
+        let fastest = best.entry((op.clone(), dependent, bytes)).or_insert_with(|| {
+            let set = if dependent { DEPENDENT } else { BEST };
+            Case { set, description: described.clone(), measured }
+        });
+        if measured < fastest.measured {
+            (fastest.description, fastest.measured) = (described.clone(), measured);
+        }
+        if !dependent {
+            let sensible = unroll <= 4 && vector >= 8 && threads >= 128;
+            let set = if op == "copy" {
+                FITTED
+            } else if sensible {
+                SENSIBLE
+            } else {
+                EXTREME
+            };
+            cases.push(Case { set, description: described, measured });
+        }
+    }
+    let others = best.into_iter().filter(|((op, dependent, _), _)| *dependent || op != "copy");
+    cases.extend(others.map(|(_, case)| case));
+    Ok(cases)
+}
+
+/// Instructions of one thread of the hand-written kernels for sm_90 (all, FMA, ALU, special functions, loads and stores), the
+/// cycles of their stalls, and registers: compiled by NVRTC 13.0 from the program that was measured, read by `plimsoll sass
+/// --cubin`.
+const HAND_CODE: [(&str, &str, [u32; 5], u32, u32); 18] = [
+    ("copy", "f32", [34, 5, 12, 0, 8], 107, 32),
+    ("copy", "f16", [34, 5, 12, 0, 8], 107, 32),
+    ("copy", "bf16", [34, 5, 12, 0, 8], 107, 32),
+    ("add_const", "f32", [52, 21, 12, 0, 8], 150, 32),
+    ("add_const", "f16", [114, 69, 28, 0, 8], 207, 32),
+    ("add_const", "bf16", [130, 68, 45, 0, 8], 215, 44),
+    ("triad", "f32", [60, 37, 12, 0, 12], 160, 44),
+    ("triad", "f16", [153, 99, 27, 0, 12], 276, 48),
+    ("triad", "bf16", [185, 89, 69, 0, 12], 315, 59),
+    ("exp", "f32", [164, 99, 32, 16, 8], 388, 32),
+    ("exp", "f16", [340, 227, 59, 32, 8], 677, 32),
+    ("exp", "bf16", [356, 195, 107, 32, 8], 482, 48),
+    ("log", "f32", [435, 243, 175, 0, 8], 1037, 32),
+    ("log", "f16", [883, 515, 346, 0, 8], 1808, 40),
+    ("log", "bf16", [911, 483, 406, 0, 8], 2085, 40),
+    ("erf", "f32", [377, 155, 184, 16, 8], 868, 32),
+    ("erf", "f16", [762, 332, 376, 32, 8], 1647, 47),
+    ("erf", "bf16", [777, 331, 392, 32, 8], 1729, 48),
+];
+
+fn hand() -> Result<Vec<Case>> {
+    let case = |row: &HashMap<String, String>| {
+        let word = |heading: &str| row.get(heading).cloned().unwrap_or_default();
+        let (op, dtype) = (word("op"), word("dtype"));
+        let known = HAND_CODE.iter().find(|(of, with, ..)| (*of, *with) == (op.as_str(), dtype.as_str()));
+        let (_, _, [issue, fma, alu, mufu, lsu], cycles, registers) = known.with_context(|| format!("{op} {dtype}"))?;
+        let pipes = [(Pipe::Issue, issue), (Pipe::Fma, fma), (Pipe::Alu, alu), (Pipe::Mufu, mufu), (Pipe::Lsu, lsu)];
+        let counts = pipes.map(|(pipe, count)| (pipe, f64::from(*count)));
+        let inputs = if op == "triad" { 2 } else { 1 };
+        let shape = Shape { inputs, vector: 16, unroll: 4, threads: 256, registers: *registers };
+        let code = (BTreeMap::from(counts), f64::from(*cycles));
+        let set = if matches!(op.as_str(), "erf" | "log") { HEAVY } else { HAND };
+        let description = description(&shape, number(row, "bytes")? as u64, LaunchForm::Graph, &code);
+        Ok(Case { set, description, measured: number(row, "us")? * 1e-6 })
+    };
+    rows("h200-hand.csv")?.iter().map(case).collect()
+}
+
+/// The launch probe's kernel over the same bytes again and again: 16 bytes per thread, blocks of 256.
+fn hot() -> Result<Vec<Case>> {
+    let run = read_file(&root().join(RUN)).context(RUN)?;
+    let known =
+        |series: &&plimsoll_core::series::Series| (&*series.spec.probe, &*series.spec.case) == ("launch", "scale");
+    let series = run.series.iter().find(known).context("the run has no series launch/scale")?;
+    let shape = Shape { inputs: 1, vector: 16, unroll: 1, threads: 256, registers: 24 };
+    let nothing = (BTreeMap::new(), 0.0);
+    let case = |row: &plimsoll_core::series::Row| {
+        let bytes = series.number(row, "footprint")? as u64;
+        let measured = series.estimate(row, "time")?.value;
+        (series.text(row, "mode")? == LaunchForm::Graph.name()).then(|| {
+            let cold = description(&shape, bytes, LaunchForm::Graph, &nothing);
+            Case { set: HOT, description: Description { cache: Cache::Hot, ..cold }, measured }
+        })
+    };
+    Ok(series.rows.iter().filter_map(case).collect())
+}
+
+/// What a prediction says limits, in the table's words.
+fn regime(kind: Option<Kind>) -> &'static str {
+    match kind {
+        Some(Kind::L2) => "L2",
+        Some(Kind::Memory) => "memory",
+        Some(Kind::Pipe(_)) => "instructions",
+        Some(Kind::InFlight | Kind::Busiest | Kind::Dispatch) => "loads in flight, dispatch",
+        _ => "launch",
+    }
+}
+
+/// T₀ + V/B: what the model has to beat.
+fn naive(machine: &Machine, description: &Description) -> Result<f64> {
+    let value = |key: Key| machine.terms.get(&key).map(|term| term.value).with_context(|| key.to_string());
+    let (read, written) = description.traffic.mix();
+    let mix = Mix { read: read as u32, written: written as u32 };
+    let bytes = description.traffic.total() as f64;
+    Ok(value(Key::Launch(description.launch))? + bytes / value(Key::Bandwidth(Level::Memory, mix))?)
+}
+
+/// Relative errors of the model and of the naive one.
+#[derive(Default)]
+struct Errors {
+    model: Vec<f64>,
+    naive: Vec<f64>,
+}
+
+impl Errors {
+    fn quantile(errors: &[f64], share: f64) -> f64 {
+        let mut sorted: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    }
+}
+
+fn by<'a>(
+    cases: &'a [Case],
+    key: impl Fn(&Case, Option<Kind>) -> Option<&'a str>,
+) -> Result<BTreeMap<&'a str, Errors>> {
+    let h200 = plimsoll_suite::model::of_machine("H200")?;
+    let mut groups: BTreeMap<&str, Errors> = BTreeMap::new();
+    for case in cases {
+        let predicted = predict(&case.description, &h200);
+        let total = predicted.total.context("a term is missing")?.value;
+        let Some(group) = key(case, predicted.limiter) else { continue };
+        let errors = groups.entry(group).or_default();
+        errors.model.push(total / case.measured - 1.0);
+        errors.naive.push(naive(&h200, &case.description)? / case.measured - 1.0);
+    }
+    Ok(groups)
+}
+
+/// What nothing was fitted to and somebody would run.
+fn fair(case: &Case) -> bool {
+    !matches!(case.set, FITTED | EXTREME)
+}
+
+fn table(cases: &[Case]) -> Result<String> {
+    let mut text = String::from(
+        "| launches | number | median | 95 % | T₀ + V/B: median | 95 % |\n| --- | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    let mut add = |name: &str, errors: &Errors| {
+        let percent = |errors: &[f64], share: f64| format!("{:.1} %", 100.0 * Errors::quantile(errors, share));
+        let [model, most, naive, naive_most] = [
+            percent(&errors.model, 0.5),
+            percent(&errors.model, 0.95),
+            percent(&errors.naive, 0.5),
+            percent(&errors.naive, 0.95),
+        ];
+        let count = errors.model.len();
+        writeln!(text, "| {name} | {count} | {model} | {most} | {naive} | {naive_most} |")
+    };
+    let sets = by(cases, |case, _| Some(case.set))?;
+    for set in [FITTED, BEST, SENSIBLE, EXTREME, DEPENDENT, HAND, HEAVY, HOT] {
+        add(set, sets.get(set).with_context(|| set.to_owned())?)?;
+    }
+    for (name, errors) in &by(cases, |case, kind| fair(case).then(|| regime(kind)))? {
+        add(&format!("limited by {name}"), errors)?;
+    }
+    let all = by(cases, |case, _| fair(case).then_some("**all but fitted and extremes**"))?;
+    for (name, errors) in &all {
+        add(name, errors)?;
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predictions_stay_as_near_to_measurements_as_promised() {
+        let cases = cases().unwrap();
+        let all = by(&cases, |case, _| fair(case).then_some("all")).unwrap();
+        let (median, most) = (Errors::quantile(&all["all"].model, 0.5), Errors::quantile(&all["all"].model, 0.95));
+        assert!(median <= 0.05 && most <= 0.12, "{median} {most}");
+        assert!(median <= 0.5 * Errors::quantile(&all["all"].naive, 0.5));
+        for (name, errors) in by(&cases, |case, kind| fair(case).then(|| regime(kind))).unwrap() {
+            let median = Errors::quantile(&errors.model, 0.5);
+            assert!(median <= 0.08, "{name}: {median}");
+        }
+    }
+}
