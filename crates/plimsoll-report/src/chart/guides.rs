@@ -42,9 +42,9 @@ pub(super) fn guides(
             && !finding.flags.contains(Flag::VerifyFail)
     };
     let found: Vec<&Finding> = report.entries[first.run].run.findings.iter().filter(own).collect();
-    let mut guides = if *x == Unit::Byte { plateaus(device, &found, y, traces) } else { Vec::new() };
-    guides.extend(uprights(&found, x, traces));
+    let mut guides = uprights(&found, x, traces);
     if *x == Unit::Byte {
+        guides.extend(plateaus(device, &found, y, traces));
         guides.extend(fits(device, section, group, y, traces));
     }
     if (x, &y.unit) == (&Unit::FlopPerByte, &Unit::FlopPerSecond) {

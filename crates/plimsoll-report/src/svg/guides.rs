@@ -119,17 +119,19 @@ fn choices(frame: &Frame<'_>, guide: &Guide) -> Vec<Name> {
     match &guide.form {
         Form::Upright(x) => {
             let across = frame.place((*x, frame.y.lo())).0;
-            let along = |baseline: f64, bottom: bool| Name {
-                at: (baseline, if bottom { frame.bottom - 5.0 } else { frame.top + 3.0 }),
+            // Names are read upwards; where the lower end is taken, they move up.
+            let along = |baseline: f64, begin: f64| Name {
+                at: (baseline, begin),
                 angle: -90.0,
-                anchor: if bottom { "start" } else { "end" },
-                covers: match bottom {
-                    true => [baseline - 11.0, frame.bottom - 5.0 - long, baseline + 3.0, frame.bottom - 5.0],
-                    false => [baseline - 11.0, frame.top + 3.0, baseline + 3.0, frame.top + 3.0 + long],
-                },
+                anchor: "start",
+                covers: [baseline - 11.0, begin - long, baseline + 3.0, begin],
             };
-            let (before, behind) = (across - 4.0, across + 13.0);
-            vec![along(before, true), along(before, false), along(behind, true), along(behind, false)]
+            let room = (frame.bottom - frame.top - long).max(0.0);
+            let begins = [0.0, 1.0, 0.25, 0.5, 0.75].map(|share| frame.bottom - 5.0 - share * (room - 8.0).max(0.0));
+            begins
+                .iter()
+                .flat_map(|&begin| [across - 4.0, across + 13.0].map(|baseline| along(baseline, begin)))
+                .collect()
         }
         Form::Slope(slope) => {
             let Some([from, to]) = frame.slope(*slope) else { return Vec::new() };
@@ -147,13 +149,16 @@ fn choices(frame: &Frame<'_>, guide: &Guide) -> Vec<Name> {
         }
         Form::Plateau { from, to, value } => {
             let ((x0, y), (x1, _)) = (frame.place((*from, *value)), frame.place((*to, *value)));
-            let middle = ((x0 + x1) / 2.0).clamp(frame.left + long / 2.0, Frame::END - long / 2.0);
-            let at = |baseline: f64| Name {
+            let centred = |middle: f64, baseline: f64| Name {
                 at: (middle, baseline),
                 angle: 0.0,
                 anchor: "middle",
                 covers: [middle - long / 2.0, baseline - 11.0, middle + long / 2.0, baseline + 3.0],
             };
+            // Not `clamp`, which panics where a name is wider than the plot.
+            let (least, most) = (frame.left + long / 2.0, Frame::END - long / 2.0);
+            let middle = ((x0 + x1) / 2.0).min(most).max(least);
+            let at = |baseline: f64| centred(middle, baseline);
             let beside = |x: f64, anchor: &'static str, from: f64| Name {
                 at: (x, y + 4.0),
                 angle: 0.0,
@@ -171,6 +176,8 @@ fn choices(frame: &Frame<'_>, guide: &Guide) -> Vec<Name> {
                 beside(before, "end", before - long),
                 beside(behind, "start", behind),
                 at(y - 23.0),
+                centred(x0 + long / 2.0, y - 9.0),
+                centred(x0 + long / 2.0, y + 19.0),
             ];
             all.into_iter().filter(within).collect()
         }

@@ -66,11 +66,11 @@ fn steps_of_a_staircase_are_named_and_cache_ends_are_marked() {
     made.finding("latency", "capacity L1", 32768.0, Unit::Byte, "", Flags::NONE);
     made.finding("latency", "TLB reach", 1e18, Unit::Byte, "", Flags::NONE);
     let charts = of(made.run(), "latency");
-    assert_eq!(labels(&charts[0]), ["L1 1.00 ns", "L2 near 10.0 ns", "memory 100 ns", "capacity L1 32 KiB"]);
+    assert_eq!(labels(&charts[0]), ["capacity L1 32 KiB", "L1 1.00 ns", "L2 near 10.0 ns", "memory 100 ns"]);
     let (guides, _) = guides_of(&charts[0]);
-    let Form::Plateau { from, to, .. } = guides[1].form else { panic!("no plateau: {guides:?}") };
+    let Form::Plateau { from, to, .. } = guides[2].form else { panic!("no plateau: {guides:?}") };
     assert_eq!((from, to), (65536.0, 2097152.0));
-    assert!(guides[3].source.contains("latency: capacity L1"));
+    assert!(guides[0].source.contains("latency: capacity L1"));
 }
 
 #[test]
