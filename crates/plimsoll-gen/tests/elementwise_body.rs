@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 
 use plimsoll_expr::graph::MAX_RANK;
 
+use plimsoll_expr::op::Binary;
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, values};
-use plimsoll_expr::{DType, Graph, Value};
+use plimsoll_expr::{Builder, DType, Graph, Value};
 use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
 use plimsoll_gen::elementwise::{Tier, body};
 use proptest::strategy::{Strategy, ValueTree};
@@ -221,4 +222,53 @@ fn functions_are_as_exact_as_is_promised() {
         }
     }
     assert!(broken.is_empty(), "{broken}");
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn quotients_round_down_and_integer_powers_wrap() {
+    let mut runner = TestRunner::deterministic();
+    let mut cases = Vec::new();
+    for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
+        for op in [Binary::FloorDiv, Binary::Rem, Binary::Pow] {
+            if dtype.is_float() && op == Binary::Pow {
+                continue;
+            }
+            let mut builder = Builder::new();
+            let operands = ["a", "b"].map(|name| builder.input(name, dtype).unwrap());
+            let value = builder.binary(op, operands[0], operands[1]).unwrap();
+            builder.output("y", value, None).unwrap();
+            let graph = builder.finish().unwrap();
+            let rows = rows(&mut runner, &graph, 500);
+            cases.push(Case { graph, tier: Tier::Accurate, rows });
+        }
+    }
+    for (case, found) in cases.iter().zip(run("divisions", &cases)) {
+        for (row, bits) in case.rows.iter().zip(found) {
+            let (right, dtype) = (expected(&case.graph, row, Precision::Carried)[0], case.graph.outputs()[0].dtype);
+            let value = dtype.decode(bits[0]);
+            // A quotient beyond the carrier's whole numbers is one of its neighbours.
+            let near = (value.as_f64() / right.as_f64() - 1.0).abs() < 1e-6 && right.as_f64().abs() > 1e6;
+            assert!(
+                value.same(right) || (dtype.is_float() && near),
+                "{}\nof {row:?}: {value:?}, not {right:?}",
+                case.graph
+            );
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn random_expressions_of_all_operations_have_no_undefined_behaviour() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = graphs(&Expressions::default());
+    let mut case = |tier| {
+        let graph = sample(&mut runner, &strategy);
+        let rows = rows(&mut runner, &graph, 40);
+        Case { graph, tier, rows }
+    };
+    let cases: Vec<Case> = (0..20).flat_map(|_| [case(Tier::Accurate), case(Tier::Fast)]).collect();
+    let found = run("all", &cases);
+    assert!(cases.iter().zip(found).all(|(case, rows)| rows.len() == case.rows.len()));
 }

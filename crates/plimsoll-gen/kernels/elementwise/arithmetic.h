@@ -17,8 +17,8 @@ template <typename T> __device__ __forceinline__ T fused_multiply_add(T a, T b, 
     return T(U<T>(a) * U<T>(b) + U<T>(c));
 }
 template <typename T> __device__ __forceinline__ T negative(T a) { return T(U<T>(0) - U<T>(a)); }
-template <typename T> __device__ __forceinline__ T absolute(T a) { return a < T(0) ? negative(a) : a; }
-template <typename T> __device__ __forceinline__ T signum(T a) { return T(T(a > T(0)) - T(a < T(0))); }
+template <typename T> __device__ __forceinline__ T absolute(T a) { return is_negative(a) ? negative(a) : a; }
+template <typename T> __device__ __forceinline__ T signum(T a) { return T(T(a > T(0)) - T(is_negative(a))); }
 template <typename T> __device__ __forceinline__ T complement(T a) { return T(~a); }
 __device__ __forceinline__ bool complement(bool a) { return !a; }
 template <typename T> __device__ __forceinline__ T bit_and(T a, T b) { return T(a & b); }
@@ -28,7 +28,7 @@ template <typename T> __device__ __forceinline__ T minimum(T a, T b) { return a 
 template <typename T> __device__ __forceinline__ T maximum(T a, T b) { return a < b ? b : a; }
 template <typename T> __device__ __forceinline__ T minimum_number(T a, T b) { return minimum(a, b); }
 template <typename T> __device__ __forceinline__ T maximum_number(T a, T b) { return maximum(a, b); }
-template <typename T> __device__ __forceinline__ T rectified(T a) { return a < T(0) ? T(0) : a; }
+template <typename T> __device__ __forceinline__ T rectified(T a) { return is_negative(a) ? T(0) : a; }
 
 // ⌊a/b⌋; 0 where b is 0. The least integer by −1 wraps.
 template <typename T> __device__ __forceinline__ T floor_div(T a, T b) {
@@ -36,7 +36,7 @@ template <typename T> __device__ __forceinline__ T floor_div(T a, T b) {
     if constexpr (T(-1) < T(0)) {
         if (b == T(-1)) return negative(a);
         const T quotient = T(a / b);
-        return T(quotient - T(quotient * b != a && (a < T(0)) != (b < T(0))));
+        return T(quotient - T(quotient * b != a && is_negative(a) != is_negative(b)));
     } else {
         return T(a / b);
     }
@@ -47,7 +47,7 @@ template <typename T> __device__ __forceinline__ T floor_rem(T a, T b) {
     if constexpr (T(-1) < T(0)) {
         if (b == T(-1)) return T(0);
         const T rem = T(a % b);
-        return rem != T(0) && (rem < T(0)) != (b < T(0)) ? T(rem + b) : rem;
+        return rem != T(0) && is_negative(rem) != is_negative(b) ? T(rem + b) : rem;
     } else {
         return T(a % b);
     }
@@ -56,11 +56,11 @@ template <typename T> __device__ __forceinline__ T shift_left(T a, T b) {
     return u64(b) < 8 * sizeof(T) ? T(U<T>(a) << int(b)) : T(0);
 }
 template <typename T> __device__ __forceinline__ T shift_right(T a, T b) {
-    return u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(a < T(0) ? -1 : 0);
+    return u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(is_negative(a) ? -1 : 0);
 }
 // aᵇ by squaring, at most 64 steps.
 template <typename T> __device__ __forceinline__ T power(T a, T b) {
-    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? T(b & T(1) ? -1 : 1) : T(0);
+    if (is_negative(b)) return a == T(1) ? T(1) : a == T(-1) ? T(b & T(1) ? -1 : 1) : T(0);
     T result = T(1);
 #pragma unroll 1
     for (; b != T(0); b = T(b >> 1)) {

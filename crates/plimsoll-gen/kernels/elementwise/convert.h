@@ -11,6 +11,12 @@ template <> struct Limits<u16> { static constexpr i64 low = 0, high = 65535; };
 template <> struct Limits<i32> { static constexpr i64 low = -2147483647 - 1, high = 2147483647; };
 template <> struct Limits<u32> { static constexpr i64 low = 0, high = 4294967295ll; };
 
+// a < 0, without asking unsigned integers.
+template <typename T> __device__ __forceinline__ bool is_negative(T a) {
+    if constexpr (T(-1) < T(0)) return a < T(0);
+    else return false;
+}
+
 // A float to an integer. Those of up to 32 bits go by way of i64 unless the device has the conversion.
 template <typename T, typename F> __device__ __forceinline__ T truncated(F x) {
     if constexpr (sizeof(T) == 8) {
@@ -42,7 +48,7 @@ template <typename T, typename F> __device__ __forceinline__ T truncated(F x) {
 // An integer as an f32 that rounds to any narrower format as the integer itself would: rounded to odd.
 template <typename T> __device__ __forceinline__ float odd_float(T i) {
     if constexpr (sizeof(T) < 4) return float(i);
-    const bool negative = i < T(0);
+    const bool negative = is_negative(i);
     const u64 magnitude = negative ? 0ull - u64(i) : u64(i);
     u64 kept = magnitude;
     if (magnitude >> 24 != 0) {
