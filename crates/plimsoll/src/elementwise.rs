@@ -55,3 +55,12 @@ pub use plimsoll_cuda::elementwise::{
 };
 pub use plimsoll_cuda::memory::Plain;
 pub use plimsoll_gen::elementwise::{Choose, Plan, Tier};
+
+/// `cuda:index` with a folder of its own for compiled kernels; the user's where `None`.
+///
+/// # Errors
+/// Those of [`plimsoll_cuda::Cuda::device`].
+pub fn open(index: u32, cache: Option<std::path::PathBuf>) -> Result<Gpu, Error> {
+    let driver = plimsoll_cuda::driver::Driver::system().map_err(plimsoll_core::Fault::from)?;
+    Gpu::open(&driver, index, &plimsoll_cuda::Options { cache, ..Default::default() })
+}
