@@ -177,7 +177,12 @@ impl Compiler<'_> {
 
     /// An input's elements in its carrier. Nothing is done for one that is only stored as it is.
     fn input(&mut self, place: usize, input: u16, dtype: DType) {
-        let copies = self.graph.outputs().iter().filter(|output| self.is_raw(output.node, output.dtype)).filter(|output| output.node.index() == place);
+        let copies = self
+            .graph
+            .outputs()
+            .iter()
+            .filter(|output| self.is_raw(output.node, output.dtype))
+            .filter(|output| output.node.index() == place);
         if copies.count() as u32 == self.pending[place] {
             return;
         }
@@ -341,8 +346,9 @@ impl Compiler<'_> {
     /// stored as an input has it is read before any of them is written.
     fn late_outputs(&mut self) {
         let outputs = self.graph.outputs();
-        let uniform: Vec<usize> =
-            (0..outputs.len()).filter(|&i| outputs[i].in_place.is_none() && self.uniform[outputs[i].node.index()]).collect();
+        let uniform: Vec<usize> = (0..outputs.len())
+            .filter(|&i| outputs[i].in_place.is_none() && self.uniform[outputs[i].node.index()])
+            .collect();
         for place in uniform {
             self.store(place);
         }
@@ -394,13 +400,7 @@ impl Compiler<'_> {
 }
 
 /// A comparison, with its operands exchanged where only the other one has a loop.
-fn exchanging(
-    set: Set,
-    op: Comparison,
-    dtype: DType,
-    uniform: u8,
-    operands: &mut [Place; 3],
-) -> Option<Operation> {
+fn exchanging(set: Set, op: Comparison, dtype: DType, uniform: u8, operands: &mut [Place; 3]) -> Option<Operation> {
     let (operation, exchanged) = operation::compare(set, op, dtype, uniform)?;
     if exchanged {
         operands.swap(0, 1);

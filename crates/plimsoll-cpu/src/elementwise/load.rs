@@ -46,15 +46,10 @@ impl Load {
     ///
     /// # Errors
     /// Those of [`Program::prepare`]; too little memory.
-    pub fn new(
-        team: Rc<RefCell<Team>>,
-        problem: &Problem,
-        how: &How,
-        window: u64,
-        seed: u64,
-    ) -> Result<Self, Error> {
+    pub fn new(team: Rc<RefCell<Team>>, problem: &Problem, how: &How, window: u64, seed: u64) -> Result<Self, Error> {
         let graph = problem.graph();
-        let outputs: Vec<Layout> = (0..graph.outputs().len()).map(|place| problem.output(place)).collect::<Result<_, _>>()?;
+        let outputs: Vec<Layout> =
+            (0..graph.outputs().len()).map(|place| problem.output(place)).collect::<Result<_, _>>()?;
         let inputs = in_place_as_written(problem, &outputs);
         let prepared = Program::new(graph).prepare(&inputs, &outputs, how)?;
         let in_place = graph.outputs().iter().map(|output| output.in_place.map(|slot| slot as usize)).collect();
@@ -93,7 +88,8 @@ impl Load {
             self.team.borrow_mut().lend(1, &|rank| split.part(rank.index).fill(0))?;
             Ok(split.join())
         };
-        let inputs = self.own_inputs().map(|input| buffer(self.problem.input_bytes(input))).collect::<Result<_, _>>()?;
+        let inputs =
+            self.own_inputs().map(|input| buffer(self.problem.input_bytes(input))).collect::<Result<_, _>>()?;
         let outputs = (0..self.in_place.len()).map(|output| buffer(self.problem.output_bytes(output)));
         Ok(Memories { inputs, outputs: outputs.collect::<Result<_, _>>()? })
     }
@@ -123,8 +119,10 @@ impl Load {
                 (inputs.iter().map(|b| &**b).collect(), outputs.iter_mut().map(|b| &mut **b).collect())
             })
             .collect();
-        let mut sets: Vec<Set<'_, '_>> =
-            parts.iter_mut().map(|(inputs, outputs)| Set { inputs: inputs.as_slice(), outputs: outputs.as_mut_slice() }).collect();
+        let mut sets: Vec<Set<'_, '_>> = parts
+            .iter_mut()
+            .map(|(inputs, outputs)| Set { inputs: inputs.as_slice(), outputs: outputs.as_mut_slice() })
+            .collect();
         self.prepared.timed(&mut team, u64::from(k), &mut sets, self.problem.scalars())
     }
 
@@ -199,7 +197,9 @@ impl Workload for Load {
         // Data that runs have not yet overwritten.
         self.fill(0);
         let elements = self.problem.elements();
-        let places: Vec<u64> = (0..CHECKED).map(|i| (u128::from(elements.saturating_sub(1)) * u128::from(i) / u128::from(CHECKED - 1)) as u64).collect();
+        let places: Vec<u64> = (0..CHECKED)
+            .map(|i| (u128::from(elements.saturating_sub(1)) * u128::from(i) / u128::from(CHECKED - 1)) as u64)
+            .collect();
         let before: Vec<Option<Vec<Value>>> = places.iter().map(|&place| self.inputs_at(place)).collect();
         self.timed(1, 1)?;
         for (&place, inputs) in places.iter().zip(before).take_while(|(place, _)| **place < elements) {

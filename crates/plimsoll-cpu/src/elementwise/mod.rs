@@ -12,6 +12,7 @@ mod plan;
 mod prepared;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 pub use error::Error;
 pub use load::{Load, Memories};

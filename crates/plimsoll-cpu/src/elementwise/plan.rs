@@ -137,7 +137,13 @@ impl Plan {
             Tiles::Rows => (tile / fastest.max(1), fastest),
             Tiles::Block => (ACROSS.min(tile), tile / ACROSS.min(tile)),
         };
-        let accesses: Vec<Access> = self.space.accesses().iter().zip(&self.widths).map(|(access, &width)| Access { offset: access.offset, strides: access.strides.clone(), width }).collect();
+        let accesses: Vec<Access> = self
+            .space
+            .accesses()
+            .iter()
+            .zip(&self.widths)
+            .map(|(access, &width)| Access { offset: access.offset, strides: access.strides.clone(), width })
+            .collect();
         Walk::new(self.space.extents(), &accesses, tile).map_err(|fault| Error::Internal(fault.to_string()))
     }
 }
@@ -197,6 +203,7 @@ fn next_to_last(space: &Space, dimension: usize) -> Result<Space, Error> {
     order.extend([dimension, last]);
     let pick = |values: &[i64]| -> Vec<i64> { order.iter().map(|&dimension| values[dimension]).collect() };
     let extents: Vec<u64> = order.iter().map(|&dimension| space.extents()[dimension]).collect();
-    let layouts = space.accesses().iter().map(|access| Layout::strided(&extents, &pick(&access.strides), access.offset));
+    let layouts =
+        space.accesses().iter().map(|access| Layout::strided(&extents, &pick(&access.strides), access.offset));
     Ok(Space::of(&extents, &layouts.collect::<Result<Vec<_>, _>>()?)?)
 }

@@ -2,14 +2,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use plimsoll_core::sample::{Check, Workload};
+use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::oracle::{self, Precision, Tensor};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, values};
-use plimsoll_expr::{DType, Graph, Layout, Names, Problem, Value, parse};
+use plimsoll_expr::{Builder, DType, ExprError, Graph, Layout, Names, NodeId, Problem, Value, parse};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::*;
-use crate::arch::{Isa, available};
+use crate::arch::available;
 use crate::memory::{Buffer, Pages};
 use crate::threads::{Team, affinity};
 use crate::timer::Timer;
@@ -17,10 +19,6 @@ use crate::timer::Timer;
 fn team(threads: usize) -> Team {
     let cpu = affinity::allowed_cpus()[0];
     Team::new(&vec![cpu; threads], Timer::best()).unwrap()
-}
-
-fn graph(text: &str, dtype: DType) -> Graph {
-    parse(text, &Names { default: Some(dtype), ..Names::default() }).unwrap()
 }
 
 /// Everything a run needs, and what it should give.
@@ -53,10 +51,15 @@ fn check(case: &Case, how: &How, team: &mut Team, near: impl Fn(DType, Value, Va
     let in_place = |input: usize| graph.outputs().iter().any(|output| output.in_place == Some(input as u32));
     let sources: Vec<Buffer<u8>> =
         inputs.iter().enumerate().filter(|(i, _)| !in_place(*i)).map(|(_, (_, bytes))| buffer(bytes)).collect();
-    let before: Vec<Vec<u8>> = graph.outputs().iter().zip(outputs).map(|(output, layout)| match output.in_place {
-        Some(slot) => inputs[slot as usize].1.clone(),
-        None => vec![0xa5; memory_of(layout, output.dtype) + 40],
-    }).collect();
+    let before: Vec<Vec<u8>> = graph
+        .outputs()
+        .iter()
+        .zip(outputs)
+        .map(|(output, layout)| match output.in_place {
+            Some(slot) => inputs[slot as usize].1.clone(),
+            None => vec![0xa5; memory_of(layout, output.dtype) + 40],
+        })
+        .collect();
     let mut targets: Vec<Buffer<u8>> = before.iter().map(|bytes| buffer(bytes)).collect();
     {
         let sources: Vec<&[u8]> = sources.iter().map(|b| &**b).collect();
@@ -85,23 +88,16 @@ fn check(case: &Case, how: &How, team: &mut Team, near: impl Fn(DType, Value, Va
     Ok(())
 }
 
-/// Within some units of the last place, where functions are.
-fn ulp_near(dtype: DType, ulp: f64) -> impl Fn(Value, Value) -> bool {
-    move |expected, found| match (expected, found) {
-        (Value::Float(a), Value::Float(b)) if a.is_finite() && b.is_finite() => {
-            let spacing = dtype.round(a.abs() * (1.0 + 1e-6)).max(f64::MIN_POSITIVE);
-            let fraction: f64 = match dtype {
-                DType::F64 => 52.0,
-                DType::F32 => 23.0,
-                DType::F16 => 10.0,
-                DType::Bf16 => 7.0,
-                DType::F8E4M3 => 3.0,
-                _ => 2.0,
-            };
-            let tiny = if dtype == DType::F32 { 1.5e-45 } else { 0.0 };
-            (a - b).abs() <= ulp * (spacing.log2().floor() - fraction).exp2() + tiny
+/// The same, or neighbours but for so many numbers of the type in between.
+fn within(steps: u64) -> impl Fn(DType, Value, Value) -> bool {
+    move |dtype, expected, found| {
+        let number = |value| matches!(value, Value::Float(x) if !x.is_nan());
+        if !dtype.is_float() || !number(expected) || !number(found) {
+            return expected.same(found);
         }
-        (a, b) => a.same(b),
+        // Bits of one sign are ordered as their numbers; zeros of either sign are told apart.
+        let [a, b] = [expected, found].map(|value| dtype.encode(value));
+        a.abs_diff(b) <= steps
     }
 }
 
@@ -118,53 +114,63 @@ fn contiguous(graph: &Graph, n: u64, seed: u64) -> Case {
         (layout.clone(), bytes)
     });
     let inputs = inputs.collect();
-    Case { graph: graph.clone(), inputs, outputs: vec![layout; graph.outputs().len()], scalars: problem.scalars().to_vec() }
+    Case {
+        graph: graph.clone(),
+        inputs,
+        outputs: vec![layout; graph.outputs().len()],
+        scalars: problem.scalars().to_vec(),
+    }
 }
 
 /// A random case on the shapes and layouts of the strategies, some of them larger than a tile.
 fn cases(of: &Expressions) -> impl Strategy<Value = Case> + use<> {
     let extent = prop_oneof![4 => 1_u64..=5, 2 => 6_u64..=40, 1 => Just(700_u64), 1 => Just(0)];
-    let shape = prop::collection::vec(extent, 0..=4).prop_filter("a small shape", |shape| shape.iter().product::<u64>() <= 3000);
-    (graphs(of), shape).prop_flat_map(|(graph, mut shape)| {
-        while shape.len() < graph.least_rank() {
-            shape.push(2);
-        }
-        let dense = Layout::contiguous(&shape).unwrap();
-        let outputs = prop::collection::vec((any::<bool>(), 0..4_u64), graph.outputs().len());
-        let inputs: Vec<_> = graph.inputs().iter().map(|_| layouts(&shape)).collect();
-        let fills: Vec<_> = graph.inputs().iter().map(|input| prop::collection::vec(values(input.dtype), 97)).collect();
-        let scalars: Vec<_> = graph.scalars().iter().map(|scalar| values(scalar.dtype)).collect();
-        (Just(graph), Just(dense), outputs, inputs, fills, scalars)
-    }).prop_filter_map("layouts in range", |(graph, dense, how, mut inputs, fills, scalars)| {
-        let mut outputs = Vec::new();
-        for (output, (transposed, offset)) in graph.outputs().iter().zip(how) {
-            let shape = dense.shape();
-            let layout = if transposed && shape.len() >= 2 {
-                let mut swapped = shape.to_vec();
-                swapped.swap(shape.len() - 2, shape.len() - 1);
-                Layout::contiguous(&swapped).ok()?.transposed()
-            } else {
-                dense.clone()
-            };
-            let layout = layout.offset_by(offset).ok()?;
-            if let Some(slot) = output.in_place {
-                inputs[slot as usize] = layout.clone();
+    let shape = prop::collection::vec(extent, 0..=4)
+        .prop_filter("a small shape", |shape| shape.iter().product::<u64>() <= 3000);
+    (graphs(of), shape)
+        .prop_flat_map(|(graph, mut shape)| {
+            while shape.len() < graph.least_rank() {
+                shape.push(2);
             }
-            outputs.push(layout);
-        }
-        let inputs = graph.inputs().iter().zip(inputs).zip(fills).map(|((input, layout), fill)| {
-            let mut bytes = Vec::new();
-            let elements = memory_of(&layout, input.dtype) / input.dtype.bytes() as usize;
-            fill.iter().cycle().take(elements).for_each(|&value| input.dtype.write(value, &mut bytes));
-            (layout, bytes)
-        });
-        let inputs = inputs.collect();
-        Some(Case { graph, inputs, outputs, scalars })
-    })
+            let dense = Layout::contiguous(&shape).unwrap();
+            let outputs = prop::collection::vec((any::<bool>(), 0..4_u64), graph.outputs().len());
+            let inputs: Vec<_> = graph.inputs().iter().map(|_| layouts(&shape)).collect();
+            let fills: Vec<_> =
+                graph.inputs().iter().map(|input| prop::collection::vec(values(input.dtype), 97)).collect();
+            let scalars: Vec<_> = graph.scalars().iter().map(|scalar| values(scalar.dtype)).collect();
+            (Just(graph), Just(dense), outputs, inputs, fills, scalars)
+        })
+        .prop_filter_map("layouts in range", |(graph, dense, how, mut inputs, fills, scalars)| {
+            let mut outputs = Vec::new();
+            for (output, (transposed, offset)) in graph.outputs().iter().zip(how) {
+                let shape = dense.shape();
+                let layout = if transposed && shape.len() >= 2 {
+                    let mut swapped = shape.to_vec();
+                    swapped.swap(shape.len() - 2, shape.len() - 1);
+                    Layout::contiguous(&swapped).ok()?.transposed()
+                } else {
+                    dense.clone()
+                };
+                let layout = layout.offset_by(offset).ok()?;
+                if let Some(slot) = output.in_place {
+                    inputs[slot as usize] = layout.clone();
+                }
+                outputs.push(layout);
+            }
+            let inputs = graph.inputs().iter().zip(inputs).zip(fills).map(|((input, layout), fill)| {
+                let mut bytes = Vec::new();
+                let elements = memory_of(&layout, input.dtype) / input.dtype.bytes() as usize;
+                fill.iter().cycle().take(elements).for_each(|&value| input.dtype.write(value, &mut bytes));
+                (layout, bytes)
+            });
+            let inputs = inputs.collect();
+            Some(Case { graph, inputs, outputs, scalars })
+        })
 }
 
 fn property(of: &Expressions, count: u32, near: impl Fn(DType, Value, Value) -> bool) {
-    let mut runner = TestRunner::new(ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() });
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() });
     let team = RefCell::new(team(2));
     let sets = available();
     let turn = RefCell::new(0_usize);
@@ -174,7 +180,8 @@ fn property(of: &Expressions, count: u32, near: impl Fn(DType, Value, Value) -> 
             let isa = sets[*turn.borrow() % sets.len()];
             let stores = if *turn.borrow() % 3 == 0 { StorePolicy::NonTemporal } else { StorePolicy::Ordinary };
             let how = How { threads: 2, isa, stores };
-            check(&case, &how, &mut team.borrow_mut(), &near).map_err(|wrong| TestCaseError::fail(format!("{isa:?} {wrong}")))
+            check(&case, &how, &mut team.borrow_mut(), &near)
+                .map_err(|wrong| TestCaseError::fail(format!("{isa:?} {wrong}")))
         })
         .unwrap();
 }
@@ -192,9 +199,8 @@ fn floats_alone_have_the_oracles_bits() {
 
 #[test]
 fn sizes_about_a_tile_are_whole() {
-    let graph = graph("y = a*x + y; z = x*y - x; w = bf16(x)", DType::F32);
-    let _ = &graph;
-    let graph = parse("scalar a: f32; in x: f32, y: f32; z = x*y - x; w: bf16 = x; y = a*x + y", &Names::default()).unwrap();
+    let graph =
+        parse("scalar a: f32; in x: f32, y: f32; z = x*y - x; w: bf16 = x; y = a*x + y", &Names::default()).unwrap();
     let mut team = team(2);
     for isa in available() {
         for n in [0, 1, 2, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 4095, 4096, 4097, 10_007] {
@@ -219,12 +225,79 @@ fn large_transposed_and_broadcast_tensors_are_walked_right() {
             problem.fill(graph.inputs()[i].dtype, i as u64, &mut bytes);
             (layout, bytes)
         });
-        let case = Case { graph: graph.clone(), inputs: inputs.collect(), outputs: vec![of(&[rows, columns])], scalars: vec![] };
+        let case = Case {
+            graph: graph.clone(),
+            inputs: inputs.collect(),
+            outputs: vec![of(&[rows, columns])],
+            scalars: vec![],
+        };
         for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
             let how = How { stores, ..How::on(2) };
             check(&case, &how, &mut team, exact).unwrap_or_else(|e| panic!("{rows} {columns}: {e}"));
         }
     }
+}
+
+/// One operation on two inputs of a type.
+fn alone(dtype: DType, make: impl Fn(&mut Builder, NodeId, NodeId) -> Result<NodeId, ExprError>) -> Option<Graph> {
+    let mut builder = Builder::new();
+    let a = builder.input("a", dtype).ok()?;
+    let b = builder.input("b", dtype).ok()?;
+    let result = make(&mut builder, a, b).ok()?;
+    builder.output("y", result, None).ok()?;
+    builder.finish().ok()
+}
+
+/// Every operation alone, in every type that it takes.
+fn every_operation() -> Vec<(String, Graph)> {
+    let mut graphs = Vec::new();
+    for dtype in DType::ALL {
+        let unary = Unary::ALL.iter().map(|&op| (op.name(), alone(dtype, |builder, a, _| builder.unary(op, a))));
+        let binary = Binary::ALL.iter().map(|&op| (op.name(), alone(dtype, |builder, a, b| builder.binary(op, a, b))));
+        let compare =
+            Comparison::ALL.iter().map(|&op| (op.name(), alone(dtype, |builder, a, b| builder.compare(op, a, b))));
+        let cast = DType::ALL.into_iter().map(|to| (to.name(), alone(dtype, |builder, a, _| builder.cast(a, to))));
+        for (name, graph) in unary.chain(binary).chain(compare).chain(cast) {
+            graphs.extend(graph.map(|graph| (format!("{name} {dtype}"), graph)));
+        }
+    }
+    graphs
+}
+
+#[test]
+fn every_operation_is_the_oracles_in_every_type_and_set() {
+    let mut runner = TestRunner::deterministic();
+    let mut team = team(1);
+    for (name, graph) in every_operation() {
+        let n = 600;
+        let layout = Layout::contiguous(&[n]).unwrap();
+        let inputs = graph.inputs().iter().map(|input| {
+            let mut bytes = Vec::new();
+            let strategy = values(input.dtype);
+            for _ in 0..n {
+                input.dtype.write(strategy.new_tree(&mut runner).unwrap().current(), &mut bytes);
+            }
+            (layout.clone(), bytes)
+        });
+        let case = Case { inputs: inputs.collect(), outputs: vec![layout.clone()], scalars: vec![], graph };
+        for isa in available() {
+            let how = How { isa, ..How::on(1) };
+            check(&case, &how, &mut team, within(2)).unwrap_or_else(|wrong| panic!("{name} {isa:?}: {wrong}"));
+        }
+    }
+}
+
+#[test]
+fn functions_keep_their_bounds_over_every_exponent() {
+    let depth = plimsoll_core::probe::Depth::Small;
+    verify::verify(&mut team(1), depth, &mut |case| assert_eq!(case.wrong, "", "{case:?}")).unwrap();
+}
+
+#[test]
+#[ignore = "all arguments of all functions: hours"]
+fn functions_keep_their_bounds_over_all_arguments() {
+    let depth = plimsoll_core::probe::Depth::Exhaustive;
+    verify::verify(&mut team(1), depth, &mut |case| assert_eq!(case.wrong, "", "{case:?}")).unwrap();
 }
 
 #[test]
@@ -275,6 +348,4 @@ fn a_load_runs_in_rotation_and_its_check_finds_nothing_wrong() {
     assert_eq!(load.check().unwrap(), Check::Passed);
     assert_eq!(load.work().traffic.read, 600_018);
     assert_eq!(load.batch().cycle, 4);
-    assert_eq!(Isa::Generic.vector_bytes(), 32);
-    let _ = ulp_near(DType::F32, 1.0);
 }

@@ -7,12 +7,25 @@
 pub mod double;
 pub mod single;
 
-/// c₀ + c₁x + c₂x² + …, by Horner's rule with fused multiply-adds.
+/// A polynomial by Horner's rule with fused multiply-adds.
+macro_rules! horner {
+    ($x:ident, $coefficients:ident) => {{
+        let mut sum = $coefficients[$coefficients.len() - 1];
+        for i in (0..$coefficients.len() - 1).rev() {
+            sum = sum.mul_add($x, $coefficients[i]);
+        }
+        sum
+    }};
+}
+
+/// c₀ + c₁x + c₂x² + …
 #[inline(always)]
 fn polynomial<const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    let mut sum = coefficients[N - 1];
-    for i in (0..N - 1).rev() {
-        sum = sum.mul_add(x, coefficients[i]);
-    }
-    sum
+    horner!(x, coefficients)
+}
+
+/// The same in f32.
+#[inline(always)]
+fn polynomial_f32<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    horner!(x, coefficients)
 }

@@ -146,8 +146,7 @@ impl<F: One> Loop for Map1<F> {
     unsafe fn run(arguments: &Arguments) {
         let Arguments { n, out, operands: [a, ..] } = *arguments;
         // SAFETY: the caller promises n results, n elements, their alignment, and that they don't overlap.
-        let (out, a) =
-            unsafe { (from_raw_parts_mut(out.cast::<F::Out>(), n), from_raw_parts(a.cast::<F::In>(), n)) };
+        let (out, a) = unsafe { (from_raw_parts_mut(out.cast::<F::Out>(), n), from_raw_parts(a.cast::<F::In>(), n)) };
         let mut rare = false;
         for (y, &x) in out.iter_mut().zip(a) {
             *y = F::at(x);
@@ -180,15 +179,23 @@ impl<F: Two, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
             let out = from_raw_parts_mut(out.cast::<F::Out>(), n);
             (out, elements::<F::In>(a, n, UNIFORM & 1 != 0), elements::<F::In>(b, n, UNIFORM & 2 != 0))
         };
+        // Plain loops: what iterators take as closures would be compiled without the instruction set.
+        let (first_a, first_b) = (a[0], b[0]);
         match UNIFORM {
-            0 => out.iter_mut().zip(a.iter().zip(b)).for_each(|(y, (&a, &b))| *y = F::at(a, b)),
+            0 => {
+                for (y, (&a, &b)) in out.iter_mut().zip(a.iter().zip(b)) {
+                    *y = F::at(a, b);
+                }
+            }
             1 => {
-                let a = a[0];
-                out.iter_mut().zip(b).for_each(|(y, &b)| *y = F::at(a, b));
+                for (y, &b) in out.iter_mut().zip(b) {
+                    *y = F::at(first_a, b);
+                }
             }
             _ => {
-                let b = b[0];
-                out.iter_mut().zip(a).for_each(|(y, &a)| *y = F::at(a, b));
+                for (y, &a) in out.iter_mut().zip(a) {
+                    *y = F::at(a, first_b);
+                }
             }
         }
     }

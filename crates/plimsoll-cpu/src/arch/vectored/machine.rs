@@ -110,7 +110,8 @@ impl Machine {
                 return unfit("what is written in place");
             }
         }
-        let beyond = |step: &Step| matches!(*step, Step::Coordinates { dimension: Some(d), .. } if usize::from(d) >= walk.rank);
+        let beyond =
+            |step: &Step| matches!(*step, Step::Coordinates { dimension: Some(d), .. } if usize::from(d) >= walk.rank);
         if code.steps.iter().any(beyond) {
             return unfit("a coordinate of a dimension that isn't walked");
         }

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Elementwise expressions on the CPU beside NumPy, numexpr and PyTorch, interleaved in one run with the same threads.
+
+  python3 -m venv target/peers-cpu && target/peers-cpu/bin/pip install numpy numexpr torch   # any one may be missing
+  cargo build --release -p plimsoll-cpu --example elementwise
+  target/peers-cpu/bin/python scripts/compare_elementwise_cpu.py [--elements 67108864] [--threads 2] [--rounds 5]
+
+Every round times plimsoll and then each peer once more (A B A B ...), each as the median of some runs in memory that it
+touched before. Peers write into tensors that exist already (`out=`), so what they pay for temporaries is their
+traffic, not their allocation. stdout, CSV: operation,who,GBps (median of the rounds, of the bytes that the expression
+must move: reads + writes), low, high, ratio of plimsoll to it.
+"""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+# Operation: plimsoll's text, bytes moved per element (f32), and whether peers make temporaries.
+OPERATIONS = {
+    "copy": ("in x: f32; y = x", 8),
+    "triad": ("in x: f32, z: f32; scalar a: f32; y = a*x + z", 12),
+    "exp": ("in x: f32; y = exp(x)", 8),
+    "erf": ("in x: f32; y = erf(x)", 8),
+    "fused": ("in x: f32, z: f32; y = sqrt(x*x + z*z)*0.5", 12),
+}
+RUNS = 7
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--elements", type=int, default=1 << 26)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--stores", default="nontemporal", choices=["ordinary", "nontemporal"])
+    parser.add_argument("--binary", default=os.environ.get("PLIMSOLL_ELEMENTWISE", "target/release/examples/elementwise"))
+    args = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+        os.environ[name] = str(args.threads)
+    peers = load_peers(args)
+    print("operation,who,GBps,low,high,ratio")
+    for operation in args.operations.split(","):
+        rates = {"plimsoll": []}
+        for _ in range(args.rounds):
+            rates["plimsoll"].append(ours(args, operation))
+            for peer, run in peers.items():
+                seconds = run(operation)
+                if seconds is not None:
+                    gigabytes = OPERATIONS[operation][1] * args.elements / 1e9
+                    rates.setdefault(peer, []).append(gigabytes / seconds)
+        own = statistics.median(rates["plimsoll"])
+        for who, values in rates.items():
+            median = statistics.median(values)
+            print(f"{operation},{who},{median:.2f},{min(values):.2f},{max(values):.2f},{own / median:.2f}", flush=True)
+
+
+def ours(args, operation):
+    """GB/s of plimsoll's own program: the median of its runs."""
+    text, _ = OPERATIONS[operation]
+    command = [args.binary, text, "f32", str(args.elements), str(args.threads), args.stores]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"([\d.]+) median", done.stdout)
+    if done.returncode or not found:
+        sys.exit(f"{' '.join(command)}: {done.stderr or done.stdout}")
+    return float(found.group(1))
+
+
+def median_seconds(run):
+    run()
+    times = []
+    for _ in range(RUNS):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def load_peers(args):
+    """Those that are installed, by name: a function from an operation to seconds, None where it has no such operation."""
+    peers = {}
+    try:
+        import numpy
+    except ImportError:
+        return peers
+    random = numpy.random.default_rng(1)
+    x = random.uniform(-3, 3, args.elements).astype(numpy.float32)
+    z = random.uniform(-3, 3, args.elements).astype(numpy.float32)
+    y, t = numpy.zeros_like(x), numpy.zeros_like(x)
+    a, half = numpy.float32(1.5), numpy.float32(0.5)
+
+    def fused_numpy():
+        numpy.multiply(x, x, out=y)
+        numpy.multiply(z, z, out=t)
+        numpy.add(y, t, out=y)
+        numpy.sqrt(y, out=y)
+        numpy.multiply(y, half, out=y)
+
+    def triad_numpy():
+        numpy.multiply(x, a, out=t)
+        numpy.add(t, z, out=y)
+
+    by_numpy = {
+        "copy": lambda: numpy.copyto(y, x),
+        "triad": triad_numpy,
+        "exp": lambda: numpy.exp(x, out=y),
+        "fused": fused_numpy,
+    }
+    peers["numpy"] = timed(by_numpy)
+    try:
+        import numexpr
+
+        numexpr.set_num_threads(args.threads)
+        texts = {"copy": "x", "triad": "a*x + z", "exp": "exp(x)", "fused": "sqrt(x*x + z*z)*half"}
+        names = {"x": x, "z": z, "a": a, "half": half}
+        evaluate = lambda text: lambda: numexpr.evaluate(text, local_dict=names, out=y)  # noqa: E731
+        peers["numexpr"] = timed({name: evaluate(text) for name, text in texts.items()})
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        torch.set_num_threads(args.threads)
+        tx, tz, ty, tt = (torch.from_numpy(array) for array in (x, z, y, t))
+
+        def fused_torch():
+            torch.mul(tx, tx, out=ty)
+            torch.addcmul(ty, tz, tz, out=tt)
+            torch.sqrt(tt, out=ty)
+            torch.mul(ty, 0.5, out=ty)
+
+        by_torch = {
+            "copy": lambda: ty.copy_(tx),
+            "triad": lambda: torch.add(tz, tx, alpha=1.5, out=ty),
+            "exp": lambda: torch.exp(tx, out=ty),
+            "erf": lambda: torch.erf(tx, out=ty),
+            "fused": fused_torch,
+        }
+        peers["torch"] = timed(by_torch)
+    except ImportError:
+        pass
+    return peers
+
+
+def timed(runs):
+    return lambda operation: median_seconds(runs[operation]) if operation in runs else None
+
+
+if __name__ == "__main__":
+    main()
