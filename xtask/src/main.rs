@@ -1,6 +1,7 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
 mod bodies;
+mod forms;
 mod hip;
 mod model;
 mod profiles;

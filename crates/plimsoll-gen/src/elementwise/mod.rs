@@ -10,6 +10,7 @@ pub mod body;
 mod generate;
 mod geometry;
 mod plan;
+pub mod representative;
 mod spec;
 mod table;
 mod words;

@@ -97,7 +97,7 @@ impl Tuning {
         }
         because("unroll", unroll.to_string(), choose.unroll.is_some());
         let threads = choose.threads.unwrap_or(row.threads);
-        if !(32..=1024).contains(&threads) || threads % 32 != 0 {
+        if !(32..=1024).contains(&threads) || !threads.is_multiple_of(32) {
             return Err(refused("threads", threads, "a block has a multiple of 32 up to 1024"));
         }
         because("threads", threads.to_string(), choose.threads.is_some());

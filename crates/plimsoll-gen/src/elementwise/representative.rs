@@ -1,0 +1,220 @@
+//! Kernels that stand for all that are generated: each form with expressions that are typical of it, and what their machine code
+//! must be. Checked for every target without a GPU.
+
+use std::collections::BTreeMap;
+
+use plimsoll_expr::{Graph, Layout, Names, Space, parse};
+
+use super::plan::{Choose, Device, Plan, Walk, plan, plan_batch};
+use super::spec::{Form, GridPolicy, Inner, KernelSpec, Stream};
+use super::table::Table;
+use crate::Target;
+use crate::kernel::{Hints, Index};
+use crate::sass::{Class, Function, KernelReport};
+
+/// A kernel with a name for its facts.
+#[derive(Clone, Debug)]
+pub struct Representative {
+    /// What it stands for: `flat_triad_f32`.
+    pub name: String,
+    /// The kernel.
+    pub spec: KernelSpec,
+}
+
+const COPY: &str = "in x: bf16\ny = x";
+const ADD: &str = "in x: bf16\ny = x + 1";
+const TRIAD: &str = "in x: f32, z: f32\nscalar a: f32\ny = a*x + z";
+const MIXED: &str = "in x: bf16, z: f32\ny: bf16 = x * z";
+const BIAS: &str = "in x: bf16, b: bf16\ny = x + b";
+const ADAM: &str = "in p: f32, m: f32, v: f32, g: bf16\nscalar r: f32\n\
+    m = 0.9*m + 0.1*g\nv = 0.999*v + 0.001*(g*g)\np = p - r*m/(sqrt(v) + 1e-8)";
+
+/// Shape and strides of each tensor, inputs then outputs, and the addresses of their first elements.
+type Tensors<'a> = (&'a [u64], &'a [&'a [i64]], &'a [u64]);
+
+/// Room for every size that is compiled for: nothing here depends on it.
+const LENGTH: [u64; 1] = [1 << 22];
+const RUN: &[i64] = &[1];
+
+/// The device that plans are made for: only its target is in kernels.
+fn device(target: Target) -> Device {
+    Device {
+        target,
+        multiprocessors: 100,
+        threads_per_multiprocessor: 2048,
+        l2_bytes: 50 << 20,
+        shared_per_block: 48 << 10,
+    }
+}
+
+fn made(text: &str, tensors: Tensors<'_>, target: Target, choose: &Choose) -> Option<Plan> {
+    let graph: Graph = parse(text, &Names::default()).ok()?;
+    let (shape, strides, starts) = tensors;
+    let layouts: Result<Vec<Layout>, _> = strides.iter().map(|strides| Layout::strided(shape, strides, 0)).collect();
+    let space = Space::of(shape, &layouts.ok()?).ok()?;
+    let walk = Walk::new(&graph, &space, starts).ok()?;
+    plan(&graph, &walk, &device(target), &Table::default(), choose).ok()
+}
+
+/// Kernels of every form that a target has.
+#[must_use]
+pub fn representatives(target: Target) -> Vec<Representative> {
+    let plain = Choose { vector: Some(16), unroll: Some(2), threads: Some(128), ..Choose::default() };
+    let hints = Hints { load_no_allocate: true, store_streaming: true };
+    let runs: Tensors<'_> = (&LENGTH, &[RUN, RUN, RUN], &[0, 0, 0]);
+    let pair: Tensors<'_> = (&LENGTH, &[RUN, RUN], &[0, 0]);
+    let rows = |strides| -> Tensors<'_> { (&[4096, 1024], strides, &[0, 0, 0]) };
+    let odd = |strides| -> Tensors<'_> { (&[4096, 1025], strides, &[0, 0, 0]) };
+    let bulk = Choose { form: Some(Form::Bulk), vector: Some(4), unroll: Some(3), threads: Some(256), ..plain };
+    let looping = Choose { grid: Some(GridPolicy::Stride { waves: 1 }), unroll: Some(1), ..plain };
+    let one = Choose { unroll: Some(1), ..plain };
+    let small = Choose { index: Some(Index::U32), ..looping };
+    let free = Choose::default();
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 22] = [
+        ("flat_copy_bf16", COPY, pair, plain),
+        ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
+        ("flat_add_bf16", ADD, pair, plain),
+        ("flat_add_bf16_dependent", ADD, pair, Choose { dependent: true, ..plain }),
+        ("flat_triad_f32", TRIAD, runs, plain),
+        ("flat_triad_f32_wide", TRIAD, runs, Choose { vector: Some(target.widest_access()), ..plain }),
+        ("flat_mixed", MIXED, runs, one),
+        ("flat_adam", ADAM, (&LENGTH, &[RUN; 7], &[0; 7]), Choose { unroll: Some(1), vector: Some(8), ..plain }),
+        ("flat_loop_u64", COPY, pair, looping),
+        ("flat_loop_u32", COPY, pair, small),
+        ("peel_add_bf16", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), plain),
+        ("phased_add_bf16", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), one),
+        ("rows_bias_of_columns", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), one),
+        ("rows_bias_of_rows", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), one),
+        ("rows_bias_of_odd_columns", BIAS, odd(&[&[1025, 1], &[0, 1], &[1025, 1]]), free),
+        ("rows_bias_of_odd_rows", BIAS, odd(&[&[1025, 1], &[1, 0], &[1025, 1]]), free),
+        ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), free),
+        ("transpose_bf16", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), free),
+        ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
+        ("bulk_triad_f32", TRIAD, runs, bulk),
+        ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),
+        ("bulk_copy_bf16", COPY, pair, Choose { vector: Some(2), unroll: Some(12), ..bulk }),
+    ];
+    let made = |(name, text, tensors, choose): (&str, &str, Tensors<'_>, Choose)| {
+        made(text, tensors, target, &choose).map(|plan| Representative { name: name.to_owned(), spec: plan.spec })
+    };
+    let mut all: Vec<Representative> = wanted.into_iter().filter_map(made).collect();
+    all.extend(batch(target, &one));
+    all
+}
+
+fn batch(target: Target, choose: &Choose) -> Option<Representative> {
+    let graph = parse(TRIAD, &Names::default()).ok()?;
+    let plan = plan_batch(&graph, &[4096], &[0; 3], &device(target), &Table::default(), choose).ok()?;
+    Some(Representative { name: "batch_triad_f32".to_owned(), spec: plan.spec })
+}
+
+impl Representative {
+    /// What is wrong with the kernel's code, each as a sentence; empty where nothing is.
+    #[must_use]
+    pub fn faults(&self, found: &KernelReport, function: &Function) -> Vec<String> {
+        let target = self.spec.target;
+        let mut faults = Vec::new();
+        let mut expect = |holds: bool, what: String| {
+            if !holds {
+                faults.push(format!("elementwise {} for {target}: {what}", self.name));
+            }
+        };
+        let local = (found.local_bytes, found.local_accesses);
+        expect(local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
+        for (class, wanted) in [(Class::GlobalLoad, self.wide(true)), (Class::GlobalStore, self.wide(false))] {
+            let widths = accesses(function, class);
+            for (bytes, count) in wanted {
+                let there = widths.get(&bytes).copied().unwrap_or(0);
+                expect(there == count, format!("{count} of {class:?} with {bytes} bytes, found {widths:?}"));
+            }
+        }
+        let waits = self.spec.dependent != super::Dependent::No;
+        expect(!waits || waits_first(function), "an access to global memory before the wait".to_owned());
+        expect(waits == has(function, "ACQBULK"), "waits for the kernel before it, or doesn't".to_owned());
+        faults
+    }
+
+    /// How many accesses of each width there are to tensors that are taken in vectors; the rest goes element by element.
+    fn wide(&self, loads: bool) -> BTreeMap<u32, u32> {
+        let spec = &self.spec;
+        let inputs = spec.graph.inputs().len();
+        let mut wanted = BTreeMap::new();
+        if !matches!(spec.form, Form::Flat | Form::Peel | Form::Rows | Form::Batch) {
+            return wanted;
+        }
+        for (place, (stream, bytes)) in spec.streams.iter().zip(spec.element_bytes()).enumerate() {
+            let row = bytes * spec.lanes;
+            let access = row.min(spec.target.widest_access());
+            let vectors = matches!(stream, Stream::Linear | Stream::Walked { inner: Inner::Vector, .. });
+            if vectors && (place < inputs) == loads && access > bytes {
+                *wanted.entry(access).or_insert(0) += spec.unroll * row / access;
+            }
+        }
+        // A width that some tensor's single elements have too can't be told from them.
+        let singles = spec.element_bytes();
+        wanted.retain(|bytes, _| !singles.contains(bytes));
+        wanted
+    }
+}
+
+fn accesses(function: &Function, class: Class) -> BTreeMap<u32, u32> {
+    let mut widths = BTreeMap::new();
+    for access in function.instructions.iter().filter_map(|instruction| instruction.access()) {
+        if access.class == class {
+            *widths.entry(access.bytes).or_insert(0) += 1;
+        }
+    }
+    widths
+}
+
+fn has(function: &Function, opcode: &str) -> bool {
+    function.instructions.iter().any(|instruction| instruction.opcode() == opcode)
+}
+
+/// True where every way from the entry to an access to global memory passes `griddepcontrol.wait`, which is `ACQBULK`.
+#[must_use]
+pub fn waits_first(function: &Function) -> bool {
+    let instructions = &function.instructions;
+    let mut seen = vec![false; instructions.len()];
+    let mut open = vec![0];
+    while let Some(at) = open.pop() {
+        let Some(instruction) = instructions.get(at) else { continue };
+        if std::mem::replace(&mut seen[at], true) || instruction.opcode() == "ACQBULK" {
+            continue;
+        }
+        let global = matches!(instruction.class(), Class::GlobalLoad | Class::GlobalStore | Class::GlobalAtomic);
+        if global || matches!(instruction.opcode(), "UBLKCP" | "LDGSTS") {
+            return false;
+        }
+        // Others with a target, such as BSSY, only name where ways meet again.
+        if matches!(instruction.opcode(), "BRA" | "BRX" | "JMP" | "CALL") {
+            open.extend(instruction.target);
+        }
+        let ends = matches!(instruction.opcode(), "EXIT" | "BRA" | "RET");
+        if !ends || instruction.predicate.is_some() || instruction.mnemonic.contains(".U.") {
+            open.push(at + 1);
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn representatives_have_every_form_that_a_target_has() {
+        for target in Target::ALL {
+            let all = representatives(target);
+            let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
+            assert_eq!(names.len(), all.len());
+            let bulk = target.capability >= 90;
+            for form in Form::ALL.into_iter().filter(|form| *form != Form::Bulk || bulk) {
+                assert!(all.iter().any(|one| one.spec.form == form), "{form:?} on {target}");
+            }
+            assert!(all.iter().all(|one| one.spec.target == target));
+        }
+    }
+}
