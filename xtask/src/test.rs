@@ -24,8 +24,22 @@ const STEPS: &[Step] = &[
     Step { name: "unit", run: unit },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
+    Step { name: "interop", run: interop },
     Step { name: "deny", run: deny },
 ];
+
+/// What other libraries use: the feature `cudarc`, and a custom operation of candle, whose own kernels an empty stand-in for nvcc
+/// makes. Nothing is linked or run.
+fn interop() -> Result<()> {
+    cargo(&["clippy", "-p", "plimsoll", "--features", "cudarc", "--all-targets", "--", "-D", "warnings"])?;
+    let folder = root().join("examples/candle");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.clone()).chain(std::env::split_paths(&path));
+    let mut check = command(&["check", "--locked"]);
+    check.current_dir(&folder).env("PATH", std::env::join_paths(folders)?).env("NVCC", folder.join("nvcc"));
+    check.env("CUDA_COMPUTE_CAP", "90").env("CARGO_TARGET_DIR", root().join("target/candle"));
+    finish(check)
+}
 
 /// What could not be checked on this machine, told again at the end.
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
