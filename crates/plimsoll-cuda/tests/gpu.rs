@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
 use plimsoll_core::Fault;
-use plimsoll_core::probe::Instrument;
+use plimsoll_core::probe::{Depth, EXPRESSIONS, Instrument};
 use plimsoll_core::sample::{Work, Workload};
 use plimsoll_cuda::compile::{Compiler, Kernels, Program};
 use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Module, Stream};
@@ -38,9 +38,13 @@ fn main() {
 
 fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let options = Options { no_cache: true, compiler: Some(nvrtc.clone()), ..Options::default() };
-    let bench = open_with(driver, 0, &options)?;
+    let mut bench = open_with(driver, 0, &options)?;
     println!("{:#?}", bench.info());
     assert!(bench.info().calibration.resolution > 0.0 && bench.info().memory_total > 0);
+
+    let mut wrong = Vec::new();
+    bench.verify(EXPRESSIONS, Depth::Small, &mut |case| wrong.extend((!case.wrong.is_empty()).then_some(case)))?;
+    assert!(wrong.is_empty(), "{wrong:#?}");
 
     let handle = DeviceHandle::new(driver, 0)?;
     let multiprocessors = u32::try_from(handle.attribute(Attribute::Multiprocessors)?).unwrap_or(1);

@@ -126,8 +126,11 @@ impl<T: Plain> Buffer<T> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given<'s> {
     pub(super) raw: Raw<'s>,
-    pub(super) home: Option<(&'s Arc<Lane>, &'s Arc<StreamBuffer>)>,
+    pub(super) home: Option<Home<'s>>,
 }
+
+/// Whose memory a tensor is, and that memory.
+pub(super) type Home<'s> = (&'s Arc<Lane>, &'s Arc<StreamBuffer>);
 
 /// A [`Buffer`] read with a layout.
 #[derive(Clone, Debug)]

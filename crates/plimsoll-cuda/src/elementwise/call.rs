@@ -5,72 +5,84 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use plimsoll_expr::trace::{Expr, Role};
-use plimsoll_expr::{In, InOut, Scalar};
+use plimsoll_expr::{Graph, In, InOut, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
 
-use super::buffer::{Buffer, Given, View, ViewMut};
+use super::buffer::{Buffer, Given, Home, View, ViewMut};
 use super::engine::Expression;
 use super::error::Error;
 use super::gpu::Gpu;
-use super::lane::Lane;
 use super::operand::Raw;
-use crate::memory::{Plain, StreamBuffer};
+use crate::memory::Plain;
 
 /// Most parameters of a traced closure.
 const MOST_ARGUMENTS: usize = 12;
 /// Most values that it returns.
 const MOST_RESULTS: usize = 8;
-/// Most tensors of a call: those that are read and written count twice.
-const MOST: usize = 2 * MOST_ARGUMENTS + MOST_RESULTS;
 
-/// A list of a fixed size, so that calls allocate nothing.
+/// What a call is given, in order: `N` tensors at most, so that it allocates nothing. Tracing bounds how many there are.
 #[derive(Debug)]
-struct Few<T, const N: usize> {
-    items: [Option<T>; N],
+pub struct Call<'s, const N: usize> {
+    /// Parameters that are tensors, then results.
+    tensors: [Raw<'s>; N],
+    homes: [Option<Home<'s>>; N],
     count: usize,
+    /// How many of them are parameters.
+    inputs: usize,
+    scalars: [u64; MOST_ARGUMENTS],
+    scalar_count: usize,
 }
 
-impl<T: Copy, const N: usize> Few<T, N> {
+impl<'s, const N: usize> Call<'s, N> {
     fn new() -> Self {
-        Self { items: [None; N], count: 0 }
+        let (tensors, homes) = ([Raw::NONE; N], [None; N]);
+        Self { tensors, homes, count: 0, inputs: 0, scalars: [0; MOST_ARGUMENTS], scalar_count: 0 }
     }
 
-    /// Tracing bounds how many there are.
-    fn push(&mut self, item: T) {
-        if let Some(slot) = self.items.get_mut(self.count) {
-            *slot = Some(item);
+    /// The next tensor.
+    fn push(&mut self, given: Given<'s>) {
+        if self.count < N {
+            (self.tensors[self.count], self.homes[self.count]) = (given.raw, given.home);
             self.count += 1;
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = T> + Clone + '_ {
-        self.items[..self.count].iter().flatten().copied()
-    }
-}
-
-/// What a call is given, in order.
-#[derive(Debug)]
-pub struct Call<'s> {
-    inputs: Few<Given<'s>, MOST_ARGUMENTS>,
-    scalars: Few<u64, MOST_ARGUMENTS>,
-    results: Few<Given<'s>, MOST_RESULTS>,
-}
-
-impl Call<'_> {
-    fn new() -> Self {
-        Self { inputs: Few::new(), scalars: Few::new(), results: Few::new() }
-    }
-}
-
-impl<'s> Call<'s> {
     /// The tensor of the next parameter that is one.
     pub(super) fn input(&mut self, given: Given<'s>) {
-        self.inputs.push(given);
+        self.push(given);
+        self.inputs = self.count;
     }
 
     /// The tensor of the next result.
     pub(super) fn result(&mut self, given: Given<'s>) {
-        self.results.push(given);
+        self.push(given);
+    }
+
+    /// The bits of the next parameter that is a scalar.
+    fn scalar(&mut self, bits: u64) {
+        if let Some(slot) = self.scalars.get_mut(self.scalar_count) {
+            *slot = bits;
+            self.scalar_count += 1;
+        }
+    }
+
+    /// Brings the outputs into the expression's order, which has those that are written in place among the results.
+    fn place_outputs(&mut self, graph: &Graph) {
+        let results = self.tensors;
+        let mut result = self.inputs;
+        self.count = self.inputs;
+        for output in graph.outputs() {
+            let from = output.in_place.map_or(result, |slot| slot as usize);
+            result += usize::from(output.in_place.is_none());
+            if let (Some(slot), Some(tensor)) = (self.tensors.get_mut(self.count), results.get(from)) {
+                *slot = *tensor;
+                self.count += 1;
+            }
+        }
+    }
+
+    fn homes(&self) -> impl Iterator<Item = Home<'s>> + Clone + '_ {
+        self.homes.iter().flatten().copied()
     }
 }
 
@@ -97,13 +109,13 @@ pub trait Outputs<R> {
 /// An argument while the call lasts.
 #[doc(hidden)]
 pub trait Held {
-    fn give<'s>(&'s self, call: &mut Call<'s>);
+    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
 }
 
 /// Outputs while the call lasts.
 #[doc(hidden)]
 pub trait HeldOutputs {
-    fn give<'s>(&'s self, call: &mut Call<'s>);
+    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
 }
 
 /// A scalar's bits.
@@ -112,8 +124,8 @@ pub trait HeldOutputs {
 pub struct Word(u64);
 
 impl Held for Word {
-    fn give<'s>(&'s self, call: &mut Call<'s>) {
-        call.scalars.push(self.0);
+    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
+        call.scalar(self.0);
     }
 }
 
@@ -128,7 +140,7 @@ impl<T: Plain> Argument<Scalar<T>> for T {
 macro_rules! tensors {
     ($($of:ty as $parameter:ty: $this:ident $given:expr;)*) => {
         $(impl<'b, T: Plain> Held for $of {
-            fn give<'s>(&'s self, call: &mut Call<'s>) {
+            fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let $this = self;
                 call.input($given);
             }
@@ -154,7 +166,7 @@ tensors! {
 macro_rules! outputs {
     ($($of:ty: $this:ident $given:expr;)*) => {
         $(impl<'b, T: Plain> HeldOutputs for $of {
-            fn give<'s>(&'s self, call: &mut Call<'s>) {
+            fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let $this = self;
                 call.result($given);
             }
@@ -176,7 +188,7 @@ outputs! {
 }
 
 impl HeldOutputs for () {
-    fn give<'s>(&'s self, _: &mut Call<'s>) {}
+    fn give<'s, const N: usize>(&'s self, _: &mut Call<'s, N>) {}
 }
 
 impl Outputs<()> for () {
@@ -192,19 +204,23 @@ pub struct Kernel<Args, R> {
     expression: Arc<Expression>,
     gpu: Gpu,
     choose: Choose,
+    /// Some output is.
+    in_place: bool,
     of: PhantomData<fn(Args) -> R>,
 }
 
 impl<Args, R> Clone for Kernel<Args, R> {
     fn clone(&self) -> Self {
         let (expression, gpu) = (Arc::clone(&self.expression), self.gpu.clone());
-        Self { expression, gpu, choose: self.choose, of: PhantomData }
+        Self { expression, gpu, choose: self.choose, in_place: self.in_place, of: PhantomData }
     }
 }
 
 impl<Args, R> Kernel<Args, R> {
     pub(super) fn new(expression: Expression, gpu: &Gpu) -> Self {
-        Self { expression: Arc::new(expression), gpu: gpu.clone(), choose: Choose::default(), of: PhantomData }
+        let in_place = expression.graph().outputs().iter().any(|output| output.in_place.is_some());
+        let (expression, choose) = (Arc::new(expression), Choose::default());
+        Self { expression, gpu: gpu.clone(), choose, in_place, of: PhantomData }
     }
 
     /// The same on another stream of the device.
@@ -239,36 +255,17 @@ impl<Args, R> Kernel<Args, R> {
     }
 
     /// Launches it on what a call was given.
-    fn launch(&self, call: &Call<'_>) -> Result<(), Error> {
-        let (mut tensors, mut count) = ([Raw::NONE; MOST], 0);
-        let mut homes = Few::<(&Arc<Lane>, &Arc<StreamBuffer>), MOST>::new();
-        let mut results = call.results.iter();
-        let in_place = |slot: u32| call.inputs.items.get(slot as usize).copied().flatten();
-        // Every result has a place: tracing and the types of `run` see to it.
-        let outputs = self.expression.graph().outputs().iter().filter_map(|output| match output.in_place {
-            Some(slot) => in_place(slot),
-            None => results.next(),
-        });
-        for given in call.inputs.iter().chain(outputs) {
-            if let Some(slot) = tensors.get_mut(count) {
-                *slot = given.raw;
-                count += 1;
-            }
-            if let Some(home) = given.home {
-                homes.push(home);
-            }
+    fn launch<const N: usize>(&self, call: &mut Call<'_, N>) -> Result<(), Error> {
+        if self.in_place {
+            call.place_outputs(self.expression.graph());
         }
-        let (mut bits, mut scalars) = ([0; MOST_ARGUMENTS], 0);
-        for (slot, word) in bits.iter_mut().zip(call.scalars.iter()) {
-            *slot = word;
-            scalars += 1;
-        }
+        let (tensors, bits) = (&call.tensors[..call.count], &call.scalars[..call.scalar_count]);
         let lane = &self.gpu.lane;
-        lane.among(homes.iter().map(|(lane, _)| lane), || {
-            let ready = self.expression.enqueue(lane.stream(), &tensors[..count], &bits[..scalars], &self.choose)?;
+        lane.among(call.homes().map(|home| home.0), || {
+            let ready = self.expression.enqueue(lane.stream(), tensors, bits, &self.choose)?;
             if lane.stream().is_recording() {
                 lane.keep(ready);
-                homes.iter().for_each(|(_, memory)| lane.keep(Arc::clone(memory) as _));
+                call.homes().for_each(|(_, memory)| lane.keep(Arc::clone(memory) as _));
             }
             Ok(())
         })
@@ -279,7 +276,7 @@ macro_rules! tuples {
     ($($r:ident $o:ident)+) => {
         impl<$($o: HeldOutputs),+> HeldOutputs for ($($o,)+) {
             #[allow(non_snake_case)]
-            fn give<'s>(&'s self, call: &mut Call<'s>) {
+            fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let ($($o,)+) = self;
                 $($o.give(call);)+
             }
@@ -297,8 +294,14 @@ macro_rules! tuples {
     };
 }
 
+/// `$n` tensors at most: each parameter may be written too, and [`MOST_RESULTS`] may be returned.
 macro_rules! runs {
-    ($($a:ident $x:ident)*) => {
+    ($n:literal: $($a:ident $x:ident)*) => {
+        const _: () = {
+            let parameters: &[&str] = &[$(stringify!($a)),*];
+            assert!(2 * parameters.len() + MOST_RESULTS <= $n);
+        };
+
         impl<R, $($a),*> Kernel<($($a,)*), R> {
             /// Launches it, asynchronously, in the stream's order: the closure's parameters as it has them, then what it returns.
             ///
@@ -308,23 +311,31 @@ macro_rules! runs {
             pub fn run<$($x: Argument<$a>,)* Out: Outputs<R>>(&self, $($x: $x,)* out: Out) -> Result<(), Error> {
                 $(let $x = $x.hold(&self.gpu)?;)*
                 let out = out.hold(&self.gpu)?;
-                let mut call = Call::new();
+                let mut call = Call::<'_, $n>::new();
                 $($x.give(&mut call);)*
                 out.give(&mut call);
-                self.launch(&call)
+                self.launch(&mut call)
             }
         }
     };
 }
 
 macro_rules! up_to {
-    ($macro:ident: $first:ident $second:ident $($rest:ident)*) => {
-        $macro!($first $second $($rest)*);
-        up_to!($macro: $($rest)*);
+    ($macro:ident $($n:literal:)?; $first:ident $second:ident $($rest:ident)*) => {
+        $macro!($($n:)? $first $second $($rest)*);
+        up_to!($macro $($n:)?; $($rest)*);
     };
-    ($macro:ident:) => {};
+    ($macro:ident $($n:literal:)?;) => {};
 }
 
-up_to!(tuples: A OA B OB C OC D OD E OE F OF G OG H OH);
-up_to!(runs: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK L XL);
-runs!();
+up_to!(tuples; A OA B OB C OC D OD E OE F OF G OG H OH);
+up_to!(runs 16:; A XA B XB C XC D XD);
+runs!(16:);
+runs!(32: A XA B XB C XC D XD E XE);
+runs!(32: A XA B XB C XC D XD E XE F XF);
+runs!(32: A XA B XB C XC D XD E XE F XF G XG);
+runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH);
+runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI);
+runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ);
+runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK);
+runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK L XL);

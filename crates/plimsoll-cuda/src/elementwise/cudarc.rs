@@ -137,13 +137,13 @@ impl<S: Slice> Foreign<S> {
 }
 
 impl<S: Slice> Held for Foreign<S> {
-    fn give<'s>(&'s self, call: &mut Call<'s>) {
+    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
         call.input(self.given());
     }
 }
 
 impl<S: Slice> HeldOutputs for Foreign<S> {
-    fn give<'s>(&'s self, call: &mut Call<'s>) {
+    fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
         call.result(self.given());
     }
 }

@@ -3,13 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_core::Fault;
 use plimsoll_expr::{Graph, Layout, Value};
 use plimsoll_gen::elementwise::{
-    Choose, Dependent, Device, KernelSpec, Plan, PlanError, Table, Walk, generate, plan, plan_batch,
+    Choose, Dependent, Device, KernelSpec, Plan, PlanError, Table, Tier, Walk, generate, plan, plan_batch,
 };
 use plimsoll_gen::kernel::OPTIONS;
 use plimsoll_gen::{Target, elementwise};
@@ -127,7 +127,7 @@ impl Engine {
 pub struct Expression {
     engine: Engine,
     graph: Graph,
-    plans: RwLock<HashMap<u64, Arc<Ready>>>,
+    plans: RwLock<HashMap<u64, Arc<Ready>, AsIs>>,
 }
 
 /// What a call with tensors of these layouts does.
@@ -201,7 +201,9 @@ impl Hasher for Mix {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+        for word in bytes.chunks(8) {
+            self.write_u64(word.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+        }
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -217,9 +219,25 @@ impl Hasher for Mix {
     }
 }
 
+/// Hashes are made by [`hash`]; the map takes them as they are.
+#[derive(Clone, Copy, Default)]
+struct AsIs;
+
+impl BuildHasher for AsIs {
+    type Hasher = Mix;
+
+    fn build_hasher(&self) -> Mix {
+        Mix(0)
+    }
+}
+
 fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
     let mut mix = Mix(0);
-    choose.hash(&mut mix);
+    // Few programs choose by hand, and those that do are told apart by the key.
+    mix.write_u64(u64::from(choose.dependent) | u64::from(choose.tier == Tier::Fast) << 1);
+    if *choose != (Choose { dependent: choose.dependent, tier: choose.tier, ..Choose::default() }) {
+        choose.hash(&mut mix);
+    }
     for tensor in tensors {
         match tensor.extent {
             Extent::Flat(length) => mix.write_u64(length),
