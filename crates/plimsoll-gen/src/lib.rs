@@ -3,6 +3,7 @@
 //! is `plimsoll-cuda`'s, and so is running.
 #![forbid(unsafe_code)]
 
+pub mod describe;
 pub mod elementwise;
 pub mod kernel;
 pub mod pattern;

@@ -23,6 +23,7 @@ mod cuda;
 pub mod elementwise;
 mod host;
 mod open;
+pub mod predict;
 pub mod prelude;
 mod run;
 pub mod sass;

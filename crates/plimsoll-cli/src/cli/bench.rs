@@ -111,7 +111,7 @@ fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
 }
 
 /// `1MiB..2GiB`, `1MiB,4MiB`, or both mixed.
-fn read_sizes(text: &str) -> Result<Vec<u64>, Failure> {
+pub(super) fn read_sizes(text: &str) -> Result<Vec<u64>, Failure> {
     let mut all = Vec::new();
     for part in text.split(',') {
         let range: ByteRange = part.trim().parse().map_err(Failure::usage)?;

@@ -1,0 +1,187 @@
+//! `plimsoll predict`: what an elementwise expression should cost on a machine that need not be here, term by term. The model is
+//! the library's; here it is asked and its answer printed.
+
+use plimsoll::bench::Point;
+use plimsoll::core::stats::Interval;
+use plimsoll::core::unit::{ByteSize, Unit};
+use plimsoll::predict::model::{Cache, Estimate, LaunchForm, Missing, Part};
+use plimsoll::predict::{Choose, Known, KnownError, Outcome, Tools, known, of_problem};
+use plimsoll::sass::{Disassembler, Nvrtc};
+use plimsoll_report::json;
+use serde_json::{Value, json};
+
+use super::args::{Format, PredictArgs, PredictLaunch};
+use super::exit::{Exit, Failure, say};
+use super::sheet::{ALWAYS, Sheet};
+use super::{bench, expression, output};
+
+/// Sizes where none are asked for.
+const USUAL: &str = "64KiB..2GiB";
+
+pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
+    let mut ask = expression::ask(&args.expression, &args.meaning)?;
+    ask.sizes = bench::read_sizes(args.bytes.as_deref().unwrap_or(USUAL))?;
+    let points = ask.points().map_err(|error| expression::failure(&error))?;
+    let known = known(&args.machine).map_err(|error| unknown(&error))?;
+    let cache = if args.hot { Cache::Hot } else { Cache::Cold };
+    let launch = form(&known, args);
+    let (nvrtc, disassembler) = tools(args);
+    let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
+    let choose = Choose { dependent: args.dependent, ..Choose::default() };
+    let predict = |point: &Point| of_problem(&known, &point.problem, &choose, (cache, launch), tools);
+    let outcomes = points.iter().map(predict).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
+    output::print(&text(&known, &points, &outcomes, args.format)?)?;
+    notes(&known, &outcomes, launch);
+    // A term that is missing leaves a bound, one that is essential leaves nothing.
+    let nothing = outcomes.iter().all(|outcome| outcome.prediction.total.is_none());
+    Ok(if nothing { Exit::Inconclusive } else { Exit::Success })
+}
+
+fn unknown(error: &KnownError) -> Failure {
+    Failure::usage(error).hint("`plimsoll peak` lists the machines: h200 is measured, others are known by publications")
+}
+
+fn form(known: &Known, args: &PredictArgs) -> LaunchForm {
+    match (args.launch, args.dependent) {
+        (None, dependent) => known.launch(dependent),
+        (Some(PredictLaunch::Graph), false) => LaunchForm::Graph,
+        (Some(PredictLaunch::Graph), true) => LaunchForm::GraphDependent,
+        (Some(PredictLaunch::Stream), false) => LaunchForm::Stream,
+        (Some(PredictLaunch::Stream), true) => LaunchForm::StreamDependent,
+    }
+}
+
+/// Compiler and disassembler, as far as they are there and wanted.
+fn tools(args: &PredictArgs) -> (Option<Nvrtc>, Option<Disassembler>) {
+    if args.estimate {
+        return (None, None);
+    }
+    (Nvrtc::find(args.nvrtc.as_deref(), None).ok(), Disassembler::find(args.nvdisasm.as_deref()).ok())
+}
+
+/// What a reader has to know beside the figures, on stderr: they hold for every size.
+fn notes(known: &Known, outcomes: &[Outcome], launch: LaunchForm) {
+    say("note", &format!("launches follow each other in a {launch}"));
+    if known.machine.published() {
+        let name = &known.machine.name;
+        say("note", &format!("what is known of the {name} is published, not measured here: intervals are wider"));
+    }
+    if outcomes.iter().any(|outcome| outcome.estimated) {
+        say(
+            "note",
+            "instructions are rough counts: with NVIDIA's compiler and disassembler they are read from machine code",
+        );
+    }
+    let missing = missing(outcomes);
+    let listed: Vec<String> = missing.iter().map(|Missing { kind, key }| format!("{kind} ({key})")).collect();
+    if listed.is_empty() {
+        return;
+    }
+    let rest = match outcomes.iter().all(|outcome| outcome.prediction.total.is_some()) {
+        true => "launches take at least what is shown",
+        false => "there is no total without them",
+    };
+    say("note", &format!("left out for want of a figure: {}; {rest}", listed.join(", ")));
+}
+
+/// What is missing for any size, each once.
+fn missing(outcomes: &[Outcome]) -> Vec<Missing> {
+    let mut all: Vec<Missing> = outcomes.iter().flat_map(|outcome| outcome.prediction.missing.clone()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn text(known: &Known, points: &[Point], outcomes: &[Outcome], format: Format) -> Result<String, Failure> {
+    if format == Format::Json {
+        let all = points.iter().zip(outcomes).map(|(point, outcome)| value(known, point, outcome));
+        return Ok(json::text(&all.collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?.into()));
+    }
+    let mut sheet = Sheet::new([
+        ("per tensor", ALWAYS),
+        ("moved", 1),
+        ("time", ALWAYS),
+        ("from … to", 2),
+        ("bandwidth", ALWAYS),
+        ("limited by", ALWAYS),
+    ]);
+    for (point, outcome) in points.iter().zip(outcomes) {
+        let total = outcome.prediction.total;
+        let moved = outcome.description.traffic.total();
+        sheet.row([
+            ByteSize(point.cell.bytes).to_string(),
+            ByteSize(moved).to_string(),
+            total.map_or("unknown".to_owned(), |total| Unit::Second.format(total.value)),
+            total.map_or(String::new(), interval),
+            total.map_or(String::new(), |total| Unit::BytePerSecond.format(moved as f64 / total.value)),
+            outcome.prediction.limiter.map_or(String::new(), |kind| kind.to_string()),
+        ]);
+    }
+    let mut text = sheet.render(format);
+    if let ([outcome], Format::Table | Format::Markdown) = (outcomes, format) {
+        text.push('\n');
+        text.push_str(&parts(outcome).render(format));
+    }
+    Ok(text)
+}
+
+/// The terms of one launch: what is added, and what runs at the same time.
+fn parts(outcome: &Outcome) -> Sheet<4> {
+    let mut sheet = Sheet::new([("term", ALWAYS), ("time", ALWAYS), ("from … to", ALWAYS), ("", ALWAYS)]);
+    for Part { kind, seconds } in &outcome.prediction.parts {
+        let how = if kind.overlaps() { "at the same time" } else { "added" };
+        sheet.row([kind.to_string(), Unit::Second.format(seconds.value), interval(*seconds), how.to_owned()]);
+    }
+    sheet
+}
+
+fn interval(Estimate { interval: Interval { lo, hi }, .. }: Estimate) -> String {
+    format!("{} … {}", Unit::Second.format(lo), Unit::Second.format(hi))
+}
+
+fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde_json::Error> {
+    let prediction = &outcome.prediction;
+    let moved = outcome.description.traffic.total();
+    let reasons = outcome
+        .plan
+        .reasons
+        .iter()
+        .map(|reason| json!({"what": reason.what, "chosen": reason.chosen, "why": reason.why}));
+    let missing = prediction
+        .missing
+        .iter()
+        .map(|missing| json!({"term": missing.kind.to_string(), "wants": missing.key.to_string()}));
+    let parts = prediction.parts.iter().map(|part| {
+        json!({
+            "term": part.kind.to_string(),
+            "seconds": part.seconds.value,
+            "interval": part.seconds.interval,
+            "added": !part.kind.overlaps(),
+        })
+    });
+    let sources = known.machine.terms.iter().map(|(key, term)| {
+        json!({
+            "figure": key.to_string(),
+            "value": term.value,
+            "interval": term.interval,
+            "source": term.source,
+            "published": term.published,
+        })
+    });
+    Ok(json!({
+        "machine": known.machine.name,
+        "published": known.machine.published(),
+        "bytes": point.cell.bytes,
+        "bytes_moved": moved,
+        "seconds": prediction.total.map(|total| total.value),
+        "interval": prediction.total.map(|total| total.interval),
+        "bandwidth": prediction.total.map(|total| moved as f64 / total.value),
+        "limiter": prediction.limiter.map(|kind| kind.to_string()),
+        "terms": parts.collect::<Vec<_>>(),
+        "missing": missing.collect::<Vec<_>>(),
+        "description": serde_json::to_value(&outcome.description)?,
+        "instructions_estimated": outcome.estimated,
+        "plan": reasons.collect::<Vec<_>>(),
+        "figures": sources.collect::<Vec<_>>(),
+    }))
+}

@@ -1,0 +1,220 @@
+//! What a launch of an elementwise kernel does, for the model of its cost: from its plan, and from its machine code where that
+//! is at hand, else from rough counts of what its expression needs.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::Traffic;
+use plimsoll_core::model::{Cache, Description, LaunchForm, Pipe};
+use plimsoll_expr::cost::{Class, Cost};
+use plimsoll_expr::{Category, DType};
+
+use crate::elementwise::{Device, Plan};
+use crate::sass::KernelReport;
+
+/// Registers of a multiprocessor, and the most blocks that it holds: compute capability 7.0 to 9.0.
+const REGISTERS: u32 = 65_536;
+const MOST_BLOCKS: u32 = 32;
+/// Registers that a kernel needs beside its data in flight, about.
+const OTHER_REGISTERS: u32 = 18;
+/// Instructions of a thread beside its work: where it is, addresses, the end of the data. About.
+const OTHER_INSTRUCTIONS: f64 = 20.0;
+/// Cycles from one instruction of a warp to the next, about: 1.6 to 2.3 in kernels of functions.
+const CYCLES_PER_INSTRUCTION: f64 = 2.0;
+
+/// The instructions of one thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Code {
+    /// Instructions by pipe; [`Pipe::Issue`] counts all.
+    pub instructions: BTreeMap<Pipe, f64>,
+    /// Cycles that they take by themselves.
+    pub serial_cycles: f64,
+    /// Registers.
+    pub registers: u32,
+    /// True of counts that no machine code gave.
+    pub estimated: bool,
+}
+
+impl Code {
+    /// What the compiler made of the plan's kernel. `traffic` is that of the launch: it tells how many elements an iteration of
+    /// the hot loop does. `None` of a kernel without a hot part.
+    #[must_use]
+    pub fn read(found: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
+        let hot = found.hot.as_ref().filter(|hot| hot.moved() > 0)?;
+        let bytes = traffic.total() as f64 / plan.elements.max(1) as f64;
+        let scale = per_thread(plan) * bytes / f64::from(hot.moved());
+        let cycles = hot.stalls.map_or(CYCLES_PER_INSTRUCTION * f64::from(hot.instructions), |s| f64::from(s.cycles));
+        Some(Self {
+            instructions: hot.pipes.iter().map(|(pipe, count)| (*pipe, f64::from(*count) * scale)).collect(),
+            serial_cycles: cycles * scale,
+            registers: found.registers.unwrap_or(OTHER_REGISTERS + in_flight(plan) / 4),
+            estimated: false,
+        })
+    }
+
+    /// Rough counts from the expression's cost: functions are taken for 20 instructions where the result is f32 and 10 where it
+    /// is narrower, with one special function.
+    #[must_use]
+    pub fn estimated(plan: &Plan) -> Self {
+        let narrow = plan.spec.graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
+        let mut instructions: BTreeMap<Pipe, f64> = BTreeMap::new();
+        let elements = per_thread(plan);
+        let mut add = |pipe: Pipe, count: f64| {
+            for pipe in [Pipe::Issue, pipe] {
+                *instructions.entry(pipe).or_default() += count;
+            }
+        };
+        for ((class, dtype), count) in &Cost::of(&plan.spec.graph).operations {
+            for (pipe, each) in slots(*class, *dtype, narrow) {
+                add(pipe, each * *count as f64 * elements);
+            }
+        }
+        let accesses = plan.spec.element_bytes().into_iter().map(|bytes| {
+            (plan.spec.unroll * (plan.spec.lanes * bytes).div_ceil(plan.spec.target.widest_access())).max(1)
+        });
+        add(Pipe::Lsu, f64::from(accesses.sum::<u32>()));
+        add(Pipe::Alu, OTHER_INSTRUCTIONS);
+        let serial_cycles = CYCLES_PER_INSTRUCTION * (instructions[&Pipe::Issue] - OTHER_INSTRUCTIONS).max(0.0);
+        Self { instructions, serial_cycles, registers: OTHER_REGISTERS + in_flight(plan) / 4, estimated: true }
+    }
+}
+
+/// Elements that a thread does.
+fn per_thread(plan: &Plan) -> f64 {
+    f64::from(plan.spec.lanes * plan.spec.unroll)
+}
+
+/// Bytes of loads that a thread has in flight at once.
+fn in_flight(plan: &Plan) -> u32 {
+    let graph = &plan.spec.graph;
+    let read = graph.inputs().iter().zip(graph.reads()).filter(|(_, read)| *read);
+    let element: u64 = read.map(|(input, _)| input.dtype.bytes()).sum();
+    plan.spec.lanes * plan.spec.unroll * element as u32
+}
+
+/// Instructions of one operation on one element, by pipe.
+fn slots(class: Class, dtype: DType, narrow: bool) -> Vec<(Pipe, f64)> {
+    let float = dtype.category() == Category::Float;
+    let double = dtype == DType::F64;
+    let arithmetic = match (float, double) {
+        (_, true) => Pipe::Fp64,
+        (true, false) => Pipe::Fma,
+        (false, _) => Pipe::Alu,
+    };
+    match class {
+        Class::Add | Class::Mul | Class::Fma => vec![(arithmetic, 1.0)],
+        Class::Divide | Class::Root if double => vec![(Pipe::Fp64, 12.0), (Pipe::Mufu, 1.0)],
+        Class::Divide | Class::Root if float => vec![(Pipe::Fma, if narrow { 2.0 } else { 7.0 }), (Pipe::Mufu, 1.0)],
+        Class::Divide => vec![(Pipe::Alu, 16.0), (Pipe::Mufu, 1.0)],
+        Class::Root => vec![(Pipe::Mufu, 1.0)],
+        Class::Function(_) if double => vec![(Pipe::Fp64, 40.0), (Pipe::Alu, 20.0)],
+        Class::Function(_) if narrow => vec![(Pipe::Fma, 6.0), (Pipe::Alu, 3.0), (Pipe::Mufu, 1.0)],
+        Class::Function(_) => vec![(Pipe::Fma, 12.0), (Pipe::Alu, 7.0), (Pipe::Mufu, 1.0)],
+        // Two 16-bit numbers are converted at once.
+        Class::Convert if float && !double => vec![(Pipe::Alu, 0.75)],
+        Class::Convert => vec![(Pipe::Conversion, 1.0)],
+        Class::Round if double => vec![(Pipe::Conversion, 1.0)],
+        Class::Round | Class::Compare | Class::Select | Class::Bits => {
+            vec![(if double { Pipe::Fp64 } else { Pipe::Alu }, 1.0)]
+        }
+    }
+}
+
+/// One launch of a plan whose threads run `code`; `traffic` is what it must move, and `cache` where the data is before.
+#[must_use]
+pub fn describe(
+    plan: &Plan,
+    code: &Code,
+    device: &Device,
+    traffic: Traffic,
+    (cache, launch): (Cache, LaunchForm),
+) -> Description {
+    let geometry = plan.geometry();
+    let threads = geometry.threads.max(1);
+    let by_registers = REGISTERS / (code.registers.next_multiple_of(8).max(16) * threads);
+    let warps = plan.elements as f64 / per_thread(plan).max(1.0) / 32.0;
+    Description {
+        traffic,
+        footprint: traffic.total(),
+        cache,
+        launch,
+        blocks: u64::from(geometry.blocks),
+        threads,
+        resident: (device.threads_per_multiprocessor / threads).min(by_registers).clamp(1, MOST_BLOCKS),
+        in_flight: in_flight(plan),
+        instructions: code.instructions.iter().map(|(pipe, count)| (*pipe, count * warps)).collect(),
+        serial_cycles: code.serial_cycles,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::model::Kind;
+    use plimsoll_expr::{Names, Problem, Space, parse};
+
+    use super::*;
+    use crate::Target;
+    use crate::elementwise::{Choose, Table, Walk, plan};
+
+    const DEVICE: Device = Device {
+        target: Target::plain(90),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        l2_bytes: 50 << 20,
+        shared_per_block: 48 << 10,
+    };
+
+    fn planned(text: &str, dtype: DType, elements: u64) -> (Plan, Traffic) {
+        let names = Names { default: Some(dtype), ..Names::default() };
+        let problem = Problem::flat(&parse(text, &names).unwrap(), elements, &[]).unwrap();
+        let layouts: Vec<_> = problem.inputs().iter().cloned().chain([problem.output(0).unwrap()]).collect();
+        let space = Space::of(problem.shape(), &layouts).unwrap();
+        let walk = Walk::new(problem.graph(), &space, &vec![0; layouts.len()]).unwrap();
+        let plan = plan(problem.graph(), &walk, &DEVICE, &Table::default(), &Choose::default()).unwrap();
+        (plan, problem.traffic())
+    }
+
+    #[test]
+    fn a_description_has_the_plan_s_bytes_blocks_and_loads() {
+        let (plan, traffic) = planned("x + y", DType::F32, 1 << 24);
+        let code = Code::estimated(&plan);
+        let description = describe(&plan, &code, &DEVICE, traffic, (Cache::Cold, LaunchForm::Graph));
+        assert_eq!(description.traffic, Traffic::new(1 << 27, 1 << 26));
+        assert_eq!(description.blocks, u64::from(plan.geometry().blocks));
+        assert_eq!(description.in_flight, 8 * plan.spec.lanes * plan.spec.unroll);
+        assert!(description.resident >= 1 && description.resident * description.threads <= 2048);
+        // At least the sum and three accesses of a warp.
+        assert!(description.instructions[&Pipe::Issue] > (1 << 24) as f64 / 32.0);
+    }
+
+    #[test]
+    fn functions_cost_more_than_arithmetic_and_double_precision_has_its_own_pipe() {
+        let count = |text, dtype, pipe| {
+            let (plan, _) = planned(text, dtype, 1 << 20);
+            let code = Code::estimated(&plan);
+            code.instructions.get(&pipe).copied().unwrap_or(0.0) / per_thread(&plan)
+        };
+        assert!(count("erf(x)", DType::F32, Pipe::Issue) > 2.0 * count("x + 1", DType::F32, Pipe::Issue));
+        assert!(count("erf(x)", DType::Bf16, Pipe::Issue) < count("erf(x)", DType::F32, Pipe::Issue));
+        assert!(count("erf(x)", DType::F32, Pipe::Mufu) > 0.0);
+        assert!(count("x * x", DType::F64, Pipe::Fp64) > 0.0 && count("x * x", DType::F64, Pipe::Fma) == 0.0);
+    }
+
+    #[test]
+    fn a_large_copy_is_bound_by_memory() {
+        let (plan, traffic) = planned("x", DType::F32, 1 << 28);
+        let description = describe(&plan, &Code::estimated(&plan), &DEVICE, traffic, (Cache::Cold, LaunchForm::Graph));
+        let mut machine = plimsoll_core::model::Machine::new("one");
+        let term = |value| plimsoll_core::model::Term::exact(value, "test");
+        use plimsoll_core::model::{Key, Level, Mix, predict};
+        machine.know(Key::Launch(LaunchForm::Graph), term(1e-6));
+        for (level, bandwidth) in [(Level::L2, 8e12), (Level::Memory, 4e12)] {
+            machine.know(Key::Bandwidth(level, Mix { read: 1, written: 1 }), term(bandwidth));
+        }
+        assert_eq!(predict(&description, &machine).limiter, Some(Kind::Memory));
+        machine.know(Key::Clock, term(2e9));
+        machine.know(Key::Multiprocessors, term(132.0));
+        machine.know(Key::Rate(Pipe::Issue), term(4.0));
+        let issue = predict(&description, &machine).part(Kind::Pipe(Pipe::Issue)).unwrap().seconds.value;
+        assert!(issue > 0.0 && issue < 4e-4, "{issue}");
+    }
+}

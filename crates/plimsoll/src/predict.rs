@@ -1,0 +1,198 @@
+//! What an expression should cost on a machine, without that machine: its plan, the instructions of the plan's kernel (from
+//! machine code where the tools are at hand, else rough counts), and the model's terms.
+
+use plimsoll_core::model::{Cache, Description, Key, LaunchForm, Machine, Prediction, predict};
+use plimsoll_cuda::compile::Program;
+use plimsoll_cuda::disassembler::Disassembler;
+use plimsoll_cuda::machine_code::{MachineCodeError, of_cubin};
+use plimsoll_cuda::nvrtc::Nvrtc;
+use plimsoll_expr::{Problem, Space};
+use plimsoll_gen::Target;
+use plimsoll_gen::describe::{Code, describe};
+use plimsoll_gen::elementwise::{Device, PlanError, Table, Walk, generate, plan};
+use plimsoll_gen::kernel::OPTIONS;
+use plimsoll_suite::machines::{self, LookupError};
+
+pub use plimsoll_core::model;
+pub use plimsoll_gen::elementwise::{Choose, Plan};
+
+/// Threads that a multiprocessor holds, and the shared memory that every block may have without asking.
+const THREADS: u32 = 2048;
+const THREADS_86: u32 = 1536;
+const SHARED: u32 = 48 << 10;
+
+/// A machine of the catalogue, as the planner and as the model know it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// For plans.
+    pub device: Device,
+    /// For costs.
+    pub machine: Machine,
+    /// Measured plans of such a device; the planner's rule where there are none.
+    pub table: Table,
+}
+
+/// Why a machine can't be predicted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnownError {
+    /// The name.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// A machine that kernels are not planned for.
+    #[error("{0} runs no CUDA kernels, or nobody published its multiprocessors: there is no plan for it")]
+    NotCuda(&'static str),
+}
+
+/// The machine of this name: `h200`, `A100 40GB`, `V100`.
+///
+/// # Errors
+/// [`KnownError`].
+pub fn known(name: &str) -> Result<Known, KnownError> {
+    let machine = plimsoll_suite::model::of_machine(name)?;
+    let sheet = machines::machine(&machine.name)?;
+    let (Some((major, minor)), Some(multiprocessors)) = (sheet.compute_capability, sheet.multiprocessors) else {
+        return Err(KnownError::NotCuda(sheet.name));
+    };
+    let capability = 10 * u32::from(major) + u32::from(minor);
+    let device = Device {
+        target: Target::plain(capability),
+        multiprocessors,
+        threads_per_multiprocessor: if matches!(capability, 86 | 89) { THREADS_86 } else { THREADS },
+        l2_bytes: sheet.l2_bytes.unwrap_or_default(),
+        shared_per_block: SHARED,
+    };
+    let table = Table::for_device(&format!("NVIDIA {}", sheet.name), capability);
+    Ok(Known { device, machine, table })
+}
+
+impl Known {
+    /// How launches are taken to follow each other where nobody says: in a graph, or in a stream where only that is known.
+    #[must_use]
+    pub fn launch(&self, dependent: bool) -> LaunchForm {
+        let knows = |form: &LaunchForm| self.machine.terms.contains_key(&Key::Launch(*form));
+        let [graph, stream] = match dependent {
+            false => [LaunchForm::Graph, LaunchForm::Stream],
+            true => [LaunchForm::GraphDependent, LaunchForm::StreamDependent],
+        };
+        if !knows(&graph) && knows(&stream) { stream } else { graph }
+    }
+}
+
+/// Compiler and disassembler, for exact counts of instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Tools<'a> {
+    /// The compiler.
+    pub nvrtc: &'a Nvrtc,
+    /// The disassembler.
+    pub disassembler: &'a Disassembler,
+}
+
+/// What was predicted, and from what.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The plan.
+    pub plan: Plan,
+    /// What a launch of it does.
+    pub description: Description,
+    /// True where instructions are rough counts.
+    pub estimated: bool,
+    /// The cost.
+    pub prediction: Prediction,
+}
+
+/// The cost of an expression on aligned memory. Without `tools`, or where they don't know the machine's target, instructions are
+/// rough counts.
+///
+/// # Errors
+/// Where there is no plan.
+pub fn of_problem(
+    known: &Known,
+    problem: &Problem,
+    choose: &Choose,
+    (cache, launch): (Cache, LaunchForm),
+    tools: Option<Tools<'_>>,
+) -> Result<Outcome, PlanError> {
+    let plan = planned(known, problem, choose)?;
+    let traffic = problem.traffic();
+    let read = |tools| compiled(tools, &plan).ok().and_then(|found| Code::read(&found, &plan, traffic));
+    let code = tools.and_then(read).unwrap_or_else(|| Code::estimated(&plan));
+    let description = describe(&plan, &code, &known.device, traffic, (cache, launch));
+    let prediction = predict(&description, &known.machine);
+    Ok(Outcome { plan, description, estimated: code.estimated, prediction })
+}
+
+fn planned(known: &Known, problem: &Problem, choose: &Choose) -> Result<Plan, PlanError> {
+    let graph = problem.graph();
+    let outputs = (0..graph.outputs().len()).map(|place| problem.output(place)).collect::<Result<Vec<_>, _>>()?;
+    let layouts: Vec<_> = problem.inputs().iter().cloned().chain(outputs).collect();
+    let space = Space::of(problem.shape(), &layouts)?;
+    let inputs = graph.inputs().iter().map(|input| input.dtype.bytes());
+    let bytes = inputs.chain(graph.outputs().iter().map(|output| output.dtype.bytes()));
+    let starts: Vec<u64> = layouts.iter().zip(bytes).map(|(layout, bytes)| layout.offset() * bytes).collect();
+    plan(graph, &Walk::new(graph, &space, &starts)?, &known.device, &known.table, choose)
+}
+
+fn compiled(tools: Tools<'_>, plan: &Plan) -> Result<plimsoll_gen::sass::KernelReport, MachineCodeError> {
+    let (text, target, options) = (generate(&plan.spec), plan.spec.target.to_string(), OPTIONS.map(str::to_owned));
+    let headers = text.headers;
+    let program = Program { name: "elementwise.cu", source: &text.text, headers, options: &options, target: &target };
+    let cubin = tools.nvrtc.compile(&program)?.cubin;
+    let report = of_cubin(tools.disassembler, cubin)?.report;
+    report.kernel(text.entry).cloned().ok_or(MachineCodeError::Unreadable(plimsoll_gen::sass::SassError::NoFunction))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::model::Kind;
+    use plimsoll_expr::{DType, Names, parse};
+
+    use super::*;
+
+    fn outcome(machine: &str, text: &str, dtype: DType, bytes: u64, cache: Cache) -> Outcome {
+        let known = known(machine).unwrap();
+        let names = Names { default: Some(dtype), ..Names::default() };
+        let graph = parse(text, &names).unwrap();
+        let problem = Problem::flat(&graph, bytes / dtype.bytes(), &[]).unwrap();
+        let launch = known.launch(false);
+        of_problem(&known, &problem, &Choose::default(), (cache, launch), None).unwrap()
+    }
+
+    #[test]
+    fn large_sums_are_bound_by_memory_and_small_ones_by_the_launch() {
+        let large = outcome("h200", "x + 1", DType::F32, 1 << 30, Cache::Cold);
+        assert_eq!(large.prediction.limiter, Some(Kind::Memory));
+        let total = large.prediction.total.unwrap().value;
+        // 2 GiB at 4.26 TB/s.
+        assert!((total / 504e-6 - 1.0).abs() < 0.03, "{total}");
+        assert_eq!(outcome("h200", "x + 1", DType::F32, 4096, Cache::Hot).prediction.limiter, Some(Kind::Launch));
+    }
+
+    #[test]
+    fn every_machine_that_is_known_by_publications_gives_a_total_and_says_how_it_is_launched() {
+        for name in ["A100 40GB", "A100 80GB", "H100 PCIe", "H100 SXM", "L4", "A10", "V100"] {
+            let known = known(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(known.launch(false), LaunchForm::Stream, "{name}");
+            let predicted = outcome(name, "x + 1", DType::F32, 1 << 28, Cache::Cold).prediction;
+            assert!(predicted.total.is_some(), "{name}: {:?}", predicted.missing);
+        }
+        assert_eq!(known("H200").unwrap().launch(false), LaunchForm::Graph);
+        assert_eq!(known("H200").unwrap().launch(true), LaunchForm::GraphDependent);
+    }
+
+    #[test]
+    fn the_puzzle_of_the_a100_comes_out_of_expressions_too() {
+        let seems = |dtype, mib: u64| {
+            let predicted = outcome("A100 40GB", "x + 42", dtype, mib << 19, Cache::Hot).prediction;
+            (mib << 20) as f64 / predicted.total.unwrap().value
+        };
+        assert!(seems(DType::Bf16, 12) < seems(DType::F32, 24));
+        assert!(seems(DType::Bf16, 24) > seems(DType::F32, 48));
+    }
+
+    #[test]
+    fn a_machine_that_runs_no_cuda_is_refused() {
+        assert!(matches!(known("MI300X"), Err(KnownError::NotCuda(_))));
+        assert!(matches!(known("no such card"), Err(KnownError::Lookup(_))));
+    }
+}
