@@ -21,10 +21,13 @@ use crate::bench::{Device, Point, Variant, time_hurried, types};
 /// Bytes moved at which plans are sought: from what the second-level cache holds several times to twice the largest that
 /// makes a difference.
 pub const SIZES: [u64; 7] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30, 4 << 30];
+/// Sizes at which every vector, unroll and block is tried; the others take what did well at their neighbours.
+const COARSE: [u64; 3] = [2 << 20, 32 << 20, 2 << 30];
 /// How much of the time goes to each pass.
-const PASSES: [f64; 3] = [0.5, 0.25, 0.25];
-/// How many candidates outlive the first and the second pass.
-const SURVIVORS: [usize; 2] = [8, 3];
+const PASSES: [f64; 3] = [0.4, 0.35, 0.25];
+/// How many kernels outlive the first pass where a size has been tried itself, and of each neighbour where not; and how many
+/// plans the second.
+const SURVIVORS: (usize, usize, usize) = (5, 3, 3);
 /// Plans as good as the best within this share: the first of them is taken, so that two runs don't choose differently by
 /// chance.
 const ALIKE: f64 = 0.002;
@@ -59,11 +62,13 @@ pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
         ("in x: bf16, y: f32; d: bf16 = x * y", DType::F32),
     ];
     let more = if effort == Effort::Thorough { &more[..] } else { &[] };
+    // In a minute there is time for the types that are used most.
+    let quick = |(_, dtype): &&(&str, DType)| effort != Effort::Quick || *dtype == DType::Bf16;
     let subject = |(text, dtype): &(&str, DType)| {
         let graph = parse(text, &Names::all(*dtype))?;
         Ok(Subject { name: format!("{text}, {}", types(&graph)), graph })
     };
-    usual.iter().chain(more).map(subject).collect()
+    usual.iter().filter(quick).chain(more).map(subject).collect()
 }
 
 /// One search: candidates for one expression at one size and way to launch.
@@ -79,12 +84,14 @@ struct Contest {
 }
 
 impl Contest {
-    /// Keeps the fastest.
-    fn narrow(&mut self, most: usize) {
-        self.left.retain(|place| self.seconds.contains_key(place));
-        self.left.sort_by(|a, b| self.seconds[a].total_cmp(&self.seconds[b]));
-        self.left.truncate(most);
-        self.left.sort_unstable();
+    /// The fastest of the last pass, in the order of their places.
+    fn fastest(&self, most: usize) -> Vec<usize> {
+        let mut timed: Vec<usize> =
+            self.left.iter().copied().filter(|place| self.seconds.contains_key(place)).collect();
+        timed.sort_by(|a, b| self.seconds[a].total_cmp(&self.seconds[b]));
+        timed.truncate(most);
+        timed.sort_unstable();
+        timed
     }
 
     /// The first of those that are as good as the best.
@@ -104,27 +111,68 @@ trait Stopwatch {
     fn time(&mut self, contests: &[Contest], heat: &Heat, pass: usize) -> Result<Vec<Option<f64>>, Fault>;
 }
 
-/// Successive halving: each pass times what the one before has left.
-fn search(contests: &mut [Contest], stopwatch: &mut dyn Stopwatch) -> Result<(), Fault> {
-    for pass in 0..PASSES.len() {
-        let mut heats: BTreeMap<(usize, &'static str), Heat> = BTreeMap::new();
-        for (number, contest) in contests.iter().enumerate() {
-            let entries = contest.left.iter().map(|candidate| (number, *candidate));
-            heats.entry((contest.subject, contest.launch)).or_default().extend(entries);
-        }
-        for heat in heats.into_values() {
-            let seconds = stopwatch.time(contests, &heat, pass)?;
-            let mut fresh: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
-            for ((contest, candidate), seconds) in heat.into_iter().zip(seconds) {
-                let of_contest = fresh.entry(contest).or_default();
-                of_contest.extend(seconds.map(|seconds| (candidate, seconds)));
-            }
-            for (contest, seconds) in fresh {
-                contests[contest].seconds = seconds;
-            }
-        }
-        if let Some(most) = SURVIVORS.get(pass) {
-            contests.iter_mut().for_each(|contest| contest.narrow(*most));
+/// Candidates by expression and way to launch.
+type Choices = BTreeMap<(usize, &'static str), Vec<Choose>>;
+
+/// The kernel of a candidate without what is tried only where it does well: hints, and when the next may begin.
+fn kernel(choose: &Choose) -> Choose {
+    Choose { hints: None, release: None, ..*choose }
+}
+
+/// True of the first candidate of each kernel.
+fn is_plainest(choices: &[Choose], place: usize) -> bool {
+    choices[..place].iter().all(|other| kernel(other) != kernel(&choices[place]))
+}
+
+/// First every kernel at a few sizes; then at all sizes the best of these kernels with everything else; then the best few of
+/// these, interleaved.
+fn search(contests: &mut [Contest], choices: &Choices, stopwatch: &mut dyn Stopwatch) -> Result<(), Fault> {
+    let of = |contest: &Contest| choices.get(&(contest.subject, contest.launch)).map_or(&[][..], Vec::as_slice);
+    for contest in contests.iter_mut() {
+        let all = of(contest);
+        let plainest = (0..all.len()).filter(|place| is_plainest(all, *place));
+        contest.left = if COARSE.contains(&contest.bytes) { plainest.collect() } else { vec![] };
+    }
+    pass(contests, stopwatch, 0)?;
+    let first: Vec<Contest> = contests.to_vec();
+    for contest in contests.iter_mut() {
+        let all = of(contest);
+        let kernels: Vec<Choose> = neighbours(&first, contest).iter().map(|place| kernel(&all[*place])).collect();
+        contest.left = (0..all.len()).filter(|place| kernels.contains(&kernel(&all[*place]))).collect();
+    }
+    pass(contests, stopwatch, 1)?;
+    contests.iter_mut().for_each(|contest| contest.left = contest.fastest(SURVIVORS.2));
+    pass(contests, stopwatch, 2)
+}
+
+/// What did well at this size, or where it was not tried at the next smaller and the next larger one.
+fn neighbours(first: &[Contest], contest: &Contest) -> Vec<usize> {
+    let same = |other: &&Contest| other.subject == contest.subject && other.launch == contest.launch;
+    let tried = || first.iter().filter(same).filter(|other| !other.seconds.is_empty());
+    if let Some(own) = tried().find(|other| other.bytes == contest.bytes) {
+        return own.fastest(SURVIVORS.0);
+    }
+    let below = tried().filter(|other| other.bytes < contest.bytes).max_by_key(|other| other.bytes);
+    let above = tried().filter(|other| other.bytes > contest.bytes).min_by_key(|other| other.bytes);
+    let most = if below.is_some() && above.is_some() { SURVIVORS.1 } else { SURVIVORS.0 };
+    let mut all: Vec<usize> = below.into_iter().chain(above).flat_map(|other| other.fastest(most)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Times all that are left, each expression and way to launch in one go.
+fn pass(contests: &mut [Contest], stopwatch: &mut dyn Stopwatch, pass: usize) -> Result<(), Fault> {
+    let mut heats: BTreeMap<(usize, &'static str), Heat> = BTreeMap::new();
+    for (number, contest) in contests.iter_mut().enumerate() {
+        contest.seconds.clear();
+        let entries = contest.left.iter().map(|candidate| (number, *candidate));
+        heats.entry((contest.subject, contest.launch)).or_default().extend(entries);
+    }
+    for heat in heats.into_values() {
+        let seconds = stopwatch.time(contests, &heat, pass)?;
+        for ((contest, candidate), seconds) in heat.into_iter().zip(seconds) {
+            contests[contest].seconds.extend(seconds.map(|seconds| (candidate, seconds)));
         }
     }
     Ok(())
@@ -170,21 +218,20 @@ pub fn tune(
     let dependent = device.dependent_launch();
     let launches: &[&'static str] = if dependent { &[PLAIN, DEPENDENT] } else { &[PLAIN] };
     let choices = |subject: &Subject, launch| candidates(&subject.graph, &planned, launch == DEPENDENT);
-    let mut all: BTreeMap<(usize, &'static str), Vec<Choose>> = BTreeMap::new();
+    let mut all = Choices::new();
     let mut contests = Vec::new();
     for (number, subject) in subjects.iter().enumerate() {
         for &launch in launches {
             let choices = choices(subject, launch);
             for &bytes in SIZES.iter().filter(|bytes| fits(subject, **bytes, device.info())) {
-                let left = (0..choices.len()).collect();
-                contests.push(Contest { subject: number, bytes, launch, left, seconds: BTreeMap::new() });
+                contests.push(Contest { subject: number, bytes, launch, left: vec![], seconds: BTreeMap::new() });
             }
             all.insert((number, launch), choices);
         }
     }
     let mut stopwatch =
         OnDevice { device, subjects, choices: &all, seconds, stop, progress, done: 0.0, begin: Instant::now() };
-    search(&mut contests, &mut stopwatch)?;
+    search(&mut contests, &all, &mut stopwatch)?;
     Ok(tuned(source, subjects, &all, &contests))
 }
 
@@ -195,12 +242,7 @@ fn fits(subject: &Subject, bytes: u64, info: &plimsoll_core::device::DeviceInfo)
     window.saturating_mul(tensors).saturating_add(2 * bytes) < info.memory_free / 10 * 9
 }
 
-fn tuned(
-    source: String,
-    subjects: &[Subject],
-    choices: &BTreeMap<(usize, &'static str), Vec<Choose>>,
-    contests: &[Contest],
-) -> Tuned {
+fn tuned(source: String, subjects: &[Subject], choices: &Choices, contests: &[Contest]) -> Tuned {
     let mut tuned = Tuned { table: Table { source, rows: Vec::new() }, found: Vec::new() };
     for (number, contest) in contests.iter().enumerate() {
         let Some((candidate, seconds)) = contest.winner() else { continue };
@@ -241,7 +283,7 @@ fn row(class: Class, most_bytes: u64, dependent: bool, choose: &Choose) -> Row {
 struct OnDevice<'a> {
     device: &'a mut Device,
     subjects: &'a [Subject],
-    choices: &'a BTreeMap<(usize, &'static str), Vec<Choose>>,
+    choices: &'a Choices,
     seconds: f64,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(f64),
@@ -320,9 +362,12 @@ fn by_place(records: Vec<Record>) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_gen::kernel::Hints;
 
-    /// Candidate 5 is truly the best everywhere, and the cheap first pass is off by up to 30 %.
+    /// Times made up of a truth and of noise that shrinks from pass to pass. The truth favours a vector of 8 bytes at small and
+    /// of 16 at large sizes, two accesses, and both hints.
     struct Noisy {
+        choices: Choices,
         timed: [usize; 3],
         state: u64,
     }
@@ -330,67 +375,89 @@ mod tests {
     impl Stopwatch for Noisy {
         fn time(&mut self, contests: &[Contest], heat: &Heat, pass: usize) -> Result<Vec<Option<f64>>, Fault> {
             self.timed[pass] += heat.len();
-            let noise = [0.3, 0.05, 0.001][pass];
-            let seconds = heat.iter().map(|(contest, candidate)| {
+            let noise = [0.03, 0.02, 0.001][pass];
+            let seconds = heat.iter().map(|(number, candidate)| {
                 self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let random = (self.state >> 40) as f64 / (1_u64 << 24) as f64;
-                let truth = 1.0 + 0.1 * (*candidate as f64 - 5.0).abs();
-                (*candidate != 7).then(|| contests[*contest].bytes as f64 * truth * (1.0 + noise * random))
+                let contest = &contests[*number];
+                let choose = &self.choices[&(contest.subject, contest.launch)][*candidate];
+                let best = if contest.bytes < 64 << 20 { 8.0_f64 } else { 16.0 };
+                let vector = (f64::from(choose.vector.unwrap_or(1)) / best).log2().abs();
+                let unroll = (f64::from(choose.unroll.unwrap_or(1)) / 2.0).log2().abs();
+                let hints = f64::from(3 - choose.hints.unwrap_or_default().bits());
+                let truth = 1.0 + 0.1 * vector + 0.1 * unroll + 0.02 * hints;
+                // One kernel can't be run at all.
+                (choose.unroll != Some(8)).then(|| truth * (1.0 + noise * random))
             });
             Ok(seconds.collect())
         }
     }
 
-    fn contests(candidates: usize) -> Vec<Contest> {
-        let contest = |(bytes, launch): (u64, &'static str)| Contest {
-            subject: 0,
-            bytes,
-            launch,
-            left: (0..candidates).collect(),
-            seconds: BTreeMap::new(),
-        };
-        [(1 << 20, PLAIN), (1 << 24, PLAIN), (1 << 20, DEPENDENT)].map(contest).to_vec()
+    fn choices() -> Choices {
+        let mut all = Vec::new();
+        for (vector, unroll) in [4, 8, 16].into_iter().flat_map(|vector| [1, 2, 4, 8].map(|unroll| (vector, unroll))) {
+            for (load_no_allocate, store_streaming) in [(false, false), (true, false), (false, true), (true, true)] {
+                let hints = Some(Hints { load_no_allocate, store_streaming });
+                let (vector, unroll) = (Some(vector), Some(unroll));
+                all.push(Choose { vector, unroll, hints, ..Choose::default() });
+            }
+        }
+        [PLAIN, DEPENDENT].map(|launch| ((0, launch), all.clone())).into()
+    }
+
+    fn contests() -> Vec<Contest> {
+        let at =
+            |launch| SIZES.map(|bytes| Contest { subject: 0, bytes, launch, left: vec![], seconds: BTreeMap::new() });
+        [at(PLAIN), at(DEPENDENT)].concat()
     }
 
     #[test]
-    fn the_best_candidate_wins_although_cheap_figures_are_noisy() {
-        let (mut contests, mut noisy) = (contests(40), Noisy { timed: [0; 3], state: 1 });
-        search(&mut contests, &mut noisy).unwrap();
+    fn the_best_candidate_wins_everywhere_although_cheap_figures_are_noisy() {
+        let (choices, mut contests) = (choices(), contests());
+        let mut noisy = Noisy { choices: choices.clone(), timed: [0; 3], state: 1 };
+        search(&mut contests, &choices, &mut noisy).unwrap();
         for contest in &contests {
-            assert_eq!(contest.winner().unwrap().0, 5, "{contest:?}");
+            let (winner, _) = contest.winner().unwrap();
+            let choose = choices[&(0, contest.launch)][winner];
+            let vector = if contest.bytes < 64 << 20 { 8 } else { 16 };
+            let found = (choose.vector, choose.unroll, choose.hints.map(Hints::bits));
+            assert_eq!(found, (Some(vector), Some(2), Some(3)), "{contest:?}");
         }
-        assert_eq!(noisy.timed, [3 * 40, 3 * SURVIVORS[0], 3 * SURVIVORS[1]]);
+        let all = 2 * SIZES.len() * choices[&(0, PLAIN)].len();
+        assert_eq!(noisy.timed[0], 2 * COARSE.len() * 12, "each kernel once, at the coarse sizes");
+        assert!(noisy.timed[1] < all * 2 / 3 && noisy.timed[2] == 2 * SIZES.len() * SURVIVORS.2, "{:?}", noisy.timed);
     }
 
     #[test]
     fn of_plans_that_are_alike_the_first_is_taken() {
-        let mut contest = contests(3).remove(0);
+        let mut contest = contests().remove(0);
+        contest.left = vec![0, 1, 2];
         contest.seconds = [(0, 1.01), (1, 1.0015), (2, 1.0)].into();
         assert_eq!(contest.winner(), Some((1, 1.0015)));
     }
 
     #[test]
     fn what_cannot_be_timed_never_wins() {
-        let mut contest = contests(3).remove(0);
+        let mut contest = contests().remove(0);
+        contest.left = vec![0, 1, 2];
         contest.seconds = [(1, 2.0)].into();
-        contest.narrow(8);
-        assert_eq!((contest.left.clone(), contest.winner()), (vec![1], Some((1, 2.0))));
+        assert_eq!((contest.fastest(8), contest.winner()), (vec![1], Some((1, 2.0))));
         contest.seconds.clear();
-        contest.narrow(8);
-        assert_eq!(contest.winner(), None);
+        assert_eq!((contest.fastest(8), contest.winner()), (vec![], None));
     }
 
     #[test]
     fn rows_meet_half_way_between_sizes_and_the_last_has_no_end() {
         let graph = parse("x", &Names::all(DType::F32)).unwrap();
         let subjects = [Subject { name: "x".to_owned(), graph }];
-        let mut contests = contests(1);
-        contests.iter_mut().for_each(|contest| contest.seconds = [(0, 1.0)].into());
+        let mut contests: Vec<Contest> =
+            contests().into_iter().filter(|contest| COARSE.contains(&contest.bytes)).collect();
+        contests.iter_mut().for_each(|contest| (contest.left, contest.seconds) = (vec![0], [(0, 1.0)].into()));
         let choices =
             [PLAIN, DEPENDENT].map(|launch| ((0, launch), vec![Choose { vector: Some(8), ..Choose::default() }]));
         let tuned = tuned("here".to_owned(), &subjects, &choices.into(), &contests);
         let most: Vec<u64> = tuned.table.rows.iter().map(|row| row.most_bytes).collect();
-        assert_eq!(most, [1 << 22, u64::MAX, u64::MAX]);
+        assert_eq!(most, [1 << 23, 1 << 28, u64::MAX, 1 << 23, 1 << 28, u64::MAX]);
         assert!(tuned.table.rows.iter().all(|row| row.vector == 8));
         assert_eq!(Table::from_json(&tuned.table.to_json()).unwrap(), tuned.table);
     }

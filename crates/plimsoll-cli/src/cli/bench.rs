@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use plimsoll::CudaOptions;
 use plimsoll::bench::{
     ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, ceiling, lines, measure, memory, sizes, variants,
 };
 use plimsoll::core::record::{Progress, Record, Run, Sink};
-use plimsoll::core::sample::{CachePolicy, Effort};
+use plimsoll::core::sample::CachePolicy;
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
 use plimsoll::suite::bench::SPEC;
-use plimsoll::{CudaOptions, bench};
 use plimsoll_report::terminal::{Column, Table, margin};
 use plimsoll_report::{faults, json, markdown};
 
 use super::against::{self, Key, Peer};
-use super::args::{BenchArgs, Format};
+use super::args::{BenchArgs, DeviceArg, Format};
 use super::exit::{Exit, Failure, say};
 use super::measure::{exit_of, refused, without_folders};
 use super::progress::Bar;
 use super::tee::Tee;
-use super::{expression, output, profile, runs as disk, signals};
+use super::{all_inputs, expression, output, profile, runs as disk, signals};
 
 /// Sizes where none are asked for; those that don't fit are left out.
 const USUAL: (u64, u64) = (1 << 20, 2 << 30);
@@ -34,10 +34,13 @@ const SHARE: f64 = 0.85;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let ask = ask(args)?;
+    if let Some(path) = &args.all_inputs {
+        return all_inputs::write(path, &ask, args);
+    }
     // Whatever is wrong with the question is said before a device is opened.
     let mut points = ask.points().map_err(|error| expression::failure(&error))?;
     let peers = args.against.as_deref().map(read_peers).transpose()?;
-    let mut device = open(args)?;
+    let mut device = open(&args.device)?;
     let info = device.info().clone();
     let window = info.cold_window();
     if args.bytes.is_none() && args.meaning.inputs.is_empty() {
@@ -51,13 +54,18 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let selector: String = info.selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
     let (folder, writer) = disk::create(args.out.as_deref(), &selector)?;
     let plan = plan(args);
-    let total = points.len() * if args.effort == Effort::Thorough { 3 } else { 1 };
+    let total = points.len() * args.effort.policy().rounds as usize;
     let seconds = SPEC.budget(args.effort) * points.len() as f64;
     let tee = Tee::new(writer, Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
     let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
-    let ended = measure(&mut device, &points, &plan, &mut tee, stop);
+    let table = profile::plans(&args.profile, &info);
+    let ended = measure(&mut device, &points, table.as_ref(), &plan, &mut tee, stop);
     let mut tee = tee.tee;
     tee.finish();
+    let ended = ended.map(|ended| {
+        ended.left_out.iter().for_each(|why| say("note", &format!("left out: {why}")));
+        ended.summary
+    });
     let exit = exit_of(&ended, &tee);
     if let Err(fault) = ended
         && tee.refused().is_none()
@@ -131,11 +139,14 @@ fn read_peers(path: &Path) -> Result<BTreeMap<Key, Peer>, Failure> {
     Ok(peers)
 }
 
-fn open(args: &BenchArgs) -> Result<Device, Failure> {
-    let selector: DeviceSelector = args.device.device.parse().map_err(Failure::usage)?;
-    let cuda =
-        CudaOptions { no_cache: args.device.no_cache, nvrtc: args.device.nvrtc.clone(), ..CudaOptions::default() };
-    bench::Device::open(&selector, &cuda).map_err(|error| match error {
+/// Opens the one device that expressions are to run on.
+///
+/// # Errors
+/// 2 for what names none; 3 for one that isn't there, with the reason.
+pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
+    let selector: DeviceSelector = arg.device.parse().map_err(Failure::usage)?;
+    let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
+    Device::open(&selector, &cuda).map_err(|error| match error {
         OpenError::Device(fault) => Failure::from(fault),
         scenario => Failure::usage(scenario),
     })

@@ -2,6 +2,7 @@
 //! the libraries' business.
 
 mod against;
+mod all_inputs;
 mod args;
 mod bench;
 mod compare;
@@ -14,7 +15,6 @@ mod list;
 mod measure;
 mod output;
 mod peak;
-mod predict;
 mod present;
 mod profile;
 mod progress;
@@ -25,6 +25,7 @@ mod schema;
 mod sheet;
 mod signals;
 mod tee;
+mod tune;
 mod verify;
 
 use std::process::ExitCode;
@@ -58,7 +59,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
         Verb::Bench(args) => bench::run(args),
-        Verb::Predict(args) => predict::run(args),
+        Verb::Tune(args) => tune::run(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Sass(args) => sass::run(args),
         Verb::Peak(args) => peak::run(args),

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use plimsoll::bench::Table;
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::Run;
 use plimsoll::suite::profile::{Kept, Profile, ProfileError, SetAside, StoredFinding};
@@ -71,6 +72,30 @@ impl Place {
         let mut kept = devices.iter().filter(|device| self.takes(device));
         kept.try_for_each(|device| Profile::ready(&self.of(device)?, &device.id))
     }
+}
+
+/// Where the plans of a device lie that `tune` found: beside its profile.
+///
+/// # Errors
+/// Why there is no such place, with the way out.
+pub(crate) fn plans_path(arg: &ProfileArg, device: &DeviceInfo) -> Result<PathBuf, String> {
+    let path = Place::find(arg)?.of(device).map_err(|error| error.to_string())?;
+    Ok(path.with_extension("plans.json"))
+}
+
+/// The plans that `tune` found for a device; what can't be used is told on stderr and counts as nothing.
+pub(crate) fn plans(arg: &ProfileArg, device: &DeviceInfo) -> Option<Table> {
+    let path = plans_path(arg, device).ok()?;
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            say("warning", &format!("the plans of {} are not used: {error}", device.selector));
+            return None;
+        }
+    };
+    let table = Table::from_json(&text);
+    table.map_err(|error| say("warning", &format!("the plans of {} are not used: {error}", device.selector))).ok()
 }
 
 /// What is stored of a device; what can't be used is told on stderr and counts as nothing.

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use plimsoll::bench::{DEPENDENT, variants};
 use plimsoll::core::Fault;
 use plimsoll::sass::{
-    Disassembler, KernelDesc, MachineCodeError, Nvrtc, Report, Row, SassError, Source, Target, USUAL_TARGET,
-    Unavailable, choose, device_target, elf, of_cubin, of_kernels,
+    Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SassError,
+    Source, Target, USUAL_TARGET, Unavailable, choose, device_target, elf, of_cubin, of_expression as of_problem,
+    of_kernels,
 };
 use plimsoll_report::json;
 use plimsoll_report::terminal::{Column, Table};
@@ -16,19 +18,25 @@ use plimsoll_report::text::clean;
 
 use super::args::{Format, SassArgs};
 use super::exit::{Exit, Failure, say};
-use super::output;
 use super::sheet::{ALWAYS, Sheet};
+use super::{expression, output};
 
 const HEADINGS: [&str; 9] =
     ["kernel", "target", "instructions", "bytes", "per", "loads", "stores", "registers", "local bytes"];
 
+/// Bytes of the widest tensor for which expressions are planned.
+const EXPRESSION_BYTES: u64 = 256 << 20;
+
 pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
-    let report = match (&args.cubin, &args.kernel) {
-        (Some(path), _) => of_file(path, args)?,
-        (None, Some(name)) => of_probe(name, args)?,
-        (None, None) => {
-            return Err(Failure::usage("say which kernels")
-                .hint("`plimsoll sass --kernel copy` shows the kernels of a probe, --cubin FILE those of a file"));
+    let report = match (&args.cubin, &args.kernel, &args.expression) {
+        (Some(path), ..) => of_file(path, args)?,
+        (None, Some(name), _) => of_probe(name, args)?,
+        (None, None, Some(text)) => of_expression(text, args)?,
+        (None, None, None) => {
+            return Err(Failure::usage("say which kernels").hint(
+                "`plimsoll sass 'a*x + y' --scalar a=1` shows an expression's, --kernel copy those of a probe, --cubin FILE \
+                 those of a file",
+            ));
         }
     };
     output::print(&text(&report, args.format)?)?;
@@ -86,6 +94,37 @@ fn of_probe(name: &str, args: &SassArgs) -> Result<Report, Failure> {
     }
     let found = kernels.iter().filter_map(|kernel| code.report.kernel(&kernel.name)).cloned().collect();
     Ok(Report { target: target.to_string(), kernels: found })
+}
+
+/// The kernel of an expression for each plan that was asked for, with the reasons for the one that the planner makes.
+fn of_expression(text: &str, args: &SassArgs) -> Result<Report, Failure> {
+    let target = args.arch.or_else(device_target).unwrap_or(USUAL_TARGET);
+    let mut ask = expression::ask(text, &args.meaning)?;
+    ask.sizes = vec![EXPRESSION_BYTES];
+    ask.variants = variants(&args.variant).map_err(Failure::usage)?;
+    if args.dependent {
+        ask.launches = vec![DEPENDENT];
+    }
+    let points = ask.points().map_err(|error| expression::failure(&error))?;
+    let (nvrtc, disassembler) = tools(args)?;
+    let mut report = Report { target: target.to_string(), kernels: vec![] };
+    for point in &points {
+        let choose = Choose { dependent: args.dependent, ..point.variant.0 };
+        let (code, plan) =
+            of_problem(&nvrtc, &disassembler, &point.problem, &choose, target).map_err(|error| match error {
+                ExpressionError::Code(error) => failure(error),
+                error => Failure::usage(error),
+            })?;
+        if points.len() == 1 && args.format == Format::Table {
+            let reasons = plan.reasons.iter();
+            reasons.for_each(|reason| say(reason.what, &format!("{}: {}", reason.chosen, reason.why)));
+        }
+        let name = point.cell.plan.clone();
+        report
+            .kernels
+            .extend(code.report.kernels.into_iter().map(|kernel| KernelReport { name: name.clone(), ..kernel }));
+    }
+    Ok(report)
 }
 
 /// `sm_80, sm_90`.

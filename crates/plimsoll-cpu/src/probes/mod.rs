@@ -1,5 +1,6 @@
 //! The CPU's probes, one file each, and the workload that most of them share: a task on a team of pinned threads.
 
+pub mod bench;
 pub mod chain;
 mod footprint;
 mod incore;

@@ -1,6 +1,7 @@
 //! Timing elementwise expressions: from what a user asks ([`Ask`]) to points, and running these on a device. The expression
 //! is `plimsoll-expr`'s, its kernels are the backends', what the figures mean is `plimsoll_suite::bench`'s.
 
+mod apply;
 mod ask;
 mod name;
 mod operand;
@@ -13,6 +14,8 @@ use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Bench, Instrument, Outcome, Probe, Request, RunContext};
 use plimsoll_core::record::{Record, Sink};
+use plimsoll_cpu::Cpu;
+use plimsoll_cpu::probes::bench::{Bench as CpuBench, Point as CpuPoint};
 use plimsoll_cuda::elementwise::Engine;
 use plimsoll_cuda::probes::bench::{Bench as CudaBench, Point as CudaPoint};
 use plimsoll_cuda::{Cuda, Options as CudaOptions};
@@ -24,6 +27,7 @@ use crate::run::{Plan, ProbeEnd, Summary, header_of};
 use crate::select::DeviceSelector;
 use crate::{OpenError, cuda_devices};
 
+pub use apply::apply;
 pub use ask::{Ask, AskError, Point, sizes};
 pub use name::{operation, types};
 pub use operand::{Operand, OperandError};
@@ -36,6 +40,8 @@ pub use variant::{ALL, Variant, VariantError, variants};
 pub enum Device {
     /// A GPU.
     Cuda(Bench<Cuda>),
+    /// The CPU that this process runs on.
+    Cpu(Bench<Cpu>),
     /// The simulated device.
     Sim(Bench<Sim>),
 }
@@ -49,12 +55,7 @@ impl Device {
         let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options)?));
         match selector {
             DeviceSelector::Default if cuda_devices().is_ok() => cuda(0),
-            DeviceSelector::Default | DeviceSelector::Cpu => Err(Fault::Unavailable {
-                what: "expressions on the CPU",
-                why: "this version runs them on GPUs".to_owned(),
-                mend: "Choose a GPU with --device cuda:0".to_owned(),
-            }
-            .into()),
+            DeviceSelector::Default | DeviceSelector::Cpu => Ok(Self::Cpu(plimsoll_cpu::open()?)),
             DeviceSelector::Cuda(number) => {
                 cuda_devices()?;
                 cuda(*number)
@@ -75,6 +76,7 @@ impl Device {
     pub fn info(&self) -> &DeviceInfo {
         match self {
             Self::Cuda(bench) => bench.info(),
+            Self::Cpu(bench) => bench.info(),
             Self::Sim(bench) => bench.info(),
         }
     }
@@ -88,7 +90,7 @@ impl Device {
     pub(crate) fn planned(&mut self) -> Result<Planned, Fault> {
         match self {
             Self::Cuda(bench) => Ok(*Engine::new(bench.device()).map_err(Fault::from)?.device()),
-            Self::Sim(_) => Err(Fault::Unavailable {
+            Self::Cpu(_) | Self::Sim(_) => Err(Fault::Unavailable {
                 what: "plans to tune",
                 why: "this device runs expressions without any".to_owned(),
                 mend: "Tune a GPU: --device cuda:0".to_owned(),
@@ -100,6 +102,7 @@ impl Device {
     pub(crate) fn dependent_launch(&mut self) -> bool {
         match self {
             Self::Cuda(bench) => bench.device().dependent_launch().is_ok(),
+            Self::Cpu(_) => false,
             Self::Sim(_) => true,
         }
     }
@@ -119,7 +122,7 @@ pub(crate) fn time_hurried(
             let probe = CudaBench::new(points.iter().map(of_cuda).collect(), None).hurried(seconds, checked);
             with(bench, &probe, request, sink, stop)
         }
-        Device::Sim(_) => device.planned().map(|_| Outcome::Complete),
+        Device::Cpu(_) | Device::Sim(_) => device.planned().map(|_| Outcome::Complete),
     }
 }
 
@@ -148,7 +151,8 @@ pub struct Ended {
 /// measurement, instead of those that are shipped for the device.
 ///
 /// # Errors
-/// [`Fault::Sink`] where `sink` refuses a record; whatever else goes wrong is recorded and told in the summary.
+/// [`Fault::Invalid`] for dependent launches and plans by hand on a CPU, before anything is written; [`Fault::Sink`] where
+/// `sink` refuses a record; whatever else goes wrong is recorded and told in the summary.
 pub fn measure(
     device: &mut Device,
     points: &[Point],
@@ -158,6 +162,15 @@ pub fn measure(
     stop: &AtomicBool,
 ) -> Result<Ended, Fault> {
     let mut left_out = Vec::new();
+    if matches!(device, Device::Cpu(_)) {
+        let only = |what: &str| Err(Fault::Invalid(format!("{what} are a GPU's: leave them out on the CPU")));
+        if points.iter().any(|point| point.cell.launch == DEPENDENT) {
+            return only("dependent launches");
+        }
+        if points.iter().any(|point| point.variant != Variant::default()) {
+            return only("plans by hand");
+        }
+    }
     sink.write(&Record::Run(header_of(vec![device.info().clone()], plan)))?;
     let outcome = match device {
         Device::Cuda(bench) => {
@@ -165,6 +178,10 @@ pub fn measure(
             let outcome = with(bench, &probe, &plan.request, sink, stop);
             left_out = probe.left_out();
             outcome
+        }
+        Device::Cpu(bench) => {
+            let of_cpu = |point: &Point| CpuPoint { cell: point.cell.clone(), problem: Arc::clone(&point.problem) };
+            with(bench, &CpuBench { points: points.iter().map(of_cpu).collect() }, &plan.request, sink, stop)
         }
         Device::Sim(bench) => {
             let cells = points.iter().map(|point| point.cell.clone()).collect();

@@ -1,0 +1,118 @@
+//! bench on the CPU: expressions that a user asked for, by all cores, hot or in rotation through memory. How an expression is
+//! run is `crate::elementwise`'s; what the figures mean is `plimsoll_suite::bench`'s.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, CachePolicy, Check, Work, Workload};
+use plimsoll_expr::Problem;
+use plimsoll_suite::bench::{CEILING, Cell, SPEC, series};
+
+use crate::elementwise::{How, Load, StorePolicy};
+use crate::{Cpu, CpuDevice};
+
+/// One point.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What it is called.
+    pub cell: Cell,
+    /// The expression, its shapes and its scalars.
+    pub problem: Arc<Problem>,
+}
+
+/// The points that a user asked for.
+#[derive(Debug)]
+pub struct Bench {
+    /// In the order in which they are measured.
+    pub points: Vec<Point>,
+}
+
+impl Probe<Cpu> for Bench {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+
+    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn points(&self, _: &CpuDevice, _: &Request) -> usize {
+        self.points.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let cores = session.device.cpus.len();
+        let team = super::team(session, cores)?;
+        let (window, caches) = (session.info().cold_window(), session.info().last_level_cache());
+        let (seed, free) = (session.request.seed, session.info().memory_free);
+        let how = How { stores: StorePolicy::Beyond(caches), ..How::on(cores) };
+        for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
+            let points: Vec<&Point> = self.points.iter().filter(|point| point.cell.cache == cache).collect();
+            if points.is_empty() {
+                continue;
+            }
+            // Filling memory costs as much as timing it.
+            let share = 2.0 * points.len() as f64;
+            let sweep = Sweep { series: series(cache), points: &points, share, flags: Flags::NONE };
+            session.sweep(
+                sweep,
+                |point| point.cell.at(),
+                |_, point| {
+                    let one = operands(&point.problem);
+                    // At least two sets, so that none finds its own data again.
+                    let window = if cache.is_cold() { window.max(one.saturating_add(1)) } else { 0 };
+                    let asked = window.div_ceil(one.max(1)).max(1).saturating_mul(one);
+                    if asked > free {
+                        return Err(Fault::OutOfMemory { asked, free });
+                    }
+                    let load = Load::new(Rc::clone(&team), &point.problem, &how, window, seed)?;
+                    Ok(Beside { load, ceiling: point.cell.ceiling })
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, _: &mut CpuDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Bytes of all operands of one run.
+fn operands(problem: &Problem) -> u64 {
+    let inputs = (0..problem.inputs().len()).map(|slot| problem.input_bytes(slot));
+    let outputs = problem.graph().outputs().iter().enumerate().filter(|(_, output)| output.in_place.is_none());
+    inputs.chain(outputs.map(|(place, _)| problem.output_bytes(place))).fold(0, u64::saturating_add)
+}
+
+/// A load with the ceiling of its mix.
+struct Beside {
+    load: Load,
+    ceiling: Option<f64>,
+}
+
+impl Workload for Beside {
+    fn work(&self) -> Work {
+        self.load.work()
+    }
+
+    fn batch(&self) -> Batch {
+        self.load.batch()
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.load.sample(k, out)
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        self.load.check()
+    }
+
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
+        out.extend(self.ceiling.map(|ceiling| (CEILING.to_owned(), ceiling)));
+    }
+}
