@@ -45,6 +45,13 @@ reads and writes, `of peak` that of the theoretical bandwidth.
 --format csv writes peer,op,dtype,bytes_moved,median_us,GBps, and --against reads it: then `ratio` is our bandwidth over \
 that of the fastest program of the file in the same cell.";
 
+const PREDICT_HELP: &str = "The time is the sum of the terms that are added and of what runs at the same time, of which the \
+longest decides: docs/model.md says how each is found and how far predictions were from measurements. Intervals come from those of \
+the machine's figures. A figure that nobody measured or published is named, and what it is for is left out.
+
+The kernel is compiled and its instructions are counted where NVIDIA's compiler and disassembler are found; else counts are \
+rough.";
+
 const SASS_HELP: &str = "Counts are per iteration of the hot loop and per thread, or per thread where a kernel has no \
 loop. Of one kernel alone the instructions are told by class too, and JSON tells them of all.
 
@@ -61,6 +68,8 @@ pub(crate) enum Verb {
     Measure(MeasureArgs),
     /// Time an elementwise expression over sizes, beside what memory can do
     Bench(BenchArgs),
+    /// What an elementwise expression should cost on a machine that need not be here, term by term
+    Predict(PredictArgs),
     /// Find the fastest plans of a GPU's elementwise kernels and keep them
     Tune(TuneArgs),
     /// Check every kernel on this device against a naive oracle
@@ -288,6 +297,54 @@ pub(crate) struct VerifyArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = PREDICT_HELP)]
+pub(crate) struct PredictArgs {
+    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    #[command(flatten)]
+    pub meaning: ExpressionArgs,
+    /// A machine of the catalogue: h200, "A100 40GB", "H100 SXM", L4, A10, V100
+    #[arg(long, value_name = "NAME")]
+    pub machine: String,
+    /// Bytes of the widest tensor: a range in powers of four, or a list; 64KiB..2GiB by default
+    #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
+    pub bytes: Option<String>,
+    /// Data that comes from memory; the default
+    #[arg(long, conflicts_with = "hot")]
+    pub cold: bool,
+    /// The same data each time, in the second level as far as it holds them
+    #[arg(long)]
+    pub hot: bool,
+    /// Launches that may begin before the one before has ended (compute capability 9.0)
+    #[arg(long)]
+    pub dependent: bool,
+    /// How launches follow each other; by default in a graph, or in a stream where only that is known
+    #[arg(long, value_enum)]
+    pub launch: Option<PredictLaunch>,
+    /// Rough counts of instructions, without compiling
+    #[arg(long)]
+    pub estimate: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The compiler's library, or its folder, by absolute path; found by itself by default
+    #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
+    pub nvrtc: Option<PathBuf>,
+    /// The disassembler, by absolute path; found by itself by default
+    #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
+    pub nvdisasm: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PredictLaunch {
+    /// As nodes of a graph
+    Graph,
+    /// One call each
+    Stream,
+}
+
+#[derive(Debug, clap::Args)]
 #[command(after_help = SASS_HELP, override_usage = "plimsoll sass <EXPR|--kernel <PROBE>|--cubin <FILE>> [OPTIONS]")]
 #[command(group = clap::ArgGroup::new("what"))]
 pub(crate) struct SassArgs {
@@ -475,6 +532,7 @@ mod tests {
             "list",
             "measure",
             "bench",
+            "predict",
             "tune",
             "verify",
             "sass",

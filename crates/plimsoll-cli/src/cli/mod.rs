@@ -15,6 +15,7 @@ mod list;
 mod measure;
 mod output;
 mod peak;
+mod predict;
 mod present;
 mod profile;
 mod progress;
@@ -59,6 +60,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
         Verb::Bench(args) => bench::run(args),
+        Verb::Predict(args) => predict::run(args),
         Verb::Tune(args) => tune::run(args),
         Verb::Verify(args) => verify::run(args),
         Verb::Sass(args) => sass::run(args),
