@@ -92,7 +92,8 @@ __device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i6
 
 template <typename T, int KIND, int SET> struct RowsInput {
     enum { VECTOR = KIND == LINEAR || KIND == WALKED_VECTOR, ONE = KIND == WALKED_SPLAT && WHOLE_ROWS };
-    Row<T, LANES, HINT & LOAD_NO_ALLOCATE> row;
+    // What is broadcast should stay in the first level.
+    Row<T, LANES, KIND == LINEAR ? HINT & LOAD_NO_ALLOCATE : 0> row;
     Row<T, 1, 0> single[LANES];
     __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
         if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));

@@ -101,7 +101,8 @@ __device__ __forceinline__ void gather(const Parameters& p, u64 start, const Til
                                        : tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) +
                                              i64(piece.along) * stride(p, SET, RANK - 1);
     if constexpr (KIND == WALKED_VECTOR) {
-        Row<T, LANES, HINT & LOAD_NO_ALLOCATE> row;
+        // It may be broadcast, and then should stay in the first level.
+        Row<T, LANES, 0> row;
         row.load(start + u64(offset) * sizeof(T));
         row.take(x);
     } else {

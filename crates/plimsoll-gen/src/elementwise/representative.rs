@@ -87,7 +87,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("rows_bias_of_rows", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), one),
         ("rows_bias_of_odd_columns", BIAS, odd(&[&[1025, 1], &[0, 1], &[1025, 1]]), free),
         ("rows_bias_of_odd_rows", BIAS, odd(&[&[1025, 1], &[1, 0], &[1025, 1]]), free),
-        ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), free),
+        ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), Choose { form: Some(Form::Strided), ..free }),
         ("transpose_bf16", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), free),
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
         ("bulk_triad_f32", TRIAD, runs, bulk),

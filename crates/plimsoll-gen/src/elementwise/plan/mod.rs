@@ -314,3 +314,6 @@ fn index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {
         None => Ok((Index::U64, "the base of a block; offsets inside its tile have 32".to_owned())),
     }
 }
+
+#[cfg(test)]
+mod tests;

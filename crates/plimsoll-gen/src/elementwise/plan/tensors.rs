@@ -41,6 +41,8 @@ impl Tensors {
         let scalar = walk.extents.is_empty();
         let extents = if scalar { vec![1] } else { walk.extents.clone() };
         let reads = graph.reads();
+        // A single element is as good as a run of one: it takes the kernel of longer ones.
+        let several = extents.iter().any(|&extent| extent > 1);
         let tensor = |(place, (access, bytes)): (usize, (&super::Access, u32))| {
             let output = place >= reads.len();
             let strides = if scalar { vec![i64::from(output)] } else { access.strides.clone() };
@@ -49,7 +51,9 @@ impl Tensors {
                 phase: access.phase,
                 used: output || reads[place],
                 output,
-                uniform: !output && strides.iter().zip(&extents).all(|(&stride, &extent)| stride == 0 || extent == 1),
+                uniform: several
+                    && !output
+                    && strides.iter().zip(&extents).all(|(&stride, &extent)| stride == 0 || extent == 1),
                 linear: is_linear(&strides, &extents),
                 strides,
             }
@@ -80,6 +84,16 @@ impl Tensors {
             walked.map(|(_, extent)| extent).product::<u64>().saturating_mul(tensor.bytes.into())
         };
         self.all.iter().filter(|tensor| tensor.used).map(reached).fold(0, u64::saturating_add)
+    }
+
+    /// Inputs that come from memory: not those that are broadcast so that less than a quarter of the visits find new elements.
+    pub fn streamed_inputs(&self) -> u32 {
+        let reached = |tensor: &&Tensor| {
+            let walked = tensor.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+            let distinct: u64 = walked.map(|(_, extent)| extent).product();
+            !tensor.output && distinct.saturating_mul(4) >= self.elements
+        };
+        self.moving().filter(reached).count() as u32
     }
 
     /// True where 32 bits do for every place, a block of `tile` further on too, and for every offset.

@@ -148,6 +148,9 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
     let tiles = [extents[last - 1], extents[last]].map(|extent| extent.div_ceil(u64::from(side)));
     let batches = extents[..last - 1].iter();
     let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
+    if blocks >= 1 << 31 {
+        return None;
+    }
     let mut words = vec![extents[last - 1], extents[last]];
     for divisor in [&tiles[1], &tiles[0]].into_iter().chain(batches) {
         words.extend(Divisor::small(*divisor).words());

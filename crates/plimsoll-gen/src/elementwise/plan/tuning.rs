@@ -80,7 +80,8 @@ impl Tuning {
         // Half of a choice for bulk copies would be none for anything else.
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
         let bulk = choose.form == Some(Form::Bulk) || (free && tiles::takes_bulk(graph, tensors, device));
-        let (row, why) = match table.row(Class::of(graph), tensors.bytes_moved(), choose.dependent, bulk) {
+        let class = Class { inputs: tensors.streamed_inputs(), ..Class::of(graph) };
+        let (row, why) = match table.row(class, tensors.bytes_moved(), choose.dependent, bulk) {
             Some(row) => (row.clone(), table.source.clone()),
             None => rule(tensors, device, choose.dependent),
         };

@@ -1,0 +1,205 @@
+//! Plans of typical tensors: the form that they take, what is forced, and what is refused.
+
+use plimsoll_expr::{Graph, Layout, Names, Space, parse};
+
+use super::*;
+use crate::elementwise::spec::{Inner, Stream};
+
+const MIB: u64 = 1 << 20;
+const ADD: &str = "in x: bf16\ny = x + 1";
+const BIAS: &str = "in x: bf16, b: bf16\ny = x + b";
+const TRIAD: &str = "in x: f32, z: f32\nscalar a: f32\ny = a*x + z";
+
+fn device(capability: u32) -> Device {
+    Device {
+        target: Target::plain(capability),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        l2_bytes: 60 * MIB,
+        shared_per_block: 48 << 10,
+    }
+}
+
+fn graph(text: &str) -> Graph {
+    parse(text, &Names::default()).unwrap()
+}
+
+/// Plans `text` on tensors of these strides, whose first elements are at these addresses.
+fn planned(
+    text: &str,
+    shape: &[u64],
+    tensors: &[(&[i64], u64)],
+    capability: u32,
+    choose: &Choose,
+) -> Result<Plan, PlanError> {
+    let graph = graph(text);
+    let layouts: Vec<Layout> = tensors.iter().map(|(strides, _)| Layout::strided(shape, strides, 0).unwrap()).collect();
+    let starts: Vec<u64> = tensors.iter().map(|(_, start)| *start).collect();
+    let walk = Walk::new(&graph, &Space::of(shape, &layouts).unwrap(), &starts)?;
+    let table = if capability == 90 { Table::for_device("NVIDIA H200", 90) } else { Table::default() };
+    plan(&graph, &walk, &device(capability), &table, choose)
+}
+
+fn flat(text: &str, elements: u64, capability: u32, choose: &Choose) -> Plan {
+    let graph = graph(text);
+    let tensors = vec![(&[1_i64][..], 0); graph.inputs().len() + graph.outputs().len()];
+    planned(text, &[elements], &tensors, capability, choose).unwrap()
+}
+
+#[test]
+fn addresses_decide_between_flat_peeled_and_phased() {
+    let form = |x: u64, y: u64| {
+        let plan = planned(ADD, &[1 << 20], &[(&[1], x), (&[1], y)], 80, &Choose::default()).unwrap();
+        (plan.spec.form, plan.spec.lanes)
+    };
+    assert_eq!(form(0, 1024), (Form::Flat, 8));
+    assert_eq!(form(2, 18), (Form::Peel, 8));
+    assert_eq!(form(2, 0), (Form::Phased, 8));
+    // Narrower vectors that are aligned need no shifts.
+    assert_eq!(form(8, 16), (Form::Flat, 4));
+}
+
+#[test]
+fn one_kernel_does_for_every_size_and_for_all_copies_of_a_width() {
+    let hints = Some(Hints::default());
+    let choose = Choose { vector: Some(16), unroll: Some(1), threads: Some(128), hints, ..Choose::default() };
+    let spec = |elements| flat(ADD, elements, 80, &choose).spec;
+    assert_eq!(spec(1), spec((1 << 40) + 1));
+    let copy = |dtype: &str| flat(&format!("in x: {dtype}\ny = x"), 5000, 80, &choose).spec;
+    assert_eq!(copy("bf16"), copy("i16"));
+    assert_ne!(copy("bf16"), copy("f32"));
+}
+
+#[test]
+fn a_bias_takes_rows_and_a_transposed_input_tiles() {
+    let plan = |strides: [&[i64]; 3]| {
+        let tensors = strides.map(|strides| (strides, 0));
+        planned(BIAS, &[4096, 1024], &tensors, 90, &Choose::default()).unwrap().spec
+    };
+    let columns = plan([&[1024, 1], &[0, 1], &[1024, 1]]);
+    assert_eq!((columns.form, columns.streams[1]), (Form::Rows, Stream::Walked { set: 0, inner: Inner::Vector }));
+    let rows = plan([&[1024, 1], &[1, 0], &[1024, 1]]);
+    assert_eq!((rows.form, rows.streams[1]), (Form::Rows, Stream::Walked { set: 0, inner: Inner::Splat }));
+    assert_eq!((rows.index, rows.streams[0]), (Index::U32, Stream::Linear));
+    assert_eq!(plan([&[1, 4096], &[1024, 1], &[1024, 1]]).form, Form::Transpose);
+    // All transposed alike is no transposition.
+    assert_eq!(plan([&[1, 4096], &[1, 4096], &[1, 4096]]).form, Form::Flat);
+    assert_eq!(plan([&[2048, 2], &[1024, 1], &[1024, 1]]).form, Form::Rows);
+    assert_eq!(plan([&[1024, 1], &[1024, 1], &[2048, 2]]).form, Form::Strided);
+}
+
+#[test]
+fn bulk_copies_are_for_devices_and_sizes_that_gain() {
+    let choose = Choose::default();
+    assert_eq!(flat(TRIAD, 256 * MIB, 90, &choose).spec.form, Form::Bulk);
+    assert_eq!(flat(TRIAD, MIB, 90, &choose).spec.form, Form::Flat);
+    assert_eq!(flat(TRIAD, 256 * MIB, 80, &choose).spec.form, Form::Flat);
+    // A copy of f32 in words of two bytes: as fast as one of bf16.
+    let copy = flat("in x: f32\ny = x", 1 << 30, 90, &choose);
+    assert_eq!((copy.spec.form, copy.spec.element_bytes()), (Form::Bulk, vec![2, 2]));
+    assert_eq!(copy.form_words[0], 2 << 30);
+    let forced = Choose { form: Some(Form::Bulk), ..choose };
+    let error = planned(ADD, &[MIB], &[(&[1], 0), (&[1], 0)], 80, &forced).unwrap_err();
+    assert!(error.to_string().contains("compute capability 9.0"), "{error}");
+}
+
+#[test]
+fn wide_devices_take_wide_accesses_and_mixed_types_their_narrowest() {
+    assert_eq!(flat(ADD, 256 * MIB, 100, &Choose::default()).spec.lanes, 16);
+    let mixed = flat("in x: f32\ny: bf16 = x", 256 * MIB, 80, &Choose::default());
+    assert_eq!(mixed.spec.lanes, 8);
+}
+
+#[test]
+fn expressions_with_many_tensors_or_operations_keep_to_registers() {
+    let inputs: Vec<String> = (0..60).map(|k| format!("x{k}: f32")).collect();
+    let sum: Vec<String> = (0..60).map(|k| format!("x{k}")).collect();
+    let many = format!("in {}\ny = {}", inputs.join(", "), sum.join(" + "));
+    let spec = flat(&many, MIB, 80, &Choose::default()).spec;
+    assert_eq!((spec.lanes, spec.unroll), (2, 1));
+    let long = format!("in x: f32\ny = x{}", " * x + 1.5".repeat(2000));
+    let spec = flat(&long, MIB, 80, &Choose::default()).spec;
+    assert!(spec.lanes * spec.unroll <= 16);
+}
+
+#[test]
+fn every_choice_has_its_reason() {
+    for choose in [Choose::default(), Choose { dependent: true, threads: Some(64), ..Choose::default() }] {
+        let plan = flat(TRIAD, 64 * MIB, 90, &choose);
+        let what: Vec<&str> = plan.reasons.iter().map(|reason| reason.what).collect();
+        for known in ["form", "vector", "unroll", "threads", "hints", "index", "grid"] {
+            assert_eq!(what.iter().filter(|what| **what == known).count(), 1, "{known}");
+        }
+        assert_eq!(what.contains(&"dependent"), choose.dependent);
+        assert!(plan.reasons.iter().all(|reason| !reason.why.is_empty() && !reason.chosen.is_empty()));
+    }
+}
+
+#[test]
+fn what_can_t_be_is_refused_with_its_reason() {
+    let run: &[i64] = &[1];
+    let refused = |choose: &Choose| planned(ADD, &[5000], &[(run, 0), (run, 0)], 90, choose).unwrap_err().to_string();
+    assert!(refused(&Choose { threads: Some(33), ..Choose::default() }).contains("multiple of 32"));
+    assert!(refused(&Choose { vector: Some(3), ..Choose::default() }).contains("power of two"));
+    assert!(refused(&Choose { unroll: Some(0), ..Choose::default() }).contains("1 to 64"));
+    assert!(refused(&Choose { form: Some(Form::Transpose), ..Choose::default() }).contains("no input is transposed"));
+    assert!(refused(&Choose { form: Some(Form::Phased), ..Choose::default() }).contains("ask for flat"));
+    let rows = Choose { form: Some(Form::Rows), grid: Some(GridPolicy::Stride { waves: 1 }), ..Choose::default() };
+    assert!(refused(&rows).contains("no loop"));
+    let huge = Choose { index: Some(Index::U32), ..Choose::default() };
+    let error = planned(ADD, &[1 << 33], &[(run, 0), (run, 0)], 80, &huge).unwrap_err();
+    assert!(error.to_string().contains("31 bits"));
+    let empty = planned(ADD, &[0], &[(run, 0), (run, 0)], 80, &Choose::default());
+    assert_eq!(empty, Err(PlanError::Empty));
+    let misaligned = planned(ADD, &[5], &[(run, 1), (run, 0)], 80, &Choose::default());
+    assert_eq!(misaligned, Err(PlanError::Misaligned { tensor: 0, start: 1, bytes: 2 }));
+}
+
+#[test]
+fn words_are_refused_for_other_addresses_and_need_no_memory_when_used_again() {
+    let plan = flat(TRIAD, 5000, 80, &Choose::default());
+    let mut words = Vec::new();
+    plan.words(&[4096, 8192, 0], &[7], &mut words).unwrap();
+    assert_eq!(words[..4], [4096, 8192, 0, 7]);
+    let capacity = words.capacity();
+    plan.words(&[0, 8192, 32], &[8], &mut words).unwrap();
+    assert_eq!((words.capacity(), words[3]), (capacity, 8));
+    assert!(matches!(plan.words(&[4, 0, 0], &[7], &mut words), Err(PlanError::Phase { tensor: 0, .. })));
+    assert!(matches!(plan.words(&[0, 0], &[7], &mut words), Err(PlanError::Count { .. })));
+}
+
+#[test]
+fn candidates_are_plans_that_can_be_had() {
+    for capability in [80, 90, 100] {
+        for dependent in [false, true] {
+            for text in ["in x: f32\ny = x", TRIAD, BIAS] {
+                let all = candidates(&graph(text), &device(capability), dependent);
+                assert!(all.len() > 100);
+                for choose in &all {
+                    let plan = flat(text, 64 * MIB, capability, choose);
+                    assert_eq!(
+                        (Some(plan.spec.form), Some(plan.spec.unroll)),
+                        (choose.form, choose.unroll),
+                        "{choose:?}"
+                    );
+                    assert_eq!(plan.spec.dependent != Dependent::No, dependent && capability >= 90);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_refused_beyond_what_a_launch_can_name() {
+    let graph = graph(TRIAD);
+    let most = batch_capacity(&graph);
+    let batch = |sets: usize| {
+        let (lengths, starts) = (vec![5; sets], vec![0; 3 * sets]);
+        plan_batch(&graph, &lengths, &starts, &device(80), &Table::default(), &Choose::default())
+    };
+    let plan = batch(most).unwrap();
+    let mut words = Vec::new();
+    plan.words(&vec![0; 3 * most], &[1], &mut words).unwrap();
+    assert_eq!(words.len(), super::super::MOST_WORDS);
+    assert_eq!(batch(most + 1), Err(PlanError::Sets { sets: most + 1, most }));
+}
