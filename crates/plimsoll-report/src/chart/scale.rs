@@ -26,6 +26,9 @@ const CLOSE: f64 = 0.7;
 /// Values that differ by less than this share of the most get one shade.
 const ALIKE: f64 = 0.02;
 
+/// Shades are logarithmic where the most is more than this many times the least.
+const MANY: f64 = 8.0;
+
 /// A labelled place on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
@@ -83,7 +86,8 @@ impl Scale {
         Self { name: name.to_owned(), unit: Unit::One, log: true, lo: 0.0, hi: 1.2 * hi, shift: 1.0, binary: false }
     }
 
-    /// A linear scale from the least to the most of `values`, for shades: they show differences, not lengths.
+    /// A scale from the least to the most of `values`, for shades: they show differences, not lengths. Where the most is many
+    /// times the least it is logarithmic, or all small values would look alike.
     #[must_use]
     pub fn shades(name: &str, unit: &Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let finite = values.into_iter().filter(|value| value.is_finite());
@@ -92,7 +96,9 @@ impl Scale {
         });
         match ends {
             Some((lo, hi)) if lo < hi && hi - lo > ALIKE * hi.abs() => {
-                Self { name: name.to_owned(), unit: unit.clone(), log: false, lo, hi, shift: 0.0, binary: false }
+                let log = lo >= f64::MIN_POSITIVE && hi > MANY * lo;
+                let name = if log { format!("{name}, logarithmic") } else { name.to_owned() };
+                Self { name, unit: unit.clone(), log, lo, hi, shift: 0.0, binary: false }
             }
             // Nothing differs much: shades from zero, or they would show differences that are none.
             _ => Self::new(name, unit, false, ends.map(|(_, hi)| hi)),
@@ -329,6 +335,9 @@ mod tests {
     fn shades_of_values_that_are_all_but_equal_do_not_make_them_look_different() {
         assert_eq!(Scale::shades("rate", &Unit::BytePerSecond, [393.7e9, 393.9e9]).lo(), 0.0);
         assert_eq!(Scale::shades("rate", &Unit::BytePerSecond, [341.0, 850.0]).lo(), 341.0);
+        let banks = Scale::shades("bytes per cycle", &Unit::BytePerCycle, [4.0, 16.0, 128.0]);
+        assert_eq!((banks.title(), banks.log), ("bytes per cycle, logarithmic (B/cycle)".into(), true));
+        assert!((banks.position(16.0) - 0.4).abs() < 1e-9);
     }
 
     #[test]

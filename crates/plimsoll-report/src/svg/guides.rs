@@ -5,6 +5,9 @@ use super::markup::{Markup, escape, hue, number, width};
 use super::{HUES, RIGHT, WIDTH};
 use crate::chart::{Form, Guide, Level, Scale};
 
+/// How far a mark reaches about its place, pixels.
+const MARK: f64 = 5.0;
+
 /// Where a picture's plot lies, and its scales.
 pub(super) struct Frame<'f> {
     pub x: &'f Scale,
@@ -49,7 +52,7 @@ impl Name {
 
     fn holds(&self, &(x, y): &(f64, f64)) -> bool {
         let [x0, y0, x1, y1] = self.covers;
-        (x0 - 3.0..x1 + 3.0).contains(&x) && (y0 - 3.0..y1 + 3.0).contains(&y)
+        (x0 - MARK..x1 + MARK).contains(&x) && (y0 - MARK..y1 + MARK).contains(&y)
     }
 }
 

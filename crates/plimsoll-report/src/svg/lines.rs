@@ -40,13 +40,14 @@ pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
         out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
     rules(out, &frame, guides);
+    let marks: Vec<(f64, f64)> =
+        traces.iter().flat_map(|trace| &trace.marks).map(|mark| frame.place((mark.x, mark.y))).collect();
+    // Names lie behind the marks: none may keep a mark from being pointed at.
+    let mut taken = name(out, levels, (left, right), &height, &marks);
+    names(out, &frame, guides, &marks, &mut taken);
     for each in traces {
         trace(out, each, &frame);
     }
-    let marks: Vec<(f64, f64)> =
-        traces.iter().flat_map(|trace| &trace.marks).map(|mark| frame.place((mark.x, mark.y))).collect();
-    let mut taken = name(out, levels, (left, right), &height, &marks);
-    names(out, &frame, guides, &marks, &mut taken);
     let labels = traces.iter().enumerate().map(|(place, trace)| (place, trace.label.as_str()));
     let below = out.legend(BOTTOM + 58.0, labels, |out, place, (x, y)| {
         out.raw(&format!("<g class=\"{}\">", class(&traces[place])));

@@ -94,7 +94,8 @@ pub(super) fn heat(heat: &Heat, style: &Style) -> String {
     }
     let (lo, hi) = (heat.value.unit.format(heat.value.lo()), heat.value.unit.format(heat.value.hi()));
     let key: String = shades.iter().collect();
-    out.push_str(&crate::text::clean(&format!("{}: {lo} {key} {hi}", heat.value.name)));
+    let key = crate::text::clean(&format!("{}: {lo} {key} {hi}", heat.value.name));
+    out.push_str(&super::wrap(&key, style.columns(), "  "));
     out.push('\n');
     if shown < heat.columns.len() {
         out.push_str(&format!("{} columns do not fit; the HTML report shows them\n", heat.columns.len() - shown));
