@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
-use plimsoll_core::probe::{Backend, Bench};
+use plimsoll_core::probe::{Backend, Bench, Case, Depth};
 
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::machines::cpus::{Microarchitecture, Number, microarchitecture};
@@ -29,6 +29,15 @@ impl Backend for Cpu {
     type Device = CpuDevice;
     type Clock = CpuClock;
     const NAME: &'static str = "cpu";
+
+    fn verify_expressions(
+        device: &mut CpuDevice,
+        functions: &[&str],
+        depth: Depth,
+        report: &mut dyn FnMut(Case),
+    ) -> Result<(), Fault> {
+        crate::elementwise::verify::verify(device.team(device.cpus.len())?, functions, depth, report)
+    }
 }
 
 /// The processors that measurements run on.

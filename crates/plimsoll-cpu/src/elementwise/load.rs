@@ -112,7 +112,7 @@ impl Load {
 
     fn timed(&mut self, k: u32, sets: usize) -> Result<u64, Error> {
         let mut team = self.team.borrow_mut();
-        let mut parts: Vec<(Vec<&[u8]>, Vec<&mut [u8]>)> = self.sets[..sets]
+        let mut parts: Vec<(Vec<&[u8]>, Vec<_>)> = self.sets[..sets]
             .iter_mut()
             .map(|set| {
                 let Memories { inputs, outputs } = set;

@@ -1,15 +1,20 @@
 //! How far the functions of f32 are off, over all of their arguments or a sample of them that has every exponent and sign: the
 //! figures of `docs/mathematics.md`. And the cases by which a device is verified.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Case, Depth};
+use plimsoll_core::probe::{ACCURACY, Case, Depth};
+use plimsoll_core::sample::{Check, Workload as _};
 use plimsoll_expr::op::Unary;
 use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{Builder, DType, Graph, Layout, Value};
+use plimsoll_expr::{Builder, DType, Graph, Layout, Names, Problem, Value, parse};
 
-use super::plan::How;
+use super::load::Load;
+use super::plan::{How, StorePolicy};
 use super::prepared::{Program, Set};
 use crate::arch::{Isa, available};
 use crate::memory::{Buffer, Pages};
@@ -84,31 +89,35 @@ pub fn worst(team: &mut Team, function: Unary, isa: Isa, arguments: Arguments) -
     let mut prepared = Program::new(&graph).prepare(&layouts, &layouts, &how)?;
     let mut x = Buffer::<u8>::new(4 * CHUNK, Pages::Small)?;
     let mut y = Buffer::<u8>::new(4 * CHUNK, Pages::Small)?;
-    let mut worst = Worst { function, ulp: 0.0, at: 0.0, found: 0.0, tried: 0 };
+    let start = Worst { function, ulp: 0.0, at: 0.0, found: 0.0, tried: 0 };
+    let found: Vec<Mutex<Worst>> = (0..team.size()).map(|_| Mutex::new(start)).collect();
     let all = 1_u64 << 32;
-    let mut bits = 0_u64;
-    while bits < all {
-        let first = bits;
-        for element in x.chunks_exact_mut(4) {
-            element.copy_from_slice(&((bits % all) as u32).to_le_bytes());
-            bits += stride;
+    for first in (0..all).step_by(usize::try_from(stride).unwrap_or(1) * CHUNK) {
+        for (i, element) in (0..).zip(x.chunks_exact_mut(4)) {
+            element.copy_from_slice(&((first + i * stride) as u32).to_le_bytes());
         }
         prepared.run(team, Set { inputs: &[&x], outputs: &mut [&mut y] }, &[])?;
-        for (i, found) in y.chunks_exact(4).enumerate() {
-            let argument = first + i as u64 * stride;
-            if argument >= all {
-                break;
+        // The oracle takes longer than what it checks: every thread asks it about a part.
+        team.lend(1, &|rank| {
+            let mut worst = found[rank.index].lock().unwrap_or_else(PoisonError::into_inner);
+            let part = CHUNK * rank.index / rank.of..CHUNK * (rank.index + 1) / rank.of;
+            for i in part.take_while(|&i| first + i as u64 * stride < all) {
+                let at = f32::from_bits((first + i as u64 * stride) as u32);
+                let bytes = &y[4 * i..4 * i + 4];
+                let found = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                let ulp = error(&graph, at, found);
+                worst.tried += 1;
+                if ulp > worst.ulp {
+                    *worst = Worst { ulp, at, found, ..*worst };
+                }
             }
-            let at = f32::from_bits(argument as u32);
-            let found = f32::from_le_bytes([found[0], found[1], found[2], found[3]]);
-            let ulp = error(&graph, at, found);
-            worst.tried += 1;
-            if ulp > worst.ulp {
-                worst = Worst { ulp, at, found, ..worst };
-            }
-        }
+        })?;
     }
-    Ok(worst)
+    let found = found.into_iter().map(|worst| worst.into_inner().unwrap_or_else(PoisonError::into_inner));
+    Ok(found.fold(start, |one, other| {
+        let tried = one.tried + other.tried;
+        if other.ulp > one.ulp { Worst { tried, ..other } } else { Worst { tried, ..one } }
+    }))
 }
 
 /// `out = function(x)`.
@@ -158,23 +167,62 @@ fn spacing(x: f64) -> f64 {
     2_f64.powi(exponent.clamp(-126, 127) - 23)
 }
 
-/// Holds every function to its bound, on every instruction set of this machine, with as many arguments as `depth` says.
+/// Expressions that take every road through the interpreter: copies, sums of products, several outputs, in place, mixed types,
+/// places, many live values.
+const EXPRESSIONS: [&str; 7] = [
+    "in x: f32; y = x",
+    "in x: f32, z: f32; y = 0.5*x + z",
+    "in x: f32, z: f64; d = x - z; e: bf16 = x*z",
+    "in x: bf16, y: f32; y = x + y; z = y*x",
+    "in x: u8, k: i32; y = (x + k) << 2; c = x < k",
+    "in x: f16; y = x + index() % 7",
+    "in x: f32, z: f32; y = sqrt(x*x + z*z)*tanh(x - z) + select(x > z, x/(z*z + 1), exp(z))",
+];
+
+/// Holds expressions at awkward sizes to the oracle, and every function to its bound on every instruction set of this machine;
+/// where `functions` are named, these alone. All arguments are tried on the widest set alone.
 ///
 /// # Errors
-/// Those of [`worst`].
-pub fn verify(team: &mut Team, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-    let arguments = match depth {
-        Depth::Small => Arguments::Every(262_147),
-        Depth::Usual => Arguments::Every(4_099),
-        Depth::Exhaustive => Arguments::All,
+/// [`Fault::Invalid`] for a function that isn't there; those of [`worst`].
+pub fn verify(team: Team, names: &[&str], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    if let Some(unknown) = names.iter().find(|name| !functions().iter().any(|function| function.name() == **name)) {
+        return Err(Fault::Invalid(format!("no function '{unknown}' has an accuracy to be checked")));
+    }
+    let team = Rc::new(RefCell::new(team));
+    if names.is_empty() {
+        for text in EXPRESSIONS {
+            sizes(&team, text, report)?;
+        }
+    }
+    let some = match depth {
+        Depth::Small => Arguments::Every(1_048_583),
+        Depth::Usual | Depth::Exhaustive => Arguments::Every(16_411),
     };
-    for isa in available() {
-        for function in functions() {
-            let worst = worst(team, function, isa, arguments)?;
+    for (place, isa) in available().into_iter().enumerate() {
+        let arguments = if place == 0 && depth == Depth::Exhaustive { Arguments::All } else { some };
+        let wanted = |function: &Unary| names.is_empty() || names.contains(&function.name());
+        for function in functions().into_iter().filter(wanted) {
+            let worst = worst(&mut team.borrow_mut(), function, isa, arguments)?;
             let wrong = if worst.ulp <= bound(function) { String::new() } else { worst.to_string() };
-            let kernel = format!("{} f32 {}", function.name(), isa.name());
-            let on = format!("{} arguments: {:.3} ulp at {:e}", worst.tried, worst.ulp, worst.at);
+            let kernel = format!("{ACCURACY}{} f32 {}", function.name(), isa.name());
+            let on = format!("{} operands, worst {:.3} ulp of {:e}", worst.tried, worst.ulp, worst.at);
             report(Case { kernel, on, wrong });
+        }
+    }
+    Ok(())
+}
+
+/// One expression at some sizes.
+fn sizes(team: &Rc<RefCell<Team>>, text: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    let invalid = |error: String| Fault::Invalid(error);
+    let graph = parse(text, &Names::default()).map_err(|error| invalid(error.to_string()))?;
+    for elements in [0, 1, 17, 255, 4_099, 65_537] {
+        let problem = Problem::flat(&graph, elements, &[]).map_err(|error| invalid(error.to_string()))?;
+        for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
+            let how = How { stores, ..How::on(team.borrow().size()) };
+            let checked = Load::new(Rc::clone(team), &problem, &how, 0, 1)?.check()?;
+            let wrong = if let Check::Failed(wrong) = checked { wrong } else { String::new() };
+            report(Case { kernel: format!("{text} ({stores:?})"), on: format!("n = {elements}"), wrong });
         }
     }
     Ok(())

@@ -121,14 +121,7 @@ fn log_parts(x: f64) -> (f64, f64) {
     (exponent, log_reduced((m - 1.0) / (m + 1.0)))
 }
 
-/// ln x; subnormals of f64 are none of f32.
-#[inline(always)]
-pub fn log(x: f64) -> f64 {
-    let (exponent, tail) = log_parts(x);
-    log_edges(x, exponent.mul_add(LN_2, tail))
-}
-
-/// log₂ x.
+/// log₂ x; subnormals of f64 are none of f32.
 #[inline(always)]
 pub fn log2(x: f64) -> f64 {
     let (exponent, tail) = log_parts(x);
@@ -210,7 +203,7 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     let angle = base + atan_reduced(t);
     let angle = if steep { std::f64::consts::FRAC_PI_2 - angle } else { angle };
     let angle = if x.is_sign_negative() { std::f64::consts::PI - angle } else { angle };
-    let angle = if x != x || y != y { f64::NAN } else { angle };
+    let angle = if x.is_nan() || y.is_nan() { f64::NAN } else { angle };
     angle.copysign(y)
 }
 

@@ -84,7 +84,7 @@ by_f64! {
     softplus(x) = {
         let positive = if x > 0.0 { x } else { 0.0 };
         let value = positive + double::log1p(double::exp(-x.abs()));
-        if x != x { x } else { value }
+        if x.is_nan() { x } else { value }
     };
     /// x·tanh(softplus(x)).
     mish(x) = {
@@ -143,7 +143,7 @@ pub fn log(x: f32) -> f32 {
     let f = f32::from_bits((shifted & 0x7f_ffff) + ROOT_HALF) - 1.0;
     // (ln(1 + f) − f + f²/2)/f³, within 2⁻²³ on [√½ − 1, √2 − 1].
     let tail = [
-        0.333_333_31,
+        0.333_333_3,
         -0.249_999_94,
         0.200_007_14,
         -0.166_680_57,
@@ -190,8 +190,8 @@ pub fn erf(x: f32) -> f32 {
     let far = [
         -0.000_177_334_21,
         1.129_527_7,
-        0.633_321_25,
-        0.108_308_263,
+        0.633_321_2,
+        0.108_308_26,
         -0.025_137_616,
         0.004_177_960_6,
         -0.000_435_884_34,

@@ -197,7 +197,7 @@ impl Machine {
         if of.reach.0 < 0 || of.reach.1 > bytes as isize {
             return fault("is too short");
         }
-        if of.reach.0 < of.reach.1 && start.addr() % of.width != 0 {
+        if of.reach.0 < of.reach.1 && !start.addr().is_multiple_of(of.width) {
             return fault("isn't aligned to its elements");
         }
         Ok(Start(start))

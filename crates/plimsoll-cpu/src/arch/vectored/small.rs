@@ -115,7 +115,7 @@ impl Odd for f64 {
         let near = self as f32;
         let back = f64::from(near);
         let above = u32::from(back.abs() > self.abs());
-        let inexact = u32::from(back != self && self == self);
+        let inexact = u32::from(back != self && !self.is_nan());
         f32::from_bits((near.to_bits() - above) | inexact)
     }
 }
@@ -147,7 +147,7 @@ macro_rules! odd_by_sticky {
                 // 53 bits of it with the last one set where others were: exact in f64.
                 let sticky = <$t>::from(self & 0x7ff != 0) << 11;
                 let kept = (self & !0x7ff) | sticky;
-                let small = self <= 1 << 52 && self >= (<$t>::MIN >> 11);
+                let small = ((<$t>::MIN >> 11)..=1 << 52).contains(&self);
                 (if small { self as f64 } else { kept as f64 }).odd()
             }
         }
