@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_core::Traffic;
 use plimsoll_core::model::{Cache, Description, Key, Kind, LaunchForm, Level, Machine, Mix, Pipe, predict};
 use plimsoll_core::record::read_file;
+use plimsoll_core::series::Series;
 
 use crate::test::root;
 
@@ -67,11 +68,14 @@ const DEPENDENT: &str = "dependent launches: fastest of each size";
 const HAND: &str = "kernels by hand: copy, add, triad, exp in 3 types";
 const HEAVY: &str = "kernels by hand: erf and log in 3 types";
 const HOT: &str = "hot launches of scale, 4 KiB to 1 GiB";
+const HOT_COPY: &str = "hot copies by 4, 8 and 16 bytes, 16 MiB to 4 GiB";
+const ROOF: &str = "roofline's loops, 1/8 to 256 operations per byte in 4 types";
+const COLD_COPY: &str = "cold copies by 4, 8 and 16 bytes, 16 MiB to 4 GiB";
 
 fn cases() -> Result<Vec<Case>> {
     let mut cases = plans()?;
     cases.extend(hand()?);
-    cases.extend(hot()?);
+    cases.extend(suite()?);
     Ok(cases)
 }
 
@@ -203,23 +207,75 @@ fn hand() -> Result<Vec<Case>> {
     rows("h200-hand.csv")?.iter().map(case).collect()
 }
 
-/// The launch probe's kernel over the same bytes again and again: 16 bytes per thread, blocks of 256.
-fn hot() -> Result<Vec<Case>> {
+/// What the suite's own kernels took: those of the launch probe over the same bytes again and again, and those of copy both hot
+/// and cold.
+fn suite() -> Result<Vec<Case>> {
     let run = read_file(&root().join(RUN)).context(RUN)?;
-    let known =
-        |series: &&plimsoll_core::series::Series| (&*series.spec.probe, &*series.spec.case) == ("launch", "scale");
-    let series = run.series.iter().find(known).context("the run has no series launch/scale")?;
-    let shape = Shape { inputs: 1, vector: 16, unroll: 1, threads: 256, registers: 24 };
-    let nothing = (BTreeMap::new(), 0.0);
-    let case = |row: &plimsoll_core::series::Row| {
-        let bytes = series.number(row, "footprint")? as u64;
-        let measured = series.estimate(row, "time")?.value;
-        (series.text(row, "mode")? == LaunchForm::Graph.name()).then(|| {
-            let cold = description(&shape, bytes, LaunchForm::Graph, &nothing);
-            Case { set: HOT, description: Description { cache: Cache::Hot, ..cold }, measured }
-        })
+    let series = |probe: &str, case: &str| {
+        let known = |series: &&Series| (&*series.spec.probe, &*series.spec.case) == (probe, case);
+        run.series.iter().find(known).with_context(|| format!("the run has no series {probe}/{case}"))
     };
-    Ok(series.rows.iter().filter_map(case).collect())
+    let mut cases = Vec::new();
+    let mut add = |set, cache, vector, bytes: f64, measured| {
+        let shape = Shape { inputs: 1, vector, unroll: 1, threads: 256, registers: 24 };
+        let cold = description(&shape, bytes as u64, LaunchForm::Graph, &(BTreeMap::new(), 0.0));
+        cases.push(Case { set, description: Description { cache, ..cold }, measured });
+    };
+    let scale = series("launch", "scale")?;
+    for row in scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(LaunchForm::Graph.name())) {
+        let (Some(bytes), Some(time)) = (scale.number(row, "footprint"), scale.estimate(row, "time")) else { continue };
+        add(HOT, Cache::Hot, 16, bytes, time.value);
+    }
+    for (case, set, cache) in [("hot", HOT_COPY, Cache::Hot), ("cold", COLD_COPY, Cache::Cold)] {
+        let copies = series("copy", case)?;
+        for row in &copies.rows {
+            // vec8 is two accesses of 16 bytes in a row, so that neighbours are not: the model knows nothing of that.
+            let kernels = [("naive", 4), ("vec2", 8), ("vec4", 16)];
+            let vector = kernels.into_iter().find(|(name, _)| copies.text(row, "kernel") == Some(name));
+            let (Some((_, vector)), Some(bytes), Some(time)) =
+                (vector, copies.number(row, "size"), copies.estimate(row, "time"))
+            else {
+                continue;
+            };
+            add(set, cache, vector, 2.0 * bytes, time.value);
+        }
+    }
+    let sweep = series("roofline", "sweep")?;
+    for row in &sweep.rows {
+        if let (Some(of), Some(time), Some(point)) =
+            (sweep.text(row, "type"), sweep.estimate(row, "time"), row.points.first())
+        {
+            let (pipe, each) = match of {
+                "f64" => (Pipe::Fp64, 2.0),
+                "f32" => (Pipe::Fma, 2.0),
+                _ => (Pipe::Fma, 4.0),
+            };
+            let warps = point.work.operations / each / 32.0;
+            let instructions = BTreeMap::from([(Pipe::Issue, warps), (pipe, warps)]);
+            cases.push(Case {
+                set: ROOF,
+                description: persistent(point.work.traffic, instructions),
+                measured: time.value,
+            });
+        }
+    }
+    Ok(cases)
+}
+
+/// A grid that fills the device once and goes over its bytes in turns.
+fn persistent(traffic: Traffic, instructions: BTreeMap<Pipe, f64>) -> Description {
+    Description {
+        traffic,
+        footprint: traffic.total(),
+        cache: Cache::Cold,
+        launch: LaunchForm::Graph,
+        blocks: 8 * 132,
+        threads: 256,
+        resident: 8,
+        in_flight: 16,
+        instructions,
+        serial_cycles: 0.0,
+    }
 }
 
 /// What a prediction says limits, in the table's words.
@@ -295,7 +351,7 @@ fn table(cases: &[Case]) -> Result<String> {
         writeln!(text, "| {name} | {count} | {model} | {most} | {naive} | {naive_most} |")
     };
     let sets = by(cases, |case, _| Some(case.set))?;
-    for set in [FITTED, BEST, SENSIBLE, EXTREME, DEPENDENT, HAND, HEAVY, HOT] {
+    for set in [FITTED, BEST, SENSIBLE, EXTREME, DEPENDENT, HAND, HEAVY, HOT, HOT_COPY, COLD_COPY, ROOF] {
         add(set, sets.get(set).with_context(|| set.to_owned())?)?;
     }
     for (name, errors) in &by(cases, |case, kind| fair(case).then(|| regime(kind)))? {
