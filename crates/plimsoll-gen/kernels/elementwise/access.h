@@ -84,12 +84,14 @@ constexpr __device__ int words_of(int bytes) { return (bytes + 3) / 4; }
 
 // N elements in a row, aligned to all of them or to the widest access.
 template <typename T, int N, int HINTS> struct Row {
+    // Accesses of a row share sectors, which should stay in the first level until the last one has had them.
     enum { BYTES = N * int(sizeof(T)), ACCESS = least(BYTES, WIDEST) };
+    enum { LOADS = BYTES > ACCESS ? HINTS & ~LOAD_NO_ALLOCATE : HINTS };
     u32 word[words_of(BYTES)];
 
     __device__ __forceinline__ void load(u64 from) {
 #pragma unroll
-        for (int b = 0; b < BYTES; b += ACCESS) load_bytes<HINTS, ACCESS>(from + b, word + b / 4);
+        for (int b = 0; b < BYTES; b += ACCESS) load_bytes<LOADS, ACCESS>(from + b, word + b / 4);
     }
     __device__ __forceinline__ void store(u64 to) const {
 #pragma unroll

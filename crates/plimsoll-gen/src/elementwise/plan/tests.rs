@@ -108,6 +108,8 @@ fn wide_devices_take_wide_accesses_and_mixed_types_their_narrowest() {
     assert_eq!(flat(ADD, 256 * MIB, 100, &Choose::default()).spec.lanes, 16);
     let mixed = flat("in x: f32\ny: bf16 = x", 256 * MIB, 80, &Choose::default());
     assert_eq!(mixed.spec.lanes, 8);
+    // Of very different types the widest has two accesses.
+    assert_eq!(flat("in x: i8, z: f64\ny = x + z", MIB, 80, &Choose::default()).spec.lanes, 4);
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Tuning {
             let why = if forced { "asked for".to_owned() } else { why.clone() };
             reasons.push(Reason { what, chosen, why });
         };
-        let vector = power(choose.vector, "vector", 1, 64)?.unwrap_or(row.vector);
+        let vector = power(choose.vector, "vector", 1, 64)?.unwrap_or_else(|| row.vector.min(widest(tensors, device)));
         because("vector", format!("{vector} bytes"), choose.vector.is_some());
         let unroll = choose.unroll.unwrap_or(row.unroll);
         if !(1..=64).contains(&unroll) {
@@ -115,6 +115,14 @@ impl Tuning {
         }
         Ok(Self { form: row.form, vector, unroll, threads, hints, dependent, reasons })
     }
+}
+
+/// The most bytes of the narrowest tensor with which the widest one has two accesses per thread: with more, a warp's accesses
+/// are far apart.
+fn widest(tensors: &Tensors, device: &Device) -> u32 {
+    let largest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
+    let lanes = (2 * device.target.widest_access() / largest).max(1);
+    lanes * tensors.narrowest()
 }
 
 /// The error of a choice that can't be.
