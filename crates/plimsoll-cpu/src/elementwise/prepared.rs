@@ -222,12 +222,12 @@ impl Prepared {
 fn fits(name: &str, dtype: DType, layout: &Layout, memory: &[u8]) -> Result<(), Error> {
     let Some((_, last)) = layout.span() else { return Ok(()) };
     let needed = last.saturating_add(1).saturating_mul(dtype.bytes());
-    let (name, bytes, address) = (name.to_owned(), memory.len() as u64, memory.as_ptr().addr());
+    let (bytes, address) = (memory.len() as u64, memory.as_ptr().addr());
     if bytes < needed {
-        return Err(Error::Short { name, bytes, needed });
+        return Err(Error::Short { name: name.to_owned(), bytes, needed });
     }
     if !(address as u64).is_multiple_of(dtype.bytes()) {
-        return Err(Error::Misaligned { name, address, dtype });
+        return Err(Error::Misaligned { name: name.to_owned(), address, dtype });
     }
     Ok(())
 }
