@@ -4,7 +4,6 @@ use plimsoll_expr::Graph;
 
 use super::tensors::{Tensor, Tensors};
 use super::{Access, Choose, Device, Plan, PlanError, Reason, Tuning, Walk, finish};
-use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::{Form, Stream, element_bytes};
 use crate::elementwise::table::Table;
 use crate::elementwise::words::MOST_WORDS;
@@ -85,12 +84,12 @@ pub fn plan_batch(
         sets: 0,
         whole_rows: false,
         small: false,
-        blocks: Tiles { elements, head: 0, whole: 0, blocks }.blocks,
+        blocks,
         words,
     };
     let mut plan = finish(graph, &walk, device, choose, tuning, shape)?;
     // Any address that is aligned to its element will do: each block looks at those of its set.
-    plan.phases = starts.iter().enumerate().map(|(tensor, _)| bytes[tensor % bytes.len()]).map(|_| 0).collect();
+    plan.phases = vec![0; starts.len()];
     plan.alignment = 1;
     plan.reasons.push(Reason {
         what: "sets",
