@@ -1,0 +1,107 @@
+//! bench on the stand-in driver: which points are measured, left out or recorded as faults. Kernels of the stand-in do
+//! nothing, which the checks of results must find.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use common::Fake;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Outcome, Request, RunContext};
+use plimsoll_core::record::Record;
+use plimsoll_core::sample::CachePolicy;
+use plimsoll_core::series::Point as Sampled;
+use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::probes::bench::{Bench, Point};
+use plimsoll_cuda::{Options, Unavailable};
+use plimsoll_expr::{DType, Names, Problem, parse};
+use plimsoll_gen::elementwise::{Choose, Form};
+use plimsoll_suite::bench::{CEILING, Cell, PLAIN};
+
+/// A compiler for the stand-in, whose kernels take whatever they are given.
+struct Anything;
+
+impl Compiler for Anything {
+    fn identity(&self) -> String {
+        "anything for the stand-in 1.0".to_owned()
+    }
+
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        if !matches!(program.name, "elementwise.cu" | "check.cu") {
+            return Ok(fakecuda::image(common::KERNELS));
+        }
+        let mut image = b"\x7fELF".to_vec();
+        image.resize(256, 0);
+        Ok(image)
+    }
+}
+
+fn point(text: &str, elements: u64, choose: Choose) -> Point {
+    let graph = parse(text, &Names::all(DType::F32)).unwrap();
+    let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
+    let cell = Cell {
+        expression: text.to_owned(),
+        types: "f32".to_owned(),
+        shape: "flat".to_owned(),
+        launch: PLAIN,
+        plan: format!("{choose:?}"),
+        bytes: 4 * elements,
+        cache: CachePolicy::Hot,
+        traffic: problem.traffic(),
+        ceiling: Some(1e12),
+    };
+    Point { cell, problem, choose }
+}
+
+/// The points measured, the faults' texts, and how it ended.
+fn measured(probe: &Bench) -> (Vec<Sampled>, Vec<String>, Outcome) {
+    let fake = Fake::new();
+    let options = Options { compiler: Some(Arc::new(Anything)), ..fake.options() };
+    let mut device = plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options).unwrap();
+    let (request, stop, mut records) = (Request::default(), AtomicBool::new(false), Vec::new());
+    let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let outcome = device.measure_with(probe, &mut run).unwrap();
+    let (mut points, mut faults) = (Vec::new(), Vec::new());
+    for record in records {
+        match record {
+            Record::Point(point) => points.push(point),
+            Record::Fault(fault) => faults.push(fault.what),
+            _ => {}
+        }
+    }
+    (points, faults, outcome)
+}
+
+#[test]
+fn every_point_is_measured_and_a_kernel_that_does_nothing_is_found_out() {
+    for text in ["x + 1", "x = x + 1", "x + 0.75*y"] {
+        let points = [1 << 16, 1 << 18].map(|elements| point(text, elements, Choose::default()));
+        let (points, faults, outcome) = measured(&Bench::new(points.to_vec(), None));
+        assert!(matches!(outcome, Outcome::Complete), "{text}: {outcome:?}");
+        assert_eq!(points.len(), 2, "{text}: {faults:?}");
+        assert!(points.iter().all(|point| point.flags.contains(Flag::VerifyFail)), "{text}: {points:?}");
+        assert!(faults.iter().all(|fault| fault.contains("element")), "{text}: {faults:?}");
+        assert_eq!(points[0].extra.get(CEILING), Some(&1e12));
+    }
+}
+
+#[test]
+fn what_no_kernel_does_is_left_out_and_the_others_are_measured() {
+    let transposed = Choose { form: Some(Form::Transpose), ..Choose::default() };
+    let probe = Bench::new(vec![point("x", 1 << 16, transposed), point("x", 1 << 16, Choose::default())], None);
+    let (points, faults, outcome) = measured(&probe);
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?} {faults:?}");
+    assert_eq!(points.len(), 1);
+    let left_out = probe.left_out();
+    assert!(left_out.len() == 1 && left_out[0].contains("transpose"), "{left_out:?}");
+}
+
+#[test]
+fn a_size_beyond_the_memory_is_a_fault_and_the_others_are_measured() {
+    let probe = Bench::new(vec![point("x", 1 << 16, Choose::default()), point("x", 1 << 50, Choose::default())], None);
+    let (points, faults, outcome) = measured(&probe);
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?} {faults:?}");
+    assert_eq!(points.len(), 1);
+    assert!(faults.iter().any(|fault| fault.contains("memory")), "{faults:?}");
+}
