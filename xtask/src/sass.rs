@@ -15,6 +15,8 @@ use plimsoll_gen::kernel::Source;
 use plimsoll_gen::sass::Report;
 use plimsoll_gen::sass::expect::{Facts, differences, faults};
 
+use crate::bodies;
+use crate::forms;
 use crate::test::root;
 use crate::tools::{self, Tools};
 
@@ -29,7 +31,9 @@ pub fn command(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => run(false),
         [bless] if bless == "--bless" => run(true),
-        _ => bail!("unknown arguments {arguments:?}: there is --bless"),
+        [bodies] if bodies == "bodies" => of_bodies(false),
+        [bodies, bless] if bodies == "bodies" && bless == "--bless" => of_bodies(true),
+        _ => bail!("unknown arguments {arguments:?}: there is --bless, alone or after 'bodies'"),
     }
 }
 
@@ -56,9 +60,27 @@ pub fn run(bless: bool) -> Result<()> {
                 facts.entry(kernel.name).or_default().insert(target.to_string(), counts);
             }
         }
-        wrong.extend(keep(source, &facts, bless)?);
+        wrong.extend(keep(source.name(), &facts, bless)?);
     }
+    let (faults, facts) = forms::check(&tools)?;
+    wrong.extend(faults);
+    wrong.extend(keep("elementwise", &facts, bless)?);
+    let (faults, facts) = bodies::check(&tools)?;
+    wrong.extend(faults);
+    wrong.extend(keep("functions", &facts, bless)?);
     eprintln!("{} kernels of {} units read", reports.iter().map(|r| r.kernels.len()).sum::<usize>(), units.len());
+    settle(&wrong)
+}
+
+/// The bodies of elementwise expressions alone.
+fn of_bodies(bless: bool) -> Result<()> {
+    let Some(tools) = tools::ready()? else { return Ok(()) };
+    let (mut wrong, facts) = bodies::check(&tools)?;
+    wrong.extend(keep("functions", &facts, bless)?);
+    settle(&wrong)
+}
+
+fn settle(wrong: &[String]) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
@@ -119,8 +141,8 @@ fn one(tools: &Tools, source: Source, target: Target) -> Result<Report> {
 }
 
 /// Compares with the committed facts, or writes them.
-fn keep(source: Source, found: &Facts, bless: bool) -> Result<Vec<String>> {
-    let path: PathBuf = root().join(format!("crates/plimsoll-gen/facts/{}.json", source.name()));
+fn keep(name: &str, found: &Facts, bless: bool) -> Result<Vec<String>> {
+    let path: PathBuf = root().join(format!("crates/plimsoll-gen/facts/{name}.json"));
     if bless {
         std::fs::create_dir_all(path.parent().unwrap_or(root()))?;
         std::fs::write(&path, text(found)?)?;

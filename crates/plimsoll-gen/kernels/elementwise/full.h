@@ -21,8 +21,6 @@ OWN(log, ::logf, ::log)
 OWN(log2, ::log2f, ::log2)
 OWN(log10, ::log10f, ::log10)
 OWN(log1p, ::log1pf, ::log1p)
-OWN(sin, ::sinf, ::sin)
-OWN(cos, ::cosf, ::cos)
 OWN(tanh, ::tanhf, ::tanh)
 OWN(sinh, ::sinhf, ::sinh)
 OWN(cosh, ::coshf, ::cosh)
@@ -33,6 +31,61 @@ OWN(atan, ::atanf, ::atan)
 OWN(erf, ::erff, ::erf)
 OWN(erfc, ::erfcf, ::erfc)
 #undef OWN
+
+// 2/π after 32 zero bits.
+#if defined(__CUDA_ARCH__)
+__constant__
+#endif
+const u32 TWO_OVER_PI[8] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+
+// Beyond it three parts of π no longer have digits enough.
+constexpr float LARGE_ANGLE = 65536.0f;
+
+// x − n·π/2 for |x| ≥ 2¹⁶, and n modulo 4 (Payne and Hanek, 1983): of the product of x's significand with 2/π only the 64 bits
+// below the multiples of 4 are made. CUDA's own keeps them in local memory where several elements are in hand.
+__device__ __forceinline__ float reduced_large(float x, u32* n) {
+    const u32 bits = as_bits(x), place = (bits >> 23 & 0xff) - 120, shift = place & 31;
+    const u32* const word = TWO_OVER_PI + (place >> 5);
+    const u64 m = (bits & 0x7fffff) | 0x800000;
+    u64 window[3];
+#pragma unroll
+    for (int i = 0; i < 3; ++i) window[i] = u32(((u64(word[i]) << 32 | word[i + 1]) << shift) >> 32);
+    u64 turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
+    const u32 quarter = u32((turns + (1ull << 61)) >> 62);
+    turns -= u64(quarter) << 62;
+    const float part = float(i64(turns));
+    const float rest = fused(part, 0x1.921fb6p-62f, part * -0x1.777a5cp-87f);
+    const bool negative = bits >> 31 != 0;
+    *n = negative ? 0u - quarter : quarter;
+    return fabsf(x) < as_float(0x7f800000u) ? (negative ? -rest : rest) : as_float(0x7fffffffu);
+}
+// The same of any x. The parts are Cody and Waite's; all are positive, so that −0 stays. The sum with 1.5·2²³ rounds to a whole
+// number, which its low bits then are.
+__device__ __forceinline__ float reduced_angle(float x, u32* n) {
+    if (!(fabsf(x) < LARGE_ANGLE)) return reduced_large(x, n);
+    const float sum = fused(x, 0x1.45f306p-1f, 12582912.0f), k = sum - 12582912.0f;
+    *n = as_bits(sum);
+    return fused(-k, 0x1.84698ap-48f, fused(-k, 0x1.4442dp-24f, fused(-k, 0x1.921fb4p+0f, x)));
+}
+// sin(r + n·π/2) for |r| ≤ π/4.
+__device__ __forceinline__ float wave(float r, u32 n) {
+    const float s = r * r;
+    const float even = r * polynomial(s, 1.0f, -0.166666552f, 0.00833215844f, -0.00019514958f);
+    const float odd = polynomial(s, 1.0f, -0.5f, 0.0416666195f, -0.00138866773f, 2.43831455e-05f);
+    return as_float(as_bits(n & 1 ? odd : even) ^ (n & 2) << 30);
+}
+__device__ __forceinline__ float sin(float x) {
+    u32 n;
+    const float r = reduced_angle(x, &n);
+    return wave(r, n);
+}
+__device__ __forceinline__ float cos(float x) {
+    u32 n;
+    const float r = reduced_angle(x, &n);
+    return wave(r, n + 1);
+}
+__device__ __forceinline__ double sin(double x) { return ::sin(x); }
+__device__ __forceinline__ double cos(double x) { return ::cos(x); }
 
 __device__ __forceinline__ float sqrt(float x) { return square_root(x); }
 __device__ __forceinline__ double sqrt(double x) { return square_root(x); }

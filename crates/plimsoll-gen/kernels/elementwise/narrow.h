@@ -95,18 +95,28 @@ template <int NEED> __device__ __forceinline__ float sine(float r, u32 k) {
 __device__ __forceinline__ float reduced(float x, float k) {
     return fused(-k, 0x1.84698ap-47f, fused(-k, 0x1.4442dp-23f, fused(-k, 0x1.921fb4p+1f, x)));
 }
-// Where those parts still have digits enough.
-constexpr float MOST_TURNS = 65536.0f;
 // To the nearest whole number by the sum with 1.5·2²³, whose low bits are then that number.
 constexpr float WHOLE = 12582912.0f;
+// sin(r + n·π/2) for |r| ≤ π/4, by the sine alone: cos r is sin(π/2 − |r|).
+template <int NEED> __device__ __forceinline__ float quarter_sine(float r, u32 n) {
+    return sine<NEED>(n & 1 ? 0x1.921fb6p+0f - fabsf(r) : r, n >> 1);
+}
 template <int NEED> __device__ __forceinline__ float sin(float x) {
-    if (fabsf(x) >= MOST_TURNS) return full::sin(x);
+    u32 n;
+    if (!(fabsf(x) < full::LARGE_ANGLE)) {
+        const float r = full::reduced_large(x, &n);
+        return quarter_sine<NEED>(r, n);
+    }
     const float sum = fused(x, 0x1.45f306p-2f, WHOLE);
     return sine<NEED>(reduced(x, sum - WHOLE), as_bits(sum));
 }
 // cos x = sin(x + π/2)
 template <int NEED> __device__ __forceinline__ float cos(float x) {
-    if (fabsf(x) >= MOST_TURNS) return full::cos(x);
+    u32 n;
+    if (!(fabsf(x) < full::LARGE_ANGLE)) {
+        const float r = full::reduced_large(x, &n);
+        return quarter_sine<NEED>(r, n + 1);
+    }
     const float sum = fused(x, 0x1.45f306p-2f, 0.5f) + WHOLE;
     return sine<NEED>(reduced(x, sum - WHOLE - 0.5f), as_bits(sum));
 }

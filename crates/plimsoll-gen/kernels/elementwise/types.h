@@ -182,13 +182,24 @@ template <> struct Small<f8e5m2_t> {
         Small<f16_t>::two((pair << 8 & 0xff00) | (pair << 16 & 0xff000000u), x);
     }
     __device__ __forceinline__ static u32 pack_two(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+        // The largest number where infinity should be is one less than it.
+        u16 pair;
+        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+        return pair + (fabsf(low) >= 61440.0f) + (fabsf(high) >= 61440.0f ? 0x100 : 0);
+#else
         return pack_one(low) | pack_one(high) << 8;
+#endif
     }
     __device__ __forceinline__ static u32 pack_one(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+        return pack_two(x, 0.0f) & 0xff;
+#else
         const u32 b = as_bits(x), magnitude = b & 0x7fffffffu;
         if (magnitude > 0x7f800000u) return 0x7e;
         const u32 bits = round_bits<5, 2>(magnitude);
         return (bits < 0x7c ? bits : 0x7c) | (b >> 24 & 0x80);
+#endif
     }
 };
 

@@ -1,0 +1,99 @@
+//! Compiles every operation of elementwise expressions in every type, reads the machine code, and holds it to what bodies must be:
+//! no local memory, and for functions the number of instructions in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
+
+use anyhow::{Context, Result, bail};
+use plimsoll_cuda::compile::Program;
+use plimsoll_cuda::machine_code;
+use plimsoll_gen::Target;
+use plimsoll_gen::elementwise::body::catalogue::{Entry, every_operation, unit};
+use plimsoll_gen::elementwise::body::{self};
+use plimsoll_gen::kernel;
+use plimsoll_gen::sass::expect::Facts;
+
+use crate::tools::Tools;
+
+/// One target per generation whose conversions or functions differ. Integers are compiled for one of them alone.
+const TARGETS: [Target; 3] = [Target::plain(90), Target::plain(80), Target::plain(100)];
+
+/// What is wrong, and the instructions of every function in the types that it is made for: registers and instructions of a kernel that
+/// loads, computes and stores one element.
+///
+/// # Errors
+/// That a body doesn't compile or that its code can't be read.
+pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
+    let entries = every_operation();
+    let mut units: Vec<Vec<Entry>> = Vec::new();
+    for entry in entries {
+        // By type, so that a unit compiles in some seconds.
+        let dtype = entry.graph.inputs().first().map(|input| input.dtype);
+        match units.last_mut() {
+            Some(unit) if unit.first().and_then(|e| e.graph.inputs().first()).map(|i| i.dtype) == dtype => {
+                unit.push(entry)
+            }
+            _ => units.push(vec![entry]),
+        }
+    }
+    let jobs: Vec<(&Vec<Entry>, Target)> = units.iter().flat_map(|unit| TARGETS.map(|target| (unit, target))).collect();
+    let half = jobs.len() / 2;
+    let run = |jobs: &[(&Vec<Entry>, Target)]| -> Result<(Vec<String>, Facts)> {
+        let (mut wrong, mut facts) = (Vec::new(), Facts::new());
+        for (entries, target) in jobs {
+            one(tools, entries, *target, &mut wrong, &mut facts)?;
+        }
+        Ok((wrong, facts))
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| run(&jobs[half..]));
+        (run(&jobs[..half]), second.join())
+    });
+    let (mut wrong, mut facts) = first?;
+    let Ok(second) = second else { bail!("a thread that compiles bodies has panicked") };
+    let (more, others) = second?;
+    wrong.extend(more);
+    for (name, targets) in others {
+        facts.entry(name).or_default().extend(targets);
+    }
+    Ok((wrong, facts))
+}
+
+fn one(tools: &Tools, entries: &[Entry], target: Target, wrong: &mut Vec<String>, facts: &mut Facts) -> Result<()> {
+    let headers: Vec<(&str, &str)> = body::HEADERS.into_iter().chain(kernel::HEADERS).collect();
+    let options = kernel::OPTIONS.map(str::to_owned);
+    let (source, arch) = (unit(entries), target.to_string());
+    let program = Program { name: "bodies.cu", source: &source, headers: &headers, options: &options, target: &arch };
+    let compiled = tools.nvrtc.compile(&program)?;
+    if !compiled.log.is_empty() {
+        bail!("the compiler warns:\n{}", compiled.log);
+    }
+    let code = machine_code::of_cubin(&tools.nvdisasm, compiled.cubin)?;
+    for entry in entries {
+        let found = code.report.kernel(&entry.name).with_context(|| format!("{} was not compiled", entry.name))?;
+        let local = (found.local_bytes, found.local_accesses);
+        if local != (0, 0) && !keeps_tables(&entry.name) {
+            wrong.push(format!("{} for {target}: {} bytes of local memory, {} accesses", entry.name, local.0, local.1));
+        }
+        if is_function(&entry.name) {
+            let counts = (found.registers.unwrap_or(0), found.instructions);
+            facts.entry(entry.name.clone()).or_default().insert(target.to_string(), counts);
+        }
+    }
+    Ok(())
+}
+
+/// CUDA's reduction of large angles in double precision keeps a table in local memory.
+fn keeps_tables(name: &str) -> bool {
+    matches!(name, "accurate_sin_f64" | "accurate_cos_f64")
+}
+
+/// True for what `narrow.h` and `full.h` define, in f32, f16 and bf16.
+fn is_function(name: &str) -> bool {
+    use plimsoll_gen::elementwise::accuracy::Function;
+    let Some((_, rest)) = name.split_once('_') else { return false };
+    let Some((operation, dtype)) = rest.rsplit_once('_') else { return false };
+    let functions = Function::all();
+    let mut names = functions.iter().map(|function| match function {
+        Function::Unary(op) => format!("{op:?}").to_lowercase(),
+        Function::Binary(op) => format!("{op:?}").to_lowercase(),
+    });
+    matches!(dtype, "f32" | "f16" | "bf16") && names.any(|known| known == operation)
+}
