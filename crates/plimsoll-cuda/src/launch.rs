@@ -134,6 +134,7 @@ impl Arguments {
 
 /// What a launch gives to its kernel.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box more per launch would be in the timed loop")]
 pub(crate) enum Given {
     /// One argument per parameter.
     Slots(Arguments),

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use common::Fake;
@@ -66,7 +67,7 @@ fn what_is_wrong_with_tensors_is_said_with_sizes_types_and_addresses() {
     let text = "in x: f32; y = x + 1";
     let at = |shape: &[u64], strides: &[i64], offset| x.with_layout(Layout::strided(shape, strides, offset).unwrap());
     let y = |layout| other.with_layout(layout);
-    assert_eq!(refusal(&gpu, text, &[], &[x.clone()]), "the expression has 1 inputs and 0 were given");
+    assert_eq!(refusal(&gpu, text, &[], from_ref(&x)), "the expression has 1 inputs and 0 were given");
     let bytes = gpu.zeros::<i16>(64).unwrap().operand().unwrap();
     assert_eq!(refusal(&gpu, text, &[bytes], &[y(flat(64))]), "'x' is declared as f32 and was given as i16");
     let said = refusal(&gpu, text, &[x.with_layout(flat(1025))], &[y(flat(1025))]);
@@ -75,13 +76,13 @@ fn what_is_wrong_with_tensors_is_said_with_sizes_types_and_addresses() {
     assert!(said.contains("'x'") && said.contains('7') && said.contains('5'), "{said}");
     let said = refusal(&gpu, text, &[x.with_layout(flat(8))], &[at(&[8], &[1], 4)]);
     assert!(said.contains("'y'") && said.contains("overlaps 'x'") && said.contains("0x"), "{said}");
-    let said = refusal(&gpu, text, &[x.clone()], &[y(Layout::strided(&[4, 4], &[1, 1], 0).unwrap())]);
+    let said = refusal(&gpu, text, from_ref(&x), &[y(Layout::strided(&[4, 4], &[1, 1], 0).unwrap())]);
     assert!(said.contains("share memory"), "{said}");
     let said = refusal(&gpu, "in x: f32; y = x; z = -x", &[x.with_layout(flat(8))], &[y(flat(8)), y(flat(9))]);
     assert!(said.contains("'y' of 8") && said.contains("'z' of 9"), "{said}");
-    let said = refusal(&gpu, "in x: f32; x = x + 1", &[x.clone()], &[other.clone()]);
+    let said = refusal(&gpu, "in x: f32; x = x + 1", from_ref(&x), from_ref(&other));
     assert_eq!(said, "'x' is read and written in place: give the same tensor as input and as output");
-    let said = refusal(&gpu, "in x: f32; y = x + index(2)", &[x.clone()], &[other.clone()]);
+    let said = refusal(&gpu, "in x: f32; y = x + index(2)", from_ref(&x), from_ref(&other));
     assert_eq!(said, "the expression asks for 3 dimensions and the outputs have 1");
 }
 

@@ -43,10 +43,7 @@ pub(super) fn run(
     // A tool that watches every access needs some of them, not all.
     let every = if depth == Depth::Small && functions.is_empty() { 6 } else { 1 };
     for claim in claims().into_iter().filter(wanted).step_by(every) {
-        let errors = match measure(device, engine, &claim, depth) {
-            Ok(errors) => errors,
-            Err(error) => return Err(error.into()),
-        };
+        let errors = measure(device, engine, &claim, depth)?;
         let name = format!("{ACCURACY}{} {} {:?}", claim.function.name(), claim.dtype, claim.tier).to_lowercase();
         let worst = format!("worst {:.3} ulp of {:#x}", errors.worst, errors.worst_at[0]);
         let at = errors.first_wrong.map_or_else(String::new, |at| format!(", the first of {at:#x?}"));
@@ -72,7 +69,11 @@ fn operands(claim: &Claim, k: u64, count: u64) -> [u64; 2] {
     // Anything, or near 1, where powers go wild.
     let (first, one) = (mix(k) & ones, claim.dtype.encode(Value::Float(1.0)));
     let second = mix(!k);
-    if k % 2 == 0 { [first, second & ones] } else { [(one.wrapping_add(second % 64)).wrapping_sub(32) & ones, first] }
+    if k.is_multiple_of(2) {
+        [first, second & ones]
+    } else {
+        [(one.wrapping_add(second % 64)).wrapping_sub(32) & ones, first]
+    }
 }
 
 fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) -> Result<Errors, Error> {

@@ -99,7 +99,7 @@ impl Tensors {
                 // Rows with a gap between.
                 _ => Layout::strided(shape, &[shape[1] as i64 + 3, 1], 1),
             },
-            Self::Transposed if place % 2 == 0 => Ok(Layout::contiguous(&[shape[1], shape[0]])?.transposed()),
+            Self::Transposed if place.is_multiple_of(2) => Ok(Layout::contiguous(&[shape[1], shape[0]])?.transposed()),
             Self::Transposed => Ok(plain),
             Self::Any => {
                 let fits = |layout: &Layout| !whole || (layout.shape() == shape && !layout.may_overlap_itself());
@@ -308,8 +308,9 @@ fn wrong_batch(device: &CudaDevice, sets: &[[Tensor; 3]]) -> Result<String, Faul
         }
         let written =
             |tensor: &Tensor| (0..z.layout.elements()).map(|i| tensor.layout.offset() + i).collect::<Vec<_>>();
-        for stray in [z_now.stray(&written(z)), y_now.stray(&written(y))].into_iter().flatten() {
-            return Ok(format!("set {number}: byte {stray} was written, which is no element of an output"));
+        let stray = z_now.stray(&written(z)).or_else(|| y_now.stray(&written(y)));
+        if let Some(byte) = stray {
+            return Ok(format!("set {number}: byte {byte} was written, which is no element of an output"));
         }
     }
     Ok(String::new())
