@@ -2,7 +2,7 @@
 //! and to read them. Compiling is `plimsoll-cuda`'s, reading `plimsoll-gen`'s; here they are joined and nothing is added
 //! but the target of this machine.
 
-use plimsoll_cuda::compile::{Compiler as _, Program};
+use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::driver::{Attribute, DeviceHandle, Driver};
 use plimsoll_expr::{LayoutError, Problem, Space};
 use plimsoll_gen::elementwise::{Device, PlanError, Table, Walk, generate, plan};
