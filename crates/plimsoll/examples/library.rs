@@ -2,6 +2,7 @@
 //! printed beside a bare launch of the same kernel.
 //!
 //! `cargo run --release -p plimsoll --example library`
+#![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error;
 use std::time::{Duration, Instant};
