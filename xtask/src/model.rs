@@ -272,7 +272,8 @@ fn persistent(traffic: Traffic, instructions: BTreeMap<Pipe, f64>) -> Descriptio
         blocks: 8 * 132,
         threads: 256,
         resident: 8,
-        in_flight: 16,
+        // Two to four vectors of 16 bytes.
+        in_flight: 32,
         instructions,
         serial_cycles: 0.0,
     }

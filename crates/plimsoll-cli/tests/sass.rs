@@ -182,3 +182,20 @@ fn a_missing_tool_ends_with_3_and_the_command_that_brings_it() {
     // A program that is no disassembler says nothing that can be read.
     place.run("sass --cubin mine.cubin --nvdisasm /bin/false").ends(3).says("nvdisasm: it said nothing");
 }
+
+#[test]
+fn one_function_of_a_cubin_is_told_by_what_its_instructions_are_for_and_one_that_isn_t_there_by_those_that_are() {
+    let place = Place::new();
+    place.run("sass --kernel copy --function x").ends(2).says("cannot be used with");
+    place.run("sass --function x").ends(2).says("--cubin");
+    let Some(tools) = tools() else { return };
+    place.write("mine.cubin", CUBIN);
+    let ran = tools.run(&place, "sass --cubin mine.cubin --format csv").ends(0);
+    let names: Vec<String> = counts(&ran.stdout).into_iter().map(|row| row.0).collect();
+    let ran = tools.run(&place, &format!("sass --cubin mine.cubin --function {}", names[0])).ends(0);
+    for told in ["for memory", "slots: issue", "stalls of", "per 16 bytes moved"] {
+        assert!(ran.stdout.contains(told), "{told}: {}", ran.stdout);
+    }
+    let ran = tools.run(&place, "sass --cubin mine.cubin --function nope").ends(2).says("no function 'nope'");
+    assert!(names.iter().all(|name| ran.stderr.contains(name.as_str())), "{}", ran.stderr);
+}

@@ -365,6 +365,9 @@ pub(crate) struct SassArgs {
     /// A cubin, whoever compiled it
     #[arg(long, value_name = "FILE", group = "what")]
     pub cubin: Option<PathBuf>,
+    /// One function of the cubin, by its name; all by default
+    #[arg(long, value_name = "NAME", requires = "cubin", conflicts_with_all = ["kernel", "expression"])]
+    pub function: Option<String>,
     /// What to compile for, such as sm_80; by default the first CUDA device's, else sm_90
     #[arg(long, conflicts_with = "cubin")]
     pub arch: Option<Target>,

@@ -27,6 +27,9 @@ const HEADINGS: [&str; 9] =
 /// Bytes of the widest tensor for which expressions are planned.
 const EXPRESSION_BYTES: u64 = 256 << 20;
 
+/// Functions of a cubin that are named where the one asked for isn't there.
+const MOST_NAMES: usize = 40;
+
 pub(crate) fn run(args: &SassArgs) -> Result<Exit, Failure> {
     let report = match (&args.cubin, &args.kernel, &args.expression) {
         (Some(path), ..) => of_file(path, args)?,
@@ -54,10 +57,25 @@ fn of_file(path: &Path, args: &SassArgs) -> Result<Report, Failure> {
     elf::resources(&cubin).map_err(bad)?;
     let disassembler = Disassembler::find(args.nvdisasm.as_deref()).map_err(Fault::from)?;
     match of_cubin(&disassembler, cubin) {
-        Ok(code) => Ok(code.report),
+        Ok(code) => one(code.report, args.function.as_deref()),
         Err(MachineCodeError::Unreadable(why)) => Err(bad(why)),
         Err(error) => Err(failure(error)),
     }
+}
+
+/// The function of this name, or all where none is named.
+fn one(mut report: Report, name: Option<&str>) -> Result<Report, Failure> {
+    let Some(name) = name else { return Ok(report) };
+    let known: Vec<String> = report.kernels.iter().take(MOST_NAMES).map(|kernel| kernel.name.clone()).collect();
+    let more = report.kernels.len().saturating_sub(MOST_NAMES);
+    report.kernels.retain(|kernel| kernel.name == name);
+    if report.kernels.is_empty() {
+        let shown: String = name.chars().take(80).collect();
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        return Err(Failure::usage(format!("no function '{shown}' in the cubin"))
+            .hint(format!("its functions: {}{rest}", known.join(", "))));
+    }
+    Ok(report)
 }
 
 /// A file that may be anybody's, or a pipe: read no further than a cubin can go.

@@ -308,6 +308,11 @@ impl fmt::Display for KernelReport {
         writeln!(f, "    {}", classes.join(", "))?;
         let Roles { memory, address, control, work } = hot.roles;
         writeln!(f, "    for memory {memory}, addresses {address}, control {control}, work {work}")?;
+        if hot.moved() > 0 {
+            let each = |count: u32| 16.0 * f64::from(count) / f64::from(hot.moved());
+            let (all, work) = (each(hot.instructions), each(work));
+            writeln!(f, "    per 16 bytes moved {all:.1} instructions, of them work {work:.1}")?;
+        }
         let pipes: Vec<String> = hot.pipes.iter().map(|(pipe, count)| format!("{pipe} {count}")).collect();
         writeln!(f, "    slots: {}", pipes.join(", "))?;
         let Some(Stalls { cycles, waits, barriers }) = hot.stalls else { return Ok(()) };
