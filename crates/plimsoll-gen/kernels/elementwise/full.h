@@ -69,10 +69,12 @@ __device__ __forceinline__ float reduced_angle(float x, u32* n) {
 }
 // sin(r + n·π/2) for |r| ≤ π/4.
 __device__ __forceinline__ float wave(float r, u32 n) {
-    const float s = r * r;
-    const float even = r * polynomial(s, 1.0f, -0.166666552f, 0.00833215844f, -0.00019514958f);
+    // Of |r|, whose sign comes last: a sum with −0 would lose it.
+    const float s = r * r, t = fabsf(r);
+    const float even = fused(t * s, polynomial(s, -0.166666552f, 0.00833215844f, -0.00019514958f), t);
     const float odd = polynomial(s, 1.0f, -0.5f, 0.0416666195f, -0.00138866773f, 2.43831455e-05f);
-    return as_float(as_bits(n & 1 ? odd : even) ^ (n & 2) << 30);
+    const u32 sign = (n & 1 ? 0 : as_bits(r) & 0x80000000u) ^ (n & 2) << 30;
+    return as_float(as_bits(n & 1 ? odd : even) ^ sign);
 }
 __device__ __forceinline__ float sin(float x) {
     u32 n;
