@@ -32,8 +32,11 @@ struct Kind {
 /// Fills arrays again, in a stream's order.
 #[derive(Clone, Debug)]
 pub(super) struct Refill {
-    arrays: Vec<(Arc<DeviceBuffer>, Span, Vec<(Span, Span)>)>,
+    arrays: Vec<Copies>,
 }
+
+/// The block, the start of the array that takes it, and copies from there on: to, from.
+type Copies = (Arc<DeviceBuffer>, Span, Vec<(Span, Span)>);
 
 impl Refill {
     /// # Errors
