@@ -195,16 +195,17 @@ fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
     let weigh = |block: usize| (Hot::new(HotKind::Straight, &part(&mut std::iter::once(block))).moved(), block);
     let straight = graph.straight().map(weigh).reduce(|best, next| if next.0 > best.0 { next } else { best });
     let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
-    let straight = straight.filter(|(moved, _)| *moved > 0).map(|(_, block)| {
+    let straight = straight.filter(|(moved, _)| *moved > 0).map(|(moved, block)| {
         let way = graph.way_to(block);
-        Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block))))
+        (moved, Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block)))))
     });
-    // Where both move the same, the one with wider accesses does the work and the other one the remainder.
-    let rank =
-        |hot: &Hot| (hot.moved(), std::cmp::Reverse(hot.accesses.iter().map(|access| access.count).sum::<u32>()));
     match (hottest, straight) {
-        (Some(looped), Some(straight)) => Some(if rank(&looped) >= rank(&straight) { looped } else { straight }),
-        (looped, straight) => looped.or(straight),
+        (Some(looped), Some((moved, straight))) => {
+            // Vectors of four in straight code, and after it a loop over single elements that moves as much: a remainder.
+            let remainder = moved == looped.moved() && looped.global() >= 4 * straight.global();
+            Some(if moved > looped.moved() || remainder { straight } else { looped })
+        }
+        (looped, straight) => looped.or(straight.map(|(_, straight)| straight)),
     }
 }
 
@@ -248,6 +249,12 @@ impl Hot {
             roles: Roles::default(),
             stalls: None,
         }
+    }
+
+    /// Loads from and stores to global memory.
+    fn global(&self) -> u32 {
+        let global = |access: &&Accesses| matches!(access.access.class, Class::GlobalLoad | Class::GlobalStore);
+        self.accesses.iter().filter(global).map(|access| access.count).sum()
     }
 
     /// Elements per iteration (or per thread), where one of the widest stream has `bytes`: from what is written, or from what
@@ -364,6 +371,20 @@ mod tests {
         assert_eq!((hot.kind, hot.read, hot.written), (HotKind::Straight, 4, 4));
         assert_eq!(hot.first, 0);
         assert_eq!(hot.classes[&Class::GlobalLoad], 1);
+    }
+
+    #[test]
+    fn a_loop_over_what_vectors_leave_is_not_the_hot_part_though_it_moves_as_much() {
+        let four = |what: &str| format!("{what}\n").repeat(4);
+        let text = format!(
+            "LDG.E.128 R4, [R2.64]\nSTG.E.128 [R2.64], R4\n@P0 EXIT\n{}{}@P1 BRA 0x30\nEXIT",
+            four("LDG.E R4, [R2.64]"),
+            four("STG.E [R2.64], R4")
+        );
+        let lines: String =
+            text.lines().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16)).collect();
+        let hot = hot(&format!(".section .text.k\n{lines}"), "k");
+        assert_eq!((hot.kind, hot.moved(), hot.accesses.len()), (HotKind::Straight, 32, 2));
     }
 
     #[test]
