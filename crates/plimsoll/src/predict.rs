@@ -12,6 +12,8 @@ use plimsoll_gen::describe::{Code, describe};
 use plimsoll_gen::elementwise::{Device, PlanError, Table, Walk, generate, plan};
 use plimsoll_gen::kernel::OPTIONS;
 use plimsoll_suite::machines::{self, LookupError};
+use plimsoll_suite::model::Chip;
+use plimsoll_suite::profile::Profile;
 
 pub use plimsoll_core::model;
 pub use plimsoll_gen::elementwise::{Choose, Plan};
@@ -51,7 +53,30 @@ pub enum KnownError {
 pub fn known(name: &str) -> Result<Known, KnownError> {
     let machine = plimsoll_suite::model::of_machine(name)?;
     let sheet = machines::machine(&machine.name)?;
-    let (Some((major, minor)), Some(multiprocessors)) = (sheet.compute_capability, sheet.multiprocessors) else {
+    let (device, _) = chip(sheet)?;
+    Ok(Known { device, table: table(sheet, device), machine })
+}
+
+/// The device of a profile: what was found about it, and nothing that others published but rates of instructions. Multiprocessors
+/// and clock are the catalogue's for its name.
+///
+/// # Errors
+/// [`KnownError`], of the device's name.
+pub fn of_profile(profile: &Profile) -> Result<Known, KnownError> {
+    let sheet = machines::machine(&profile.device_name)?;
+    let (device, chip) = chip(sheet)?;
+    let machine = plimsoll_suite::model::of_profile(&profile.device_name, chip, profile);
+    Ok(Known { device, table: table(sheet, device), machine })
+}
+
+fn table(sheet: &machines::Machine, device: Device) -> Table {
+    Table::for_device(&format!("NVIDIA {}", sheet.name), device.target.capability)
+}
+
+fn chip(sheet: &'static machines::Machine) -> Result<(Device, Chip), KnownError> {
+    let (Some((major, minor)), Some(multiprocessors), Some(clock_hz)) =
+        (sheet.compute_capability, sheet.multiprocessors, sheet.boost_clock_hz)
+    else {
         return Err(KnownError::NotCuda(sheet.name));
     };
     let capability = 10 * u32::from(major) + u32::from(minor);
@@ -62,8 +87,7 @@ pub fn known(name: &str) -> Result<Known, KnownError> {
         l2_bytes: sheet.l2_bytes.unwrap_or_default(),
         shared_per_block: SHARED,
     };
-    let table = Table::for_device(&format!("NVIDIA {}", sheet.name), capability);
-    Ok(Known { device, machine, table })
+    Ok((device, Chip { multiprocessors, clock_hz, capability }))
 }
 
 impl Known {
@@ -188,6 +212,22 @@ mod tests {
         };
         assert!(seems(DType::Bf16, 12) < seems(DType::F32, 24));
         assert!(seems(DType::Bf16, 24) > seems(DType::F32, 48));
+    }
+
+    #[test]
+    fn a_profile_gives_what_it_holds_and_names_what_it_doesn_t() {
+        let mut profile = plimsoll_suite::profile::shipped::of_machine("H200").unwrap().unwrap();
+        profile.findings.retain(|stored| !stored.is_published() && stored.finding.probe != "loaded-latency");
+        let names = Names { default: Some(DType::F32), ..Names::default() };
+        let problem = Problem::flat(&parse("x + 1", &names).unwrap(), 1 << 24, &[]).unwrap();
+        let form = (Cache::Cold, LaunchForm::Graph);
+        let predict = |profile: &Profile| {
+            of_problem(&of_profile(profile).unwrap(), &problem, &Choose::default(), form, None).unwrap().prediction
+        };
+        let wants: Vec<Key> = predict(&profile).missing.iter().map(|missing| missing.key).collect();
+        assert_eq!(wants, [Key::LatencyFull, Key::LatencyFull]);
+        profile.findings.retain(|stored| stored.finding.probe != "launch");
+        assert_eq!(predict(&profile).total, None);
     }
 
     #[test]

@@ -304,8 +304,8 @@ pub(crate) struct PredictArgs {
     pub expression: String,
     #[command(flatten)]
     pub meaning: ExpressionArgs,
-    /// A machine of the catalogue: h200, "A100 40GB", "H100 SXM", L4, A10, V100
-    #[arg(long, value_name = "NAME")]
+    /// A machine of the catalogue: h200, "A100 40GB", "H100 SXM", L4, A10, V100; or a device's profile, a file that ends in .json
+    #[arg(long, value_name = "NAME|FILE")]
     pub machine: String,
     /// Bytes of the widest tensor: a range in powers of four, or a list; 64KiB..2GiB by default
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]

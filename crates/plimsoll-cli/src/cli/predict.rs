@@ -1,12 +1,17 @@
 //! `plimsoll predict`: what an elementwise expression should cost on a machine that need not be here, term by term. The model is
 //! the library's; here it is asked and its answer printed.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use plimsoll::bench::Point;
 use plimsoll::core::stats::Interval;
 use plimsoll::core::unit::{ByteSize, Unit};
 use plimsoll::predict::model::{Cache, Estimate, LaunchForm, Missing, Part};
-use plimsoll::predict::{Choose, Known, KnownError, Outcome, Tools, known, of_problem};
+use plimsoll::predict::{Choose, Known, KnownError, Outcome, Tools, known, of_problem, of_profile};
 use plimsoll::sass::{Disassembler, Nvrtc};
+use plimsoll::suite::profile::Profile;
 use plimsoll_report::json;
 use serde_json::{Value, json};
 
@@ -15,6 +20,8 @@ use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{bench, expression, output};
 
+/// Most bytes of a profile that are read.
+const LARGEST_PROFILE: u64 = 4 << 20;
 /// Sizes where none are asked for.
 const USUAL: &str = "64KiB..2GiB";
 
@@ -22,7 +29,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
     let mut ask = expression::ask(&args.expression, &args.meaning)?;
     ask.sizes = bench::read_sizes(args.bytes.as_deref().unwrap_or(USUAL))?;
     let points = ask.points().map_err(|error| expression::failure(&error))?;
-    let known = known(&args.machine).map_err(|error| unknown(&error))?;
+    let known = machine(&args.machine)?;
     let cache = if args.hot { Cache::Hot } else { Cache::Cold };
     let launch = form(&known, args);
     let (nvrtc, disassembler) = tools(args);
@@ -35,6 +42,22 @@ pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
     // A term that is missing leaves a bound, one that is essential leaves nothing.
     let nothing = outcomes.iter().all(|outcome| outcome.prediction.total.is_none());
     Ok(if nothing { Exit::Inconclusive } else { Exit::Success })
+}
+
+/// A machine of the catalogue, or the device of a profile where the name is a file's.
+fn machine(name: &str) -> Result<Known, Failure> {
+    let path = Path::new(name);
+    if !path.extension().is_some_and(|ending| ending == "json") {
+        return known(name).map_err(|error| unknown(&error));
+    }
+    let file = File::open(path).map_err(|error| Failure::file("read", path, error))?;
+    // A profile is read under its device's identity, which it tells itself.
+    let told: Value = serde_json::from_reader(file.take(LARGEST_PROFILE))
+        .map_err(|error| Failure::usage(format!("{}: no profile: {error}", path.display())))?;
+    let id = told["device_id"].as_str().unwrap_or_default();
+    let profile = Profile::load(path, id).map_err(Failure::usage)?;
+    let profile = profile.ok_or_else(|| Failure::usage(format!("{} is gone", path.display())))?;
+    of_profile(&profile).map_err(|error| unknown(&error))
 }
 
 fn unknown(error: &KnownError) -> Failure {
