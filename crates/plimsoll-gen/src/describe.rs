@@ -1,14 +1,15 @@
-//! What a launch of an elementwise kernel does, for the model of its cost: from its plan, and from its machine code where that
-//! is at hand, else from rough counts of what its expression needs.
+//! What a launch of a kernel does, for the model of its cost: of an elementwise kernel from its plan, and from its machine code
+//! where that is at hand, else from rough counts of what its expression needs; of a probe's kernel from what it states of itself.
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::Traffic;
 use plimsoll_core::model::{Cache, Description, LaunchForm, Pipe};
+use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::{Category, DType};
 
 use crate::elementwise::{Device, Plan};
+use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
 /// Registers of a multiprocessor, and the most blocks that it holds: compute capability 7.0 to 9.0.
@@ -146,6 +147,36 @@ pub fn describe(
     }
 }
 
+/// One launch of a probe's kernel over `n` elements of each array, `footprint` being the bytes that launches go over again and
+/// again. It has no instructions but those of its bytes: a probe that counts others adds them.
+///
+/// # Errors
+/// Those of [`KernelDesc::geometry`].
+pub fn of_kernel(
+    kernel: &KernelDesc,
+    n: u64,
+    machine: Machine,
+    (cache, footprint): (Cache, u64),
+    launch: LaunchForm,
+) -> Result<Description, Fault> {
+    let geometry = kernel.geometry(n, machine)?;
+    let traffic = kernel.traffic(n);
+    let warp_bytes = 32.0 * f64::from(kernel.vector_bytes.max(1));
+    let accesses = traffic.total() as f64 / warp_bytes;
+    Ok(Description {
+        traffic,
+        footprint,
+        cache,
+        launch,
+        blocks: u64::from(geometry.blocks),
+        threads: geometry.threads,
+        resident: (machine.threads_per_multiprocessor / geometry.threads.max(1)).clamp(1, MOST_BLOCKS),
+        in_flight: if kernel.inputs > 0 { kernel.bytes_in_flight() } else { 0 },
+        instructions: BTreeMap::from([(Pipe::Issue, accesses), (Pipe::Lsu, accesses)]),
+        serial_cycles: 0.0,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use plimsoll_core::model::Kind;
@@ -197,6 +228,22 @@ mod tests {
         assert!(count("erf(x)", DType::Bf16, Pipe::Issue) < count("erf(x)", DType::F32, Pipe::Issue));
         assert!(count("erf(x)", DType::F32, Pipe::Mufu) > 0.0);
         assert!(count("x * x", DType::F64, Pipe::Fp64) > 0.0 && count("x * x", DType::F64, Pipe::Fma) == 0.0);
+    }
+
+    #[test]
+    fn every_kernel_of_every_probe_that_moves_elements_has_a_description() {
+        let machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
+        let mut described = 0;
+        for kernel in crate::kernel::Source::ALL.iter().flat_map(|source| source.kernels(Target::plain(90))) {
+            let Ok(found) = of_kernel(&kernel, 1 << 20, machine, (Cache::Hot, 1 << 22), LaunchForm::Stream) else {
+                continue;
+            };
+            assert_eq!(found.traffic, kernel.traffic(1 << 20), "{}", kernel.name);
+            assert!(found.resident >= 1 && found.blocks >= 1, "{}", kernel.name);
+            assert_eq!(found.in_flight == 0, kernel.inputs == 0, "{}", kernel.name);
+            described += 1;
+        }
+        assert!(described > 100, "{described}");
     }
 
     #[test]
