@@ -328,7 +328,7 @@ impl Expression {
         Ok(launches)
     }
 
-    /// Launches for members of a batch: one if their parameters fit into it, else for each half.
+    /// Launches for members of a batch: as many in each as one can have.
     fn split(
         &self,
         members: &mut Vec<(u64, Vec<u64>, Fit)>,
@@ -353,8 +353,8 @@ impl Expression {
                 launches.push(Bound { ready, words });
                 Ok(())
             }
-            Err(PlanError::Words { .. }) if members.len() > 1 => {
-                let mut second = members.split_off(members.len() / 2);
+            Err(PlanError::Sets { most, .. }) if (1..members.len()).contains(&most) => {
+                let mut second = members.split_off(most);
                 self.split(members, bits, choose, launches)?;
                 self.split(&mut second, bits, choose, launches)
             }

@@ -57,7 +57,7 @@ template <typename T> __device__ __forceinline__ void take_shared(const u32* til
 __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s, u64 base) {
 #if defined(__CUDA_ARCH__)
 #define BULK_SHARED(k)                                                                                                 \
-    __shared__ alignas(16) u32 tile##k[IN##k == LINEAR ? TILE * sizeof(in##k##_t) / 4 : 1];
+    __shared__ alignas(128) u32 tile##k[IN##k == LINEAR ? TILE * sizeof(in##k##_t) / 4 : 1];
     __shared__ alignas(8) u64 barrier;
 #define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
 #define BULK_COPY(k)                                                                                                   \

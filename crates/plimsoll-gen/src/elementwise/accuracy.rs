@@ -68,7 +68,8 @@ fn full(function: Function) -> f64 {
             Unary::Sinh | Unary::Asinh | Unary::Atanh => 3.5,
             Unary::Acosh | Unary::Erfc => 4.5,
             // Composed here: what their parts have, and their roundings.
-            Unary::Sigmoid | Unary::Silu | Unary::Softplus | Unary::Mish => 4.0,
+            Unary::Sigmoid | Unary::Silu | Unary::Softplus => 4.0,
+            Unary::Mish => 5.0,
             Unary::Gelu | Unary::GeluTanh => 6.0,
             _ => 2.5,
         },
