@@ -166,7 +166,7 @@ fn operands(claim: &Claim) -> Vec<[u64; 2]> {
     let bits = 8 * claim.dtype.bytes() as u32;
     let ends =
         (0..1_u64 << 16).filter(|i| i % 7 == 0 || i % 0x8000 < 2 || matches!(i & 0x7fff, 0x7bff | 0x7c00 | 0x7f80));
-    let all = ends.map(|i| i << (bits - 16) | (i * 40_503 & ((1 << (bits - 16)) - 1)));
+    let all = ends.map(|i| i << (bits - 16) | ((i * 40_503) & ((1 << (bits - 16)) - 1)));
     let mix = |x: u64| (x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) & ((1 << bits) - 1);
     match claim.function.operands() {
         1 => all.map(|x| [x, x]).collect(),

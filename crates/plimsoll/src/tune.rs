@@ -387,7 +387,7 @@ mod tests {
                 let hints = f64::from(3 - choose.hints.unwrap_or_default().bits());
                 let truth = 1.0 + 0.1 * vector + 0.1 * unroll + 0.02 * hints;
                 // One kernel can't be run at all.
-                (choose.unroll != Some(8)).then(|| truth * (1.0 + noise * random))
+                (choose.unroll != Some(8)).then_some(truth * (1.0 + noise * random))
             });
             Ok(seconds.collect())
         }

@@ -209,6 +209,8 @@ fn heading(lines: &[Line]) -> String {
     plimsoll_report::text::clean(&format!("{}, {}{shape}", cell.expression, cell.types)) + "\n\n"
 }
 
+/// What of a line is told.
+type Told = fn(&Line) -> String;
 /// A column's heading, how dear it is, and its cell of a line.
 type Field<'a> = (&'static str, u8, bool, Box<dyn Fn(&Line) -> String + 'a>);
 
@@ -217,7 +219,7 @@ fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Fie
     let varies = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(&lines[0]));
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
     let mut fields: Vec<Field<'a>> = vec![("per tensor", u8::MAX, true, Box::new(|line| bytes(line.cell.bytes)))];
-    let names: [(&'static str, fn(&Line) -> String); 3] = [
+    let names: [(&str, Told); 3] = [
         ("cache", |line| line.cell.cache.name().to_owned()),
         ("launch", |line| line.cell.launch.to_owned()),
         ("plan", |line| line.cell.plan.clone()),

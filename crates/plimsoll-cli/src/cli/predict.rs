@@ -47,7 +47,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
 /// A machine of the catalogue, or the device of a profile where the name is a file's.
 fn machine(name: &str) -> Result<Known, Failure> {
     let path = Path::new(name);
-    if !path.extension().is_some_and(|ending| ending == "json") {
+    if path.extension().is_none_or(|ending| ending != "json") {
         return known(name).map_err(|error| unknown(&error));
     }
     let file = File::open(path).map_err(|error| Failure::file("read", path, error))?;

@@ -11,13 +11,12 @@ impl Graph {
     pub fn with_raw_copies(&self) -> Self {
         let mut raw = self.clone();
         let uses = self.uses();
-        for place in 0..self.nodes.len() {
-            let node = self.nodes[place];
+        for (place, (node, &uses)) in self.nodes.iter().zip(&uses).enumerate() {
             let Kind::Input(slot) = node.kind else { continue };
             let id = NodeId(place as u32);
             let stores = |output: &&mut super::Output| output.node == id && output.dtype == node.dtype;
             let copies = raw.outputs.iter_mut().filter(stores).count();
-            let Some(bits) = unsigned(node.dtype).filter(|_| copies as u32 == uses[place]) else { continue };
+            let Some(bits) = unsigned(node.dtype).filter(|_| copies as u32 == uses) else { continue };
             raw.outputs.iter_mut().filter(stores).for_each(|output| output.dtype = bits);
             raw.nodes[place].dtype = bits;
             raw.inputs[slot as usize].dtype = bits;

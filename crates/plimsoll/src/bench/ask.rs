@@ -199,7 +199,7 @@ impl Ask {
                             traffic: problem.traffic(),
                             ceiling: None,
                         };
-                        points.push(Point { cell, problem: Arc::clone(&problem), variant: variant.clone() });
+                        points.push(Point { cell, problem: Arc::clone(&problem), variant: *variant });
                     }
                 }
             }

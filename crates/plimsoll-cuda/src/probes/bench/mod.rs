@@ -378,7 +378,7 @@ impl Layouts {
 mod tests {
     use super::*;
     use plimsoll_core::Traffic;
-    use plimsoll_expr::{DType, Layout, Names, parse};
+    use plimsoll_expr::{DType, Names, parse};
     use plimsoll_suite::bench::{PLAIN, PLANNED};
 
     fn point(text: &str, elements: u64, cache: CachePolicy) -> Point {
