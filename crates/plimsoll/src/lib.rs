@@ -40,5 +40,15 @@ pub use plimsoll_suite as suite;
 pub use run::{Plan, ProbeEnd, Summary, measure};
 pub use select::{DeviceSelector, ParseSelectorError};
 
+/// The chapter's code, compiled and run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/elementwise.md")]
+mod chapter {}
+
+/// The readme's code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 /// Version of plimsoll, as records name it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
