@@ -1,6 +1,6 @@
 //! An expression as the body of a kernel: CUDA C++ that computes one element from carriers to carriers, as a straight line of
 //! statements in the order of the graph's nodes. Names come from the places of nodes, constants are written as bits, so no word
-//! of a user is in the text. What a function costs follows from [`need`]; walking tensors, loads and stores are the forms'.
+//! of a user is in the text. What a function costs follows from `need`; walking tensors, loads and stores are the forms'.
 //!
 //! The text defines, for the inputs that are read and for every output,
 //!

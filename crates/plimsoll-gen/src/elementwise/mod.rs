@@ -1,5 +1,5 @@
-//! Elementwise expressions as CUDA kernels: which form an expression takes on given tensors ([`plan`]), its text
-//! ([`generate`]), its grid and its parameters. Pure: compiling, caching and launching are `plimsoll-cuda`'s, what an
+//! Elementwise expressions as CUDA kernels: which form an expression takes on given tensors ([`plan()`]), its text
+//! ([`generate()`]), its grid and its parameters. Pure: compiling, caching and launching are `plimsoll-cuda`'s, what an
 //! expression means is `plimsoll-expr`'s.
 //!
 //! A kernel has one parameter, a block of 64-bit words: addresses of the first elements of all inputs, then of all outputs, the

@@ -50,7 +50,7 @@ impl Device {
     /// Opens one device: the first CUDA device, else the CPU, by default.
     ///
     /// # Errors
-    /// Those of [`crate::open`]; [`Fault::Invalid`] for all devices, as expressions are timed on one.
+    /// Those of [`crate::open()`]; [`Fault::Invalid`] for all devices, as expressions are timed on one.
     pub fn open(selector: &DeviceSelector, options: &CudaOptions) -> Result<Self, OpenError> {
         let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options)?));
         match selector {
