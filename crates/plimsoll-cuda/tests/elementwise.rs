@@ -289,9 +289,11 @@ fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     let mut report = |case: Case| if case.wrong.is_empty() { right.push(case) } else { wrong.push(case) };
     bench.verify(EXPRESSIONS, Depth::Small, &mut report).unwrap();
+    // 270 sets have elements, and 102 fit into the parameters of a launch.
+    let in_three = |case: &Case| case.kernel == "batch" && case.on.contains("300 sets in 3 launches");
     // What leaves its tensors as they were, or has none, is right even so.
     assert!(wrong.len() > 50 && right.len() * 3 < wrong.len(), "{} right of {}: {right:?}", right.len(), wrong.len());
-    assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(|case| case.kernel == "batch"));
+    assert!(wrong.iter().any(|case| case.kernel == "chain") && wrong.iter().any(in_three));
 }
 
 #[test]
