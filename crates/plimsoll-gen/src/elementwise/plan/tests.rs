@@ -36,7 +36,7 @@ fn planned(
     let layouts: Vec<Layout> = tensors.iter().map(|(strides, _)| Layout::strided(shape, strides, 0).unwrap()).collect();
     let starts: Vec<u64> = tensors.iter().map(|(_, start)| *start).collect();
     let walk = Walk::new(&graph, &Space::of(shape, &layouts).unwrap(), &starts)?;
-    let table = if capability == 90 { Table::for_device("NVIDIA H200", 90) } else { Table::default() };
+    let table = if capability == 90 { crate::elementwise::table::example() } else { Table::default() };
     plan(&graph, &walk, &device(capability), &table, choose)
 }
 
