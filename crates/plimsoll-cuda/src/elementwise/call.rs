@@ -2,14 +2,14 @@
 //! sizes and overlaps are checked in every call.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use plimsoll_expr::trace::{Expr, Role};
 use plimsoll_expr::{Graph, In, InOut, Scalar};
 use plimsoll_gen::elementwise::{Choose, Tier};
 
 use super::buffer::{Buffer, Given, Home, View, ViewMut};
-use super::engine::Expression;
+use super::engine::{Expression, Ready};
 use super::error::Error;
 use super::gpu::Gpu;
 use super::operand::Raw;
@@ -82,7 +82,8 @@ impl<'s, const N: usize> Call<'s, N> {
     }
 
     fn homes(&self) -> impl Iterator<Item = Home<'s>> + Clone + '_ {
-        self.homes.iter().flatten().copied()
+        // No further than tensors were given.
+        self.homes[..self.count.min(N)].iter().flatten().copied()
     }
 }
 
@@ -206,13 +207,15 @@ pub struct Kernel<Args, R> {
     choose: Choose,
     /// Some output is.
     in_place: bool,
+    /// What its last call did, found again without a look into the expression's plans.
+    last: Mutex<Option<Arc<Ready>>>,
     of: PhantomData<fn(Args) -> R>,
 }
 
 impl<Args, R> Clone for Kernel<Args, R> {
     fn clone(&self) -> Self {
         let (expression, gpu) = (Arc::clone(&self.expression), self.gpu.clone());
-        Self { expression, gpu, choose: self.choose, in_place: self.in_place, of: PhantomData }
+        Self { expression, gpu, choose: self.choose, in_place: self.in_place, last: Mutex::default(), of: PhantomData }
     }
 }
 
@@ -220,7 +223,7 @@ impl<Args, R> Kernel<Args, R> {
     pub(super) fn new(expression: Expression, gpu: &Gpu) -> Self {
         let in_place = expression.graph().outputs().iter().any(|output| output.in_place.is_some());
         let (expression, choose) = (Arc::new(expression), Choose::default());
-        Self { expression, gpu: gpu.clone(), choose, in_place, of: PhantomData }
+        Self { expression, gpu: gpu.clone(), choose, in_place, last: Mutex::default(), of: PhantomData }
     }
 
     /// The same on another stream of the device.
@@ -262,7 +265,8 @@ impl<Args, R> Kernel<Args, R> {
         let (tensors, bits) = (&call.tensors[..call.count], &call.scalars[..call.scalar_count]);
         let lane = &self.gpu.lane;
         lane.among(call.homes().map(|home| home.0), || {
-            let ready = self.expression.enqueue(lane.stream(), tensors, bits, &self.choose)?;
+            let ready = self.expression.ready_again(&self.last, tensors, bits, &self.choose)?;
+            self.expression.enqueue(lane.stream(), &ready, tensors, bits)?;
             if lane.stream().is_recording() {
                 lane.keep(ready);
                 call.homes().for_each(|(_, memory)| lane.keep(Arc::clone(memory) as _));

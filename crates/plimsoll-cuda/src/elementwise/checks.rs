@@ -2,6 +2,8 @@
 //! memory and aligned, and no output shares memory with another tensor but exactly, in place. What depends on layouts alone
 //! is checked once for all calls with the same ones ([`Fit::new`]); addresses are checked in every call ([`Fit::admits`]).
 
+use std::sync::Arc;
+
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{Graph, Layout, Space};
 
@@ -96,7 +98,11 @@ impl Fit {
     /// Checks the addresses and sizes of tensors with these layouts.
     pub(super) fn admits(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
         for (place, (tensor, reach)) in tensors.iter().zip(&self.reach).enumerate() {
-            if let Some(other) = tensor.context.filter(|other| other.device().number() != context.device().number()) {
+            // Contexts of one device are the same.
+            let foreign = |other: &&Arc<Context>| {
+                !std::ptr::eq(&raw const ***other, context) && other.device().number() != context.device().number()
+            };
+            if let Some(other) = tensor.context.filter(foreign) {
                 let device = |context: &Context| format!("cuda:{}", context.device().number());
                 let (expected, given) = (device(context), device(other));
                 return Err(Error::Device { name: name(graph, place), expected, given });

@@ -179,7 +179,8 @@ impl Key {
         Self { choose: *choose, extents: tensors.iter().map(extent).collect() }
     }
 
-    fn is(&self, tensors: &[Raw<'_>], choose: &Choose) -> bool {
+    /// Whether it is of tensors like these, whatever was chosen.
+    fn is_of(&self, tensors: &[Raw<'_>]) -> bool {
         let same = |((own, own_phase), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
             *own_phase == phase(tensor)
                 && match (own, tensor.extent) {
@@ -188,7 +189,7 @@ impl Key {
                     _ => false,
                 }
         };
-        self.choose == *choose && self.extents.len() == tensors.len() && self.extents.iter().zip(tensors).all(same)
+        self.extents.len() == tensors.len() && self.extents.iter().zip(tensors).all(same)
     }
 }
 
@@ -372,7 +373,7 @@ impl Expression {
     fn ready(&self, tensors: &[Raw<'_>], bits: &[u64], choose: &Choose) -> Result<Arc<Ready>, Error> {
         let hash = hash(tensors, choose);
         let found = self.plans.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
-        if let Some(ready) = found.filter(|ready| ready.key.is(tensors, choose)) {
+        if let Some(ready) = found.filter(|ready| ready.key.choose == *choose && ready.key.is_of(tensors)) {
             return Ok(ready);
         }
         let ready = Arc::new(self.prepare(tensors, bits, choose)?);
@@ -381,6 +382,24 @@ impl Expression {
             plans.clear();
         }
         plans.insert(hash, Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    /// The same for one who always chooses alike, and keeps what was found last.
+    pub(super) fn ready_again(
+        &self,
+        last: &Mutex<Option<Arc<Ready>>>,
+        tensors: &[Raw<'_>],
+        bits: &[u64],
+        choose: &Choose,
+    ) -> Result<Arc<Ready>, Error> {
+        // Whoever finds another thread here looks into the plans of all.
+        let Ok(mut last) = last.try_lock() else { return self.ready(tensors, bits, choose) };
+        if let Some(ready) = last.as_ref().filter(|ready| ready.key.is_of(tensors)) {
+            return Ok(Arc::clone(ready));
+        }
+        let ready = self.ready(tensors, bits, choose)?;
+        *last = Some(Arc::clone(&ready));
         Ok(ready)
     }
 
@@ -401,26 +420,24 @@ impl Expression {
         Ok(Ready { key, fit, work: Some(Work { plan, kernel }) })
     }
 
-    /// Launches on tensors of the expression's types (inputs in order, then all outputs), with the scalars' bits. Allocates
-    /// nothing where tensors of these layouts were given before. What it returns keeps the kernel.
+    /// Launches what was made ready for tensors of these layouts (inputs in order, then all outputs), with the scalars' bits.
+    /// Allocates nothing.
     pub(super) fn enqueue(
         &self,
         stream: &Stream,
+        ready: &Ready,
         tensors: &[Raw<'_>],
         bits: &[u64],
-        choose: &Choose,
-    ) -> Result<Arc<Ready>, Error> {
-        let ready = self.ready(tensors, bits, choose)?;
+    ) -> Result<(), Error> {
         let context = self.engine.context();
         ready.fit.admits(&self.graph, tensors, context)?;
-        let Some(work) = &ready.work else { return Ok(ready) };
+        let Some(work) = &ready.work else { return Ok(()) };
         SCRATCH.with_borrow_mut(|(starts, words)| {
             starts.clear();
             starts.extend(tensors.iter().map(Raw::start));
             work.plan.words(starts, bits, words)?;
             launch(stream, work, words)
-        })?;
-        Ok(ready)
+        })
     }
 }
 

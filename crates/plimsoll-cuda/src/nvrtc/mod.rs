@@ -24,6 +24,8 @@ const WHAT: &str = "NVRTC";
 /// What brings it.
 const MEND: &str = "Install it into the active Python environment with 'pip install nvidia-cuda-nvrtc' (for a driver of CUDA 12: \
                     'nvidia-cuda-nvrtc-cu12'), or install the CUDA toolkit, or set PLIMSOLL_NVRTC to the library's absolute path";
+/// The first that can leave out what few programs need (release notes of CUDA 12.4).
+const MINIMAL: Version = (12, 4);
 /// Longest part of a compiler's log that an error carries, characters.
 const MOST_LOG: usize = 4000;
 
@@ -128,8 +130,10 @@ impl Nvrtc {
             return Err(Unavailable::new(WHAT, why, MEND));
         }
         let target = format!("--gpu-architecture={}", program.target);
-        let options: Vec<&str> =
-            [target.as_str()].into_iter().chain(program.options.iter().map(String::as_str)).collect();
+        // No kernel of ours knows the runtime or textures, whose declarations take a tenth of the time.
+        let minimal = (self.version >= MINIMAL).then_some("--minimal");
+        let own = [target.as_str()].into_iter().chain(minimal);
+        let options: Vec<&str> = own.chain(program.options.iter().map(String::as_str)).collect();
         let (result, log) = self.library.compile(program, &options).map_err(|why| refused(clean(&why)))?;
         let log = clean(&log);
         match result {

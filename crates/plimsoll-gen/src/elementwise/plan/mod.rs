@@ -90,7 +90,7 @@ pub struct Plan {
     pub(super) geometry: Geometry,
     /// Addresses modulo `alignment` that the plan is for.
     pub(super) phases: Vec<u32>,
-    /// Bytes.
+    /// Bytes, a power of two.
     pub(super) alignment: u32,
     /// How many scalars.
     pub(super) scalars: usize,
