@@ -313,5 +313,7 @@ fn devices_kernels_and_buffers_go_from_thread_to_thread() {
             });
         }
     });
-    assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuModuleUnload")), (200, 0));
+    assert_eq!(fake.count("cuLaunchKernel"), 200);
+    // Threads may compile the same at once; of all that was loaded, one is kept and was launched.
+    assert_eq!(fake.count("cuModuleLoadData"), fake.count("cuModuleUnload") + 1);
 }

@@ -106,13 +106,12 @@ impl Engine {
         let function = match known {
             Some(function) => function,
             None => {
-                // Two threads may compile the same: the lock isn't held meanwhile.
+                // Two threads may compile the same, as the lock isn't held meanwhile. The first one's stays, which may be running.
                 let text = generate(&plan.spec);
                 let options = OPTIONS.map(str::to_owned);
                 let module = shared.kernels.load("elementwise.cu", &text.text, text.headers, &options)?;
                 let function = module.function(text.entry)?;
-                lock().insert(plan.spec.clone(), function.clone());
-                function
+                lock().entry(plan.spec.clone()).or_insert(function).clone()
             }
         };
         let bytes = plan.geometry().shared;
