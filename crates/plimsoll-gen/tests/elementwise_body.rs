@@ -1,10 +1,9 @@
 //! Bodies of expressions, compiled by g++ under the address and undefined-behaviour sanitizers and held to the oracle: random
 //! typed expressions whose every bit is defined, and every function in every type. All of them go into one program per test.
 
+mod host;
+
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use plimsoll_expr::graph::MAX_RANK;
 
@@ -16,6 +15,8 @@ use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
 use plimsoll_gen::elementwise::{Tier, body};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+
+use host::{compile, execute};
 
 /// One element: what each input and each scalar is, and its coordinates.
 type Row = (Vec<Value>, Vec<Value>, Vec<u64>);
@@ -39,7 +40,7 @@ fn run(name: &str, cases: &[Case]) -> Vec<Vec<Vec<u64>>> {
         writeln!(calls, "  for (int i = 0; i < {}; ++i) case{place}::row();", case.rows.len()).unwrap();
     }
     writeln!(text, "int main() {{\n{calls}  return 0;\n}}").unwrap();
-    let printed = execute(&compile(name, &text), &input(cases));
+    let printed = execute(&compile(name, &text, "-O1"), &input(cases));
     let mut words = printed.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
     let outputs = |case: &Case, words: &mut dyn Iterator<Item = u64>| {
         let count = case.graph.outputs().len();
@@ -85,36 +86,6 @@ fn input(cases: &[Case]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-fn compile(name: &str, text: &str) -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    let (main, program) = (folder.join("main.cpp"), folder.join("main"));
-    std::fs::write(&main, text).unwrap();
-    let compiled = Command::new("g++")
-        .args(["-std=c++17", "-O1", "-g0", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-psabi"])
-        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=float-divide-by-zero"])
-        .args([Path::new("-iquote"), &here.join("kernels/elementwise"), Path::new("-iquote"), &here.join("kernels")])
-        .args([Path::new("-iquote"), &here.join("tests/shim"), Path::new("-o")])
-        .args([&program, &main])
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    program
-}
-
-fn execute(program: &Path, input: &[u8]) -> Vec<u8> {
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let output = std::thread::scope(|scope| {
-        scope.spawn(move || stdin.write_all(input));
-        child.wait_with_output().unwrap()
-    });
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
 }
 
 fn sample<T: std::fmt::Debug>(runner: &mut TestRunner, strategy: impl Strategy<Value = T>) -> T {

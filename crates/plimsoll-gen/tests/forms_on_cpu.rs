@@ -2,11 +2,10 @@
 //! the address and undefined-behaviour sanitizers and held to the oracle: each element is computed once and rightly, and no
 //! other byte changes. Expressions are exact, so that bits must agree; functions are the bodies' own tests.
 
+mod host;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use plimsoll_core::stats::Rng;
 use plimsoll_expr::oracle::{Precision, Tensor, run as oracle};
@@ -16,6 +15,8 @@ use plimsoll_gen::elementwise::{
     Choose, Device, Form, GridPolicy, KernelSpec, Plan, Table, Walk, batch_capacity, generate, plan, plan_batch,
 };
 use plimsoll_gen::kernel::Index;
+
+use host::{compile, execute};
 
 /// Files of the forms: written out for every kernel, as they depend on its macros.
 const FORMS: [&str; 8] = ["access.h", "shift.h", "same.h", "single.h", "flat.h", "rows.h", "transpose.h", "bulk.h"];
@@ -211,36 +212,6 @@ fn inline<'a>(text: &'a str, headers: &[(&str, &'a str)], included: &mut Vec<&'a
     }
 }
 
-fn compile(name: &str, text: &str) -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    let (main, program) = (folder.join("main.cpp"), folder.join("main"));
-    std::fs::write(&main, text).unwrap();
-    let compiled = Command::new("g++")
-        .args(["-std=c++17", "-O0", "-g0", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-psabi"])
-        .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=float-divide-by-zero"])
-        .args([Path::new("-iquote"), &here.join("kernels/elementwise"), Path::new("-iquote"), &here.join("kernels")])
-        .args([Path::new("-iquote"), &here.join("tests/shim"), Path::new("-o")])
-        .args([&program, &main])
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    program
-}
-
-fn execute(program: &Path, input: &[u8]) -> Vec<u8> {
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let output = std::thread::scope(|scope| {
-        scope.spawn(move || stdin.write_all(input));
-        child.wait_with_output().unwrap()
-    });
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
 /// One launch as words for the program.
 fn launch(case: &Case, bytes: &mut Vec<u8>) {
     let spec = &case.plan.spec;
@@ -318,7 +289,7 @@ fn check(name: &str, cases: &[Case]) {
         launch(case, &mut input);
     }
     input.extend(u64::MAX.to_le_bytes());
-    let printed = execute(&compile(name, &text), &input);
+    let printed = execute(&compile(name, &text, "-O0"), &input);
     let mut rest = &printed[..];
     for case in cases {
         for (output, expected) in case.expected.iter().enumerate() {

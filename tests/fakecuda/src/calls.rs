@@ -3,20 +3,20 @@
 // Names and arguments are cuda.h's, looked at or not.
 #![allow(non_snake_case, unused_variables)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use crate::MAGIC;
 use crate::kernels::run;
+use crate::memory::{allocate, copy, free, give, text};
 use crate::state::{Kernel, Node, Orders, State, enter, lock};
 
-type Code = u32;
-type Answer = Result<(), Code>;
+pub(crate) type Code = u32;
+pub(crate) type Answer = Result<(), Code>;
 /// Any handle.
 type Handle = usize;
 
-const INVALID_VALUE: Code = 1;
-const OUT_OF_MEMORY: Code = 2;
+pub(crate) const INVALID_VALUE: Code = 1;
+pub(crate) const OUT_OF_MEMORY: Code = 2;
 const NO_DEVICE: Code = 100;
 const INVALID_DEVICE: Code = 101;
 const INVALID_IMAGE: Code = 200;
@@ -25,7 +25,7 @@ const INVALID_HANDLE: Code = 400;
 const ILLEGAL_STATE: Code = 401;
 const NOT_FOUND: Code = 500;
 const NOT_READY: Code = 600;
-const ILLEGAL_ADDRESS: Code = 700;
+pub(crate) const ILLEGAL_ADDRESS: Code = 700;
 const NOT_SUPPORTED: Code = 801;
 const CAPTURED: Code = 900;
 
@@ -52,56 +52,8 @@ macro_rules! calls {
     };
 }
 
-/// Writes a result.
-fn give<T>(to: *mut T, value: T) -> Answer {
-    if to.is_null() {
-        return Err(INVALID_VALUE);
-    }
-    // SAFETY: not null, and valid for a write by the caller's contract.
-    unsafe { to.write_unaligned(value) };
-    Ok(())
-}
-
 fn known(there: bool) -> Answer {
     if there { Ok(()) } else { Err(INVALID_HANDLE) }
-}
-
-fn text(to: *mut c_char, length: c_int, value: &str) -> Answer {
-    let length = usize::try_from(length).unwrap_or(0);
-    for (place, byte) in value.bytes().chain([0]).take(length).enumerate() {
-        // SAFETY: `length` bytes are writable by the caller's contract.
-        give(unsafe { to.add(place) }, byte as c_char)?;
-    }
-    Ok(())
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes.max(1), 256).unwrap_or(Layout::new::<u64>())
-}
-
-/// Heap memory; its address.
-fn allocate(bytes: usize) -> Result<usize, Code> {
-    // SAFETY: the layout has a size.
-    let address = unsafe { alloc_zeroed(layout(bytes)) };
-    if address.is_null() { Err(OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
-}
-
-fn free(address: usize, bytes: usize) {
-    // SAFETY: allocated with the same layout, and forgotten by the caller.
-    unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout(bytes)) };
-}
-
-/// Copies where both ends are valid; `device` names those that must be ours.
-fn copy(state: &mut State, to: usize, from: usize, bytes: usize, device: &[usize]) -> Answer {
-    if !device.iter().all(|&address| state.holds(address, bytes)) {
-        state.sticky = Some(ILLEGAL_ADDRESS);
-        return Err(ILLEGAL_ADDRESS);
-    }
-    state.now += 1_000 + bytes as u64 / 1_000;
-    let (to, from) = (std::ptr::with_exposed_provenance_mut::<u8>(to), std::ptr::with_exposed_provenance::<u8>(from));
-    // SAFETY: device ends were checked, host ends are valid by the caller's contract; overlap is allowed.
-    unsafe { std::ptr::copy(from, to, bytes) };
-    Ok(())
 }
 
 /// The kernel of a launch with copies of its parameters.

@@ -23,6 +23,7 @@
 
 mod calls;
 mod kernels;
+mod memory;
 mod state;
 
 use std::path::{Path, PathBuf};

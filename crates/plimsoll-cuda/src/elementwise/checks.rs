@@ -70,6 +70,55 @@ fn shape(graph: &Graph, outputs: &[Layout]) -> Result<Vec<u64>, Error> {
     Ok(shape)
 }
 
+/// The bytes of one tensor of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    set: usize,
+    place: usize,
+    output: bool,
+    bytes: (u64, u64),
+}
+
+/// Those that reach furthest among what was seen, of two different sets.
+#[derive(Default)]
+struct Furthest([Option<Span>; 2]);
+
+impl Furthest {
+    fn add(&mut self, span: Span) {
+        let [first, second] = self.0;
+        let beyond = |other: Option<Span>| other.is_none_or(|other| span.bytes.1 > other.bytes.1);
+        if beyond(first) {
+            self.0 = [Some(span), if first.is_some_and(|first| first.set != span.set) { first } else { second }];
+        } else if first.is_some_and(|first| first.set != span.set) && beyond(second) {
+            self.0[1] = Some(span);
+        }
+    }
+
+    fn of_another_set(&self, set: usize) -> Option<Span> {
+        self.0.into_iter().flatten().find(|span| span.set != set)
+    }
+}
+
+/// Whether no output of a batch shares memory with a tensor of another set: sets run in no order.
+pub(super) fn apart_in_batch(graph: &Graph, mut spans: Vec<Span>) -> Result<(), Error> {
+    spans.sort_unstable_by_key(|span| span.bytes.0);
+    let (mut all, mut outputs) = (Furthest::default(), Furthest::default());
+    for span in spans {
+        let before = if span.output { &all } else { &outputs };
+        if let Some(other) = before.of_another_set(span.set).filter(|other| other.bytes.1 > span.bytes.0) {
+            let (output, other) = if span.output { (span, other) } else { (other, span) };
+            let named = |span: &Span| format!("{} of set {}", name(graph, span.place), span.set);
+            let (output_bytes, other_bytes) = (output.bytes, other.bytes);
+            return Err(Error::Overlap { output: named(&output), output_bytes, other: named(&other), other_bytes });
+        }
+        all.add(span);
+        if span.output {
+            outputs.add(span);
+        }
+    }
+    Ok(())
+}
+
 impl Fit {
     /// Checks all that layouts and types decide, and that addresses are aligned. `tensors` are inputs in order, then outputs.
     pub(super) fn new(graph: &Graph, tensors: &[Raw<'_>]) -> Result<Self, Error> {
@@ -132,6 +181,12 @@ impl Fit {
         self.reach[place].map_or((start, start), |(low, high)| (start.saturating_add(low), start.saturating_add(high)))
     }
 
+    /// What the tensors of one set of a batch span; nothing of those that are empty.
+    pub(super) fn spans(&self, tensors: &[Raw<'_>], set: usize) -> Vec<Span> {
+        let span = |place| Span { set, place, output: place >= self.inputs, bytes: self.bytes(tensors, place) };
+        (0..tensors.len()).map(span).filter(|span| span.bytes.0 < span.bytes.1).collect()
+    }
+
     /// Whether an output shares no memory with another tensor, or is exactly that input.
     fn apart(&self, graph: &Graph, tensors: &[Raw<'_>], output: usize, other: usize) -> Result<(), Error> {
         let (mine, its) = (self.bytes(tensors, output), self.bytes(tensors, other));
@@ -177,5 +232,42 @@ impl Fit {
         let ((first_a, width_a), (first_b, width_b)) = (within(a), within(b));
         let behind = if step > 0 { (first_b - first_a).rem_euclid(step) } else { return false };
         behind >= width_a && behind + width_b <= step
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::{DType, Names, parse};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn span((set, place, low, length): (usize, usize, u64, u64)) -> Span {
+        Span { set, place, output: place == 1, bytes: (low, low + length) }
+    }
+
+    #[test]
+    fn sets_of_a_batch_may_share_inputs_and_nothing_else() {
+        let graph = parse("x + 1", &Names::all(DType::F32)).unwrap();
+        let apart =
+            |spans: &[(usize, usize, u64, u64)]| apart_in_batch(&graph, spans.iter().copied().map(span).collect());
+        assert!(apart(&[(0, 0, 0, 64), (0, 1, 64, 64), (1, 0, 0, 64), (1, 1, 128, 64)]).is_ok());
+        assert!(apart(&[(0, 0, 0, 64), (0, 1, 0, 64)]).is_ok());
+        let error = apart(&[(0, 0, 0, 64), (0, 1, 64, 64), (1, 0, 100, 4), (1, 1, 128, 64)]).unwrap_err();
+        assert!(error.to_string().contains("out of set 0") && error.to_string().contains("x of set 1"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn sets_clash_where_any_two_tensors_do(
+            tensors in prop::collection::vec((0usize..4, 0usize..2, 0u64..60, 1u64..8), 0..12)
+        ) {
+            let graph = parse("x + 1", &Names::all(DType::F32)).unwrap();
+            let spans: Vec<Span> = tensors.into_iter().map(span).collect();
+            let clash = |a: &Span, b: &Span| a.set != b.set && (a.output || b.output)
+                && a.bytes.0 < b.bytes.1 && b.bytes.0 < a.bytes.1;
+            let expected = spans.iter().any(|a| spans.iter().any(|b| clash(a, b)));
+            prop_assert_eq!(apart_in_batch(&graph, spans).is_err(), expected);
+        }
     }
 }

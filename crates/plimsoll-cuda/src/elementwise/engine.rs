@@ -3,20 +3,20 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_core::Fault;
-use plimsoll_expr::{Graph, Layout, Value};
+use plimsoll_expr::{Graph, Value};
 use plimsoll_gen::elementwise::{
-    Choose, Dependent, Device, KernelSpec, Plan, PlanError, Table, Tier, Walk, generate, plan, plan_batch,
+    Choose, Dependent, Device, KernelSpec, Plan, PlanError, Table, Walk, generate, plan, plan_batch,
 };
 use plimsoll_gen::kernel::OPTIONS;
 use plimsoll_gen::{Target, elementwise};
 
-use super::checks::{Fit, count};
+use super::checks::{Fit, apart_in_batch, count};
 use super::error::Error;
-use super::operand::{Extent, Operand, Raw};
+use super::key::{AsIs, Key, hash};
+use super::operand::{Operand, Raw};
 use crate::CudaDevice;
 use crate::compile::Kernels;
 use crate::driver::{Attribute, Context, Function, Stream};
@@ -153,101 +153,6 @@ impl Work {
     }
 }
 
-/// What a plan was made for.
-struct Key {
-    choose: Choose,
-    extents: Vec<(OwnedExtent, u8)>,
-}
-
-enum OwnedExtent {
-    Flat(u64),
-    Laid(Layout),
-}
-
-/// How an address is aligned, as far as plans tell.
-fn phase(tensor: &Raw<'_>) -> u8 {
-    (tensor.start() % 32) as u8
-}
-
-impl Key {
-    fn of(tensors: &[Raw<'_>], choose: &Choose) -> Self {
-        let extent = |tensor: &Raw<'_>| match tensor.extent {
-            Extent::Flat(length) => (OwnedExtent::Flat(length), phase(tensor)),
-            Extent::Laid(layout) => (OwnedExtent::Laid(layout.clone()), phase(tensor)),
-        };
-        Self { choose: *choose, extents: tensors.iter().map(extent).collect() }
-    }
-
-    /// Whether it is of tensors like these, whatever was chosen.
-    fn is_of(&self, tensors: &[Raw<'_>]) -> bool {
-        let same = |((own, own_phase), tensor): (&(OwnedExtent, u8), &Raw<'_>)| {
-            *own_phase == phase(tensor)
-                && match (own, tensor.extent) {
-                    (OwnedExtent::Flat(own), Extent::Flat(length)) => *own == length,
-                    (OwnedExtent::Laid(own), Extent::Laid(layout)) => own == layout,
-                    _ => false,
-                }
-        };
-        self.extents.len() == tensors.len() && self.extents.iter().zip(tensors).all(same)
-    }
-}
-
-/// Multiply and rotate (Firefox's `FxHasher`): layouts come from the program itself.
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for word in bytes.chunks(8) {
-            self.write_u64(word.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(word.into());
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-}
-
-/// Hashes are made by [`hash`]; the map takes them as they are.
-#[derive(Clone, Copy, Default)]
-struct AsIs;
-
-impl BuildHasher for AsIs {
-    type Hasher = Mix;
-
-    fn build_hasher(&self) -> Mix {
-        Mix(0)
-    }
-}
-
-fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
-    let mut mix = Mix(0);
-    // Few programs choose by hand, and those that do are told apart by the key.
-    mix.write_u64(u64::from(choose.dependent) | u64::from(choose.tier == Tier::Fast) << 1);
-    if *choose != (Choose { dependent: choose.dependent, tier: choose.tier, ..Choose::default() }) {
-        choose.hash(&mut mix);
-    }
-    for tensor in tensors {
-        match tensor.extent {
-            Extent::Flat(length) => mix.write_u64(length),
-            Extent::Laid(layout) => layout.hash(&mut mix),
-        }
-        mix.write_u64(phase(tensor).into());
-    }
-    mix.finish()
-}
-
 thread_local! {
     /// Addresses and words of the launch being made, kept for the next one.
     static SCRATCH: RefCell<(Vec<u64>, Vec<u64>)> = const { RefCell::new((Vec::new(), Vec::new())) };
@@ -297,7 +202,8 @@ impl Expression {
     /// Many sets of contiguous tensors in as few launches as their parameters fit into; sets without elements are left out.
     ///
     /// # Errors
-    /// Those of [`Expression::bind`]; [`Error::Batch`] for tensors that aren't contiguous.
+    /// Those of [`Expression::bind`]; [`Error::Batch`] for tensors that aren't contiguous; [`Error::Overlap`] for an output that
+    /// shares memory with a tensor of another set, as sets run in no order.
     pub fn batch(
         &self,
         sets: &[(Vec<Operand>, Vec<Operand>)],
@@ -305,7 +211,7 @@ impl Expression {
         choose: &Choose,
     ) -> Result<Vec<Bound>, Error> {
         let bits = self.bits(scalars)?;
-        let mut members = Vec::new();
+        let (mut members, mut spans) = (Vec::new(), Vec::new());
         for (set, (inputs, outputs)) in sets.iter().enumerate() {
             count("inputs", self.graph.inputs().len(), inputs.len())?;
             count("outputs", self.graph.outputs().len(), outputs.len())?;
@@ -319,10 +225,12 @@ impl Expression {
                 return Err(Error::Batch { set, name: super::checks::name(&self.graph, place) });
             }
             let length = fit.space.elements();
+            spans.extend(fit.spans(&tensors, set));
             if length > 0 {
                 members.push((length, tensors.iter().map(Raw::start).collect::<Vec<u64>>(), fit));
             }
         }
+        apart_in_batch(&self.graph, spans)?;
         let mut launches = Vec::new();
         self.split(&mut members, &bits, choose, &mut launches)?;
         Ok(launches)
@@ -347,7 +255,7 @@ impl Expression {
                 let mut words = Vec::new();
                 plan.words(&starts, bits, &mut words)?;
                 let kernel = self.engine.kernel(&plan, words.len())?;
-                let key = Key { choose: *choose, extents: Vec::new() };
+                let key = Key::of(&[], choose);
                 let Some((_, _, fit)) = members.pop() else { return Ok(()) };
                 let ready = Arc::new(Ready { key, fit, work: Some(Work { plan, kernel }) });
                 launches.push(Bound { ready, words });

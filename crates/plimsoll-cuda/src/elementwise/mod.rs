@@ -12,6 +12,7 @@ pub mod cudarc;
 mod engine;
 mod error;
 mod gpu;
+mod key;
 mod lane;
 mod operand;
 

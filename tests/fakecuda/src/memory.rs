@@ -1,0 +1,55 @@
+//! What the calls do to memory: results through pointers, the heap as the device's memory, copies whose ends are checked.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::{c_char, c_int};
+
+use crate::calls::{Answer, Code, ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::state::State;
+
+/// Writes a result.
+pub(crate) fn give<T>(to: *mut T, value: T) -> Answer {
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: not null, and valid for a write by the caller's contract.
+    unsafe { to.write_unaligned(value) };
+    Ok(())
+}
+
+pub(crate) fn text(to: *mut c_char, length: c_int, value: &str) -> Answer {
+    let length = usize::try_from(length).unwrap_or(0);
+    for (place, byte) in value.bytes().chain([0]).take(length).enumerate() {
+        // SAFETY: `length` bytes are writable by the caller's contract.
+        give(unsafe { to.add(place) }, byte as c_char)?;
+    }
+    Ok(())
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes.max(1), 256).unwrap_or(Layout::new::<u64>())
+}
+
+/// Heap memory; its address.
+pub(crate) fn allocate(bytes: usize) -> Result<usize, Code> {
+    // SAFETY: the layout has a size.
+    let address = unsafe { alloc_zeroed(layout(bytes)) };
+    if address.is_null() { Err(OUT_OF_MEMORY) } else { Ok(address.expose_provenance()) }
+}
+
+pub(crate) fn free(address: usize, bytes: usize) {
+    // SAFETY: allocated with the same layout, and forgotten by the caller.
+    unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address), layout(bytes)) };
+}
+
+/// Copies where both ends are valid; `device` names those that must be ours.
+pub(crate) fn copy(state: &mut State, to: usize, from: usize, bytes: usize, device: &[usize]) -> Answer {
+    if !device.iter().all(|&address| state.holds(address, bytes)) {
+        state.sticky = Some(ILLEGAL_ADDRESS);
+        return Err(ILLEGAL_ADDRESS);
+    }
+    state.now += 1_000 + bytes as u64 / 1_000;
+    let (to, from) = (std::ptr::with_exposed_provenance_mut::<u8>(to), std::ptr::with_exposed_provenance::<u8>(from));
+    // SAFETY: device ends were checked, host ends are valid by the caller's contract; overlap is allowed.
+    unsafe { std::ptr::copy(from, to, bytes) };
+    Ok(())
+}
