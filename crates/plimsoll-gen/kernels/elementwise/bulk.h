@@ -118,9 +118,8 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const u32 whole = u32(p.at[FORM_AT + 1]);
-    if (blockIdx.x < whole) {
-        bulk_tile(p, s, blockIdx.x * u64(TILE));
-    } else {
+    if (blockIdx.x < whole) bulk_tile(p, s, blockIdx.x * u64(TILE));
+    if (blockIdx.x >= apart(whole)) {
         wait_for_previous();
         flat_rest(p, s, same_for_all(p, 0), 0, u64(whole) * TILE, p.at[FORM_AT]);
     }

@@ -4,12 +4,12 @@
 #include "types.h"
 
 template <typename T> struct Limits;
-template <> struct Limits<i8> { static constexpr i64 low = -128, high = 127; };
-template <> struct Limits<u8> { static constexpr i64 low = 0, high = 255; };
-template <> struct Limits<i16> { static constexpr i64 low = -32768, high = 32767; };
-template <> struct Limits<u16> { static constexpr i64 low = 0, high = 65535; };
-template <> struct Limits<i32> { static constexpr i64 low = -2147483647 - 1, high = 2147483647; };
-template <> struct Limits<u32> { static constexpr i64 low = 0, high = 4294967295ll; };
+template <> struct Limits<i8> { NUMBER(low, i64(-128)) NUMBER(high, i64(127)) };
+template <> struct Limits<u8> { NUMBER(low, i64(0)) NUMBER(high, i64(255)) };
+template <> struct Limits<i16> { NUMBER(low, i64(-32768)) NUMBER(high, i64(32767)) };
+template <> struct Limits<u16> { NUMBER(low, i64(0)) NUMBER(high, i64(65535)) };
+template <> struct Limits<i32> { NUMBER(low, i64(-2147483647 - 1)) NUMBER(high, i64(2147483647)) };
+template <> struct Limits<u32> { NUMBER(low, i64(0)) NUMBER(high, i64(4294967295ll)) };
 
 // a < 0, without asking unsigned integers.
 template <typename T> __device__ __forceinline__ bool is_negative(T a) {
@@ -32,14 +32,14 @@ template <typename T, typename F> __device__ __forceinline__ T truncated(F x) {
         if constexpr (sizeof(F) == 8) {
             if (x != x) return T(0);
         }
-        if constexpr (Limits<T>::high > 2147483647) return T(u32(x));
+        if constexpr (Limits<T>::high() > 2147483647) return T(u32(x));
         const i32 whole = i32(x);
-        const i32 low = i32(Limits<T>::low), high = i32(Limits<T>::high);
+        const i32 low = i32(Limits<T>::low()), high = i32(Limits<T>::high());
         return T(whole < low ? low : whole > high ? high : whole);
 #else
         if (x != x) return T(0);
-        if (x <= F(Limits<T>::low)) return T(Limits<T>::low);
-        if (x >= F(Limits<T>::high)) return T(Limits<T>::high);
+        if (x <= F(Limits<T>::low())) return T(Limits<T>::low());
+        if (x >= F(Limits<T>::high())) return T(Limits<T>::high());
         return T(x);
 #endif
     }

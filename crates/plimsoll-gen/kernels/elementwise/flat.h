@@ -126,9 +126,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     const u32 starts = FORM_AT + 1 + BATCH_SETS + set * (INPUTS + OUTPUTS);
     const Same same = Same();
     wait_for_previous();
-    if (base + TILE <= n && is_aligned(p, starts)) {
-        flat_tile(p, s, same, starts, base);
-    } else {
+    const u32 is_whole = base + TILE <= n && is_aligned(p, starts);
+    if (is_whole) flat_tile(p, s, same, starts, base);
+    if (!apart(is_whole)) {
 #pragma unroll 1
         for (u64 e = base + threadIdx.x; e < n && e < base + TILE; e += THREADS) flat_one(p, s, same, starts, e);
         let_next_begin(EARLY);
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     if (tile == whole) flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
 #else
     if (blockIdx.x < whole) flat_tile(p, s, same, 0, blockIdx.x * Place(TILE) + Place(head));
-    else flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+    if (blockIdx.x >= apart(whole)) flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
 #endif
 #endif
     let_next_begin(LATE);

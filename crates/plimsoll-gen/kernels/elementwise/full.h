@@ -32,24 +32,31 @@ OWN(erf, ::erff, ::erf)
 OWN(erfc, ::erfcf, ::erfc)
 #undef OWN
 
-// 2/π after 32 zero bits.
-#if defined(__CUDA_ARCH__)
-__constant__
-#endif
-const u32 TWO_OVER_PI[8] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+// A word of 2/π after 32 zero bits.
+__device__ __forceinline__ u32 two_over_pi(u32 word) {
+    u32 bits = 0;
+    if (word == 1) bits = 0xa2f9836e;
+    if (word == 2) bits = 0x4e441529;
+    if (word == 3) bits = 0xfc2757d1;
+    if (word == 4) bits = 0xf534ddc0;
+    if (word == 5) bits = 0xdb629599;
+    if (word == 6) bits = 0x3c439041;
+    if (word == 7) bits = 0xfe5163ab;
+    return bits;
+}
 
 // Beyond it three parts of π no longer have digits enough.
-constexpr float LARGE_ANGLE = 65536.0f;
+NUMBER(large_angle, 65536.0f)
 
 // x − n·π/2 for |x| ≥ 2¹⁶, and n modulo 4 (Payne and Hanek, 1983): of the product of x's significand with 2/π only the 64 bits
 // below the multiples of 4 are made. CUDA's own keeps them in local memory where several elements are in hand.
 __device__ __forceinline__ float reduced_large(float x, u32* n) {
     const u32 bits = as_bits(x), place = (bits >> 23 & 0xff) - 120, shift = place & 31;
-    const u32* const word = TWO_OVER_PI + (place >> 5);
+    const u32 word = place >> 5;
     const u64 m = (bits & 0x7fffff) | 0x800000;
     u64 window[3];
 #pragma unroll
-    for (int i = 0; i < 3; ++i) window[i] = u32(((u64(word[i]) << 32 | word[i + 1]) << shift) >> 32);
+    for (int i = 0; i < 3; ++i) window[i] = u32(((u64(two_over_pi(word + i)) << 32 | two_over_pi(word + i + 1)) << shift) >> 32);
     u64 turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
     const u32 quarter = u32((turns + (1ull << 61)) >> 62);
     turns -= u64(quarter) << 62;
@@ -62,7 +69,7 @@ __device__ __forceinline__ float reduced_large(float x, u32* n) {
 // The same of any x. The parts are Cody and Waite's; all are positive, so that −0 stays. The sum with 1.5·2²³ rounds to a whole
 // number, which its low bits then are.
 __device__ __forceinline__ float reduced_angle(float x, u32* n) {
-    if (!(fabsf(x) < LARGE_ANGLE)) return reduced_large(x, n);
+    if (!(fabsf(x) < large_angle())) return reduced_large(x, n);
     const float sum = fused(x, 0x1.45f306p-1f, 12582912.0f), k = sum - 12582912.0f;
     *n = as_bits(sum);
     return fused(-k, 0x1.84698ap-48f, fused(-k, 0x1.4442dp-24f, fused(-k, 0x1.921fb4p+0f, x)));
@@ -111,8 +118,8 @@ __device__ __forceinline__ double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 // Below it e^u is so small that it, or its product with a number, has lost digits as a subnormal: such products are made in two
 // steps of e^(u/2).
 template <typename F> struct Tail;
-template <> struct Tail<float> { static constexpr float from = -80.0f; };
-template <> struct Tail<double> { static constexpr double from = -700.0; };
+template <> struct Tail<float> { NUMBER(from, -80.0f) };
+template <> struct Tail<double> { NUMBER(from, -700.0) };
 
 // 1/x to half a unit, of what is normal and whose inverse is: none of the cases that a division looks for.
 __device__ __forceinline__ double plain_inverse(double x) { return 1.0 / x; }
@@ -129,7 +136,7 @@ __device__ __forceinline__ float plain_inverse(float x) {
 // x/(1 + e^−y), for y = hi + lo with a small lo.
 template <typename F> __device__ __forceinline__ F logistic(F x, F y, F lo) {
     const F u = -absolute(y);
-    const bool small = u < Tail<F>::from;
+    const bool small = u < Tail<F>::from();
     F e = exp(small ? F(0.5) * u : u);
     const F part = small ? F(0.5) * lo : lo;
     e = fused(e, y < F(0) ? part : -part, e);
@@ -147,7 +154,7 @@ template <typename F> __device__ __forceinline__ F softplus(F x) {
 // tanh(ln(1 + E)) = E(E + 2)/(E(E + 2) + 2), with E = e^x.
 template <typename F> __device__ __forceinline__ F mish(F x) {
     const F u = x < F(40) ? x : F(40);
-    const bool small = u < Tail<F>::from;
+    const bool small = u < Tail<F>::from();
     const F e = exp(small ? F(0.5) * u : u);
     if (small) return x * e * e;
     const F n = fused(e, e, e + e);
@@ -160,7 +167,7 @@ __device__ __forceinline__ float gelu(float x) {
     const float t = fabsf(x) < 64.0f ? fabsf(x) : 64.0f;
     const float s = t * t, rest = fused(t, t, -s);
     const float u = -0.5f * s;
-    const bool small = u < Tail<float>::from;
+    const bool small = u < Tail<float>::from();
     float e = exp(small ? 0.5f * u : u);
     e = fused(e, (small ? -0.25f : -0.5f) * rest, e);
     const float r = plain_inverse(fused(t, 0.3125f, 1.0f));
@@ -181,19 +188,19 @@ __device__ __forceinline__ double gelu(double x) {
 // x·sigmoid(y), y = √(8/π)·(x + 0.044715 x³). Its error would grow with y in the tail, so it is carried on.
 template <typename F> struct Gelu;
 template <> struct Gelu<float> {
-    static constexpr float a = 0x1.988454p+0f, a_low = -0x1.857936p-25f, b = 0x1.2444f2p-4f, b_low = 0x1.49b16ap-29f;
+    NUMBER(a, 0x1.988454p+0f) NUMBER(a_low, -0x1.857936p-25f) NUMBER(b, 0x1.2444f2p-4f) NUMBER(b_low, 0x1.49b16ap-29f)
 };
 template <> struct Gelu<double> {
-    static constexpr double a = 0x1.9884533d43651p+0, a_low = -0x1.cbc0d30ebfd15p-54;
-    static constexpr double b = 0x1.2444f2a4d8b4bp-4, b_low = -0x1.6c843a29d1c70p-61;
+    NUMBER(a, 0x1.9884533d43651p+0) NUMBER(a_low, -0x1.cbc0d30ebfd15p-54)
+    NUMBER(b, 0x1.2444f2a4d8b4bp-4) NUMBER(b_low, -0x1.6c843a29d1c70p-61)
 };
 template <typename F> __device__ __forceinline__ F gelu_tanh(F x) {
     const F clamped = absolute(x) < F(256) ? x : copy_sign(F(256), x);
     const F square = clamped * clamped, square_low = fused(clamped, clamped, -square);
-    const F term = Gelu<F>::b * square;
-    const F term_low = fused(Gelu<F>::b, square, -term) + fused(Gelu<F>::b, square_low, Gelu<F>::b_low * square);
-    const F sum = Gelu<F>::a + term, part = sum - Gelu<F>::a;
-    const F sum_low = (Gelu<F>::a - (sum - part)) + (term - part) + (term_low + Gelu<F>::a_low);
+    const F term = Gelu<F>::b() * square;
+    const F term_low = fused(Gelu<F>::b(), square, -term) + fused(Gelu<F>::b(), square_low, Gelu<F>::b_low() * square);
+    const F sum = Gelu<F>::a() + term, part = sum - Gelu<F>::a();
+    const F sum_low = (Gelu<F>::a() - (sum - part)) + (term - part) + (term_low + Gelu<F>::a_low());
     const F y = clamped * sum;
     const F rest = fused(clamped, sum, -y) + clamped * sum_low;
     if (x != x) return x;

@@ -49,11 +49,14 @@ inline float tanh_approximate(float x) { return host_tanh(x); }
 // 1/x of what is normal, and whose inverse is.
 __device__ __forceinline__ float inverse(float x) { return rcp<F16>(x); }
 
-constexpr float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f, LOG10_2 = 0x1.344136p-2f, LOG10_E = 0x1.bcb7b2p-2f;
+NUMBER(log2_e, 0x1.715476p+0f)
+NUMBER(ln_2, 0x1.62e43p-1f)
+NUMBER(log10_2, 0x1.344136p-2f)
+NUMBER(log10_e, 0x1.bcb7b2p-2f)
 
 template <int NEED> __device__ __forceinline__ float exp2(float x) { return ex2<NEED>(x); }
 template <int NEED> __device__ __forceinline__ float exp(float x) {
-    return ex2<NEED>(x * LOG2_E);
+    return ex2<NEED>(x * log2_e());
 }
 template <int NEED> __device__ __forceinline__ float expm1(float x) {
     float p;
@@ -74,12 +77,12 @@ template <int NEED> __device__ __forceinline__ float scaled_log(float x, float o
     const float close = t * of_e * near_one<NEED>(t);
     return fabsf(t) < 0.0625f ? close : lg2<NEED == F16 ? BF16 : NEED>(x) * of_two;
 }
-template <int NEED> __device__ __forceinline__ float log(float x) { return scaled_log<NEED>(x, LN_2, 1.0f); }
-template <int NEED> __device__ __forceinline__ float log2(float x) { return scaled_log<NEED>(x, 1.0f, LOG2_E); }
-template <int NEED> __device__ __forceinline__ float log10(float x) { return scaled_log<NEED>(x, LOG10_2, LOG10_E); }
+template <int NEED> __device__ __forceinline__ float log(float x) { return scaled_log<NEED>(x, ln_2(), 1.0f); }
+template <int NEED> __device__ __forceinline__ float log2(float x) { return scaled_log<NEED>(x, 1.0f, log2_e()); }
+template <int NEED> __device__ __forceinline__ float log10(float x) { return scaled_log<NEED>(x, log10_2(), log10_e()); }
 template <int NEED> __device__ __forceinline__ float log1p(float x) {
     // Never subnormal: 1 + x is a multiple of 2⁻²⁴ where it is small.
-    return fabsf(x) < 0.0625f ? x * near_one<NEED>(x) : lg2<F16>(1.0f + x) * LN_2;
+    return fabsf(x) < 0.0625f ? x * near_one<NEED>(x) : lg2<F16>(1.0f + x) * ln_2();
 }
 
 // sin r·(−1)^k for |r| ≤ π/2.
@@ -96,29 +99,29 @@ __device__ __forceinline__ float reduced(float x, float k) {
     return fused(-k, 0x1.84698ap-47f, fused(-k, 0x1.4442dp-23f, fused(-k, 0x1.921fb4p+1f, x)));
 }
 // To the nearest whole number by the sum with 1.5·2²³, whose low bits are then that number.
-constexpr float WHOLE = 12582912.0f;
+NUMBER(whole, 12582912.0f)
 // sin(r + n·π/2) for |r| ≤ π/4, by the sine alone: cos r is sin(π/2 − |r|).
 template <int NEED> __device__ __forceinline__ float quarter_sine(float r, u32 n) {
     return sine<NEED>(n & 1 ? 0x1.921fb6p+0f - fabsf(r) : r, n >> 1);
 }
 template <int NEED> __device__ __forceinline__ float sin(float x) {
     u32 n;
-    if (!(fabsf(x) < full::LARGE_ANGLE)) {
+    if (!(fabsf(x) < full::large_angle())) {
         const float r = full::reduced_large(x, &n);
         return quarter_sine<NEED>(r, n);
     }
-    const float sum = fused(x, 0x1.45f306p-2f, WHOLE);
-    return sine<NEED>(reduced(x, sum - WHOLE), as_bits(sum));
+    const float sum = fused(x, 0x1.45f306p-2f, whole());
+    return sine<NEED>(reduced(x, sum - whole()), as_bits(sum));
 }
 // cos x = sin(x + π/2)
 template <int NEED> __device__ __forceinline__ float cos(float x) {
     u32 n;
-    if (!(fabsf(x) < full::LARGE_ANGLE)) {
+    if (!(fabsf(x) < full::large_angle())) {
         const float r = full::reduced_large(x, &n);
         return quarter_sine<NEED>(r, n + 1);
     }
-    const float sum = fused(x, 0x1.45f306p-2f, 0.5f) + WHOLE;
-    return sine<NEED>(reduced(x, sum - WHOLE - 0.5f), as_bits(sum));
+    const float sum = fused(x, 0x1.45f306p-2f, 0.5f) + whole();
+    return sine<NEED>(reduced(x, sum - whole() - 0.5f), as_bits(sum));
 }
 
 template <int NEED> __device__ __forceinline__ float tanh(float x) {
@@ -126,7 +129,7 @@ template <int NEED> __device__ __forceinline__ float tanh(float x) {
         return tanh_approximate(x);
     } else {
         const float s = x * x, t = fabsf(x);
-        const float large = copysignf(fused(-2.0f, inverse(1.0f + ex2<F16>(t * (2.0f * LOG2_E))), 1.0f), x);
+        const float large = copysignf(fused(-2.0f, inverse(1.0f + ex2<F16>(t * (2.0f * log2_e()))), 1.0f), x);
         if constexpr (NEED == F16) return t < 0.125f ? x * polynomial(s, 0.999995947f, -0.331261754f) : large;
         else return t < 0.25f ? x * polynomial(s, 1.0f, -0.333332062f, 0.133231327f, -0.051327724f) : large;
     }
@@ -135,7 +138,7 @@ template <int NEED> __device__ __forceinline__ float tanh(float x) {
 // a = e^|x|/2, whose double may be beyond f32.
 template <int NEED> __device__ __forceinline__ float sinh(float x) {
     const float t = fabsf(x);
-    const float a = ex2<NEED>(fused(t, LOG2_E, -1.0f));
+    const float a = ex2<NEED>(fused(t, log2_e(), -1.0f));
     const float large = copysignf(fused(-0.25f, inverse(a), a), x);
     float p;
     if constexpr (NEED == FAST) p = polynomial(x * x, 1.0f, 0.166666642f, 0.00833798386f);
@@ -144,7 +147,7 @@ template <int NEED> __device__ __forceinline__ float sinh(float x) {
 }
 template <int NEED> __device__ __forceinline__ float cosh(float x) {
     const float t = fabsf(x);
-    const float a = ex2<NEED>(fused(t, LOG2_E, -1.0f));
+    const float a = ex2<NEED>(fused(t, log2_e(), -1.0f));
     return fused(0.25f, inverse(a), a);
 }
 
@@ -153,7 +156,7 @@ template <int NEED> __device__ __forceinline__ float asinh(float x) {
     // Beyond 2²⁰ the square may overflow, and √(t² + 1) is t.
     const bool huge = t > 1048576.0f;
     const float u = huge ? t : t + root<F16>(s + 1.0f);
-    const float large = copysignf(fused(lg2<F16>(u), LN_2, huge ? LN_2 : 0.0f), x);
+    const float large = copysignf(fused(lg2<F16>(u), ln_2(), huge ? ln_2() : 0.0f), x);
     float p;
     if constexpr (NEED == FAST) p = polynomial(s, 1.0f, -0.166660637f, 0.0739667341f);
     else p = polynomial(s, 0.999997735f, -0.165505201f);
@@ -164,12 +167,12 @@ template <int NEED> __device__ __forceinline__ float acosh(float x) {
     const float t = x - 1.0f;
     const bool huge = x > 1048576.0f;
     const float v = huge ? x : t + root<F16>(fused(t, t, t + t));
-    const float y = log1p<NEED>(v) + (huge ? LN_2 : 0.0f);
+    const float y = log1p<NEED>(v) + (huge ? ln_2() : 0.0f);
     return x < 1.0f ? as_float(0x7fffffffu) : y;
 }
 template <int NEED> __device__ __forceinline__ float atanh(float x) {
     const float t = fabsf(x), s = x * x;
-    const float large = copysignf(lg2<F16>((1.0f + t) * inverse(1.0f - t)) * (0.5f * LN_2), x);
+    const float large = copysignf(lg2<F16>((1.0f + t) * inverse(1.0f - t)) * (0.5f * ln_2()), x);
     float p;
     if constexpr (NEED == FAST) p = polynomial(s, 1.0f, 0.333313346f, 0.203396603f);
     else p = polynomial(s, 0.999993801f, 0.336491555f);
@@ -232,7 +235,7 @@ template <int NEED> __device__ __forceinline__ float erfc(float x) {
 // x·sigmoid(y): where y is large and negative e^y is kept, not 1/e^−y.
 template <int NEED> __device__ __forceinline__ float logistic(float x, float y) {
     if constexpr (NEED == F16) {
-        return x * inverse(1.0f + ex2<F16>(y * -LOG2_E));
+        return x * inverse(1.0f + ex2<F16>(y * -log2_e()));
     } else {
         const float e = exp<NEED>(-fabsf(y));
         const float r = inverse(1.0f + e);

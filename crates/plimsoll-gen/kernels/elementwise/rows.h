@@ -208,9 +208,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     const Place base = blockIdx.x * Place(TILE);
     wait_for_previous();
     const Same same = same_for_all(p, 0);
-    if (blockIdx.x < whole) {
-        rows_tile(p, s, same, base);
-    } else {
+    if (blockIdx.x < whole) rows_tile(p, s, same, base);
+    if (blockIdx.x >= apart(whole)) {
 #pragma unroll 1
         for (Place place = base + threadIdx.x; place < n; place += THREADS) rows_one(p, s, same, place);
         let_next_begin(EARLY);
