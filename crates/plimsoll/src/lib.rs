@@ -21,6 +21,7 @@
 pub mod bench;
 mod cuda;
 pub mod elementwise;
+pub mod explain;
 mod host;
 mod open;
 pub mod predict;
