@@ -2,13 +2,14 @@
 //! beside what memory can do, and beside another program's figures.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use plimsoll::CudaOptions;
 use plimsoll::bench::{
-    ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, ceiling, lines, measure, memory, sizes, variants,
+    ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, Table as Plans, ceiling, lines, measure, memory, sizes, variants,
 };
+use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::{Progress, Record, Run, Sink};
 use plimsoll::core::sample::CachePolicy;
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
@@ -42,24 +43,68 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let peers = args.against.as_deref().map(read_peers).transpose()?;
     let mut device = open(&args.device)?;
     let info = device.info().clone();
-    let window = info.cold_window();
     if args.bytes.is_none() && args.meaning.inputs.is_empty() {
-        let most = (info.memory_free as f64 * SHARE) as u64;
-        points.retain(|point| memory(point, window) <= most);
+        fitting(&mut points, &info);
     }
     let known = profile::known(&args.profile, &info);
     let of_profile = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
     points.iter_mut().for_each(|point| point.cell.ceiling = of_profile(point));
+    let table = profile::plans(&args.profile, &info);
+    let request = Request { effort: args.effort, seed: args.seed, ..Request::default() };
+    let timed = timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
+    if let Some(run) = &timed.run {
+        show(args, run, peers.as_ref())?;
+    }
+    if known.is_none() && args.format == Format::Table {
+        say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
+    }
+    timed.end()
+}
+
+/// Points that were timed, with their record.
+pub(super) struct Timed {
+    /// What the record holds.
+    pub run: Option<Run>,
+    tee: Tee,
+    exit: Exit,
+    record: PathBuf,
+}
+
+impl Timed {
+    /// Says where the record is, once everything is shown.
+    ///
+    /// # Errors
+    /// That it could not be written.
+    pub fn end(self) -> Result<Exit, Failure> {
+        match self.tee.refused() {
+            Some(why) => Err(refused(&self.record, why, &self.tee)),
+            None => {
+                say("record", &self.record.display().to_string());
+                Ok(self.exit)
+            }
+        }
+    }
+}
+
+/// Times points and records them; what went wrong or was left out is told.
+///
+/// # Errors
+/// What ended the run before anything was measured.
+pub(super) fn timed(
+    device: &mut Device,
+    points: &[Point],
+    table: Option<&Plans>,
+    request: Request,
+    out: Option<&Path>,
+) -> Result<Timed, Failure> {
     let stop = signals::install()?;
-    let selector: String = info.selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
-    let (folder, writer) = disk::create(args.out.as_deref(), &selector)?;
-    let plan = plan(args);
-    let total = points.len() * args.effort.policy().rounds as usize;
-    let seconds = SPEC.budget(args.effort) * points.len() as f64;
+    let selector: String = device.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+    let (folder, writer) = disk::create(out, &selector)?;
+    let total = points.len() * request.effort.policy().rounds as usize;
+    let seconds = SPEC.budget(request.effort) * points.len() as f64;
     let tee = Tee::new(writer, Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
     let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
-    let table = profile::plans(&args.profile, &info);
-    let ended = measure(&mut device, &points, table.as_ref(), &plan, &mut tee, stop);
+    let ended = measure(device, points, table, &plan(request), &mut tee, stop);
     let mut tee = tee.tee;
     tee.finish();
     let ended = ended.map(|ended| {
@@ -72,20 +117,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     {
         return Err(fault.into());
     }
-    if let Some(run) = Run::from_records(tee.records().to_vec()) {
-        faults(&run).iter().for_each(|fault| say("note", fault));
-        show(args, &run, peers.as_ref())?;
-    }
-    if known.is_none() && args.format == Format::Table {
-        say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
-    }
-    match tee.refused() {
-        Some(why) => Err(refused(&folder.join(disk::RECORD), why, &tee)),
-        None => {
-            say("record", &folder.join(disk::RECORD).display().to_string());
-            Ok(exit)
-        }
-    }
+    let run = Run::from_records(tee.records().to_vec());
+    run.iter().flat_map(faults).for_each(|fault| say("note", &fault));
+    Ok(Timed { run, tee, exit, record: folder.join(disk::RECORD) })
+}
+
+/// Leaves out what does not fit into the free memory with its rotation.
+pub(super) fn fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
+    let (window, most) = (info.cold_window(), (info.memory_free as f64 * SHARE) as u64);
+    points.retain(|point| memory(point, window) <= most);
 }
 
 fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
@@ -105,17 +145,27 @@ fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
             sizes(ByteRange::new(ByteSize(USUAL.0), ByteSize(USUAL.1)).unwrap_or_else(|| unreachable!("ascending")))
         }
     };
-    ask.caches = match (args.cold, args.hot, args.both) {
+    ask.caches = caches(args.cold, args.hot, args.both);
+    ask.launches = launches(args.plain, args.dependent);
+    Ok(ask)
+}
+
+/// What `--cold`, `--hot` and `--both` ask for.
+pub(super) fn caches(cold: bool, hot: bool, both: bool) -> Vec<CachePolicy> {
+    match (cold, hot, both) {
         (_, _, true) | (true, true, _) => vec![CachePolicy::ColdRotate, CachePolicy::Hot],
         (_, true, _) => vec![CachePolicy::Hot],
         _ => vec![CachePolicy::ColdRotate],
-    };
-    ask.launches = match (args.plain, args.dependent) {
+    }
+}
+
+/// What `--plain` and `--dependent` ask for.
+pub(super) fn launches(plain: bool, dependent: bool) -> Vec<&'static str> {
+    match (plain, dependent) {
         (true, true) => vec![PLAIN, DEPENDENT],
         (false, true) => vec![DEPENDENT],
         _ => vec![PLAIN],
-    };
-    Ok(ask)
+    }
 }
 
 /// `1MiB..2GiB`, `1MiB,4MiB`, or both mixed.
@@ -152,10 +202,10 @@ pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
     })
 }
 
-fn plan(args: &BenchArgs) -> Plan {
+fn plan(request: Request) -> Plan {
     Plan {
         probes: vec![SPEC.name.to_owned()],
-        request: Request { effort: args.effort, seed: args.seed, ..Request::default() },
+        request,
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
         ..Plan::default()
     }

@@ -7,7 +7,7 @@ use plimsoll_gen::elementwise::Tier;
 use plimsoll_suite::bench::DEPENDENT;
 use plimsoll_suite::model::probe_of;
 
-use super::{Explanation, Residue};
+use super::{Explanation, Origin, Residue};
 
 /// Residues below this share of the time are within the model's own error (docs/model.md: half of all launches).
 const USUAL_ERROR: f64 = 0.05;
@@ -132,7 +132,8 @@ fn missing(of: &Explanation) -> Option<String> {
     let way = match (probes.is_empty(), gpu) {
         (true, _) => String::new(),
         (false, true) => format!("; `plimsoll measure {}` finds them", probes.join(" ")),
-        (false, false) => "; they are found on GPUs, and this device has none of its own for all of them".to_owned(),
+        (false, false) if of.origin == Origin::Profile => "; of such devices the model doesn't know them".to_owned(),
+        (false, false) => "; `plimsoll measure` finds what there is of them".to_owned(),
     };
     let bound = if of.forecast.prediction.total.is_some() { ", so it takes at least what is predicted" } else { "" };
     Some(format!("Left out for want of a figure: {}{bound}{way}.", listed.join(", ")))
