@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use plimsoll_core::model::{Cache, Description, Kind, LaunchForm, Machine, Prediction, predict};
+use plimsoll_core::model::{Cache, Description, Key, Kind, LaunchForm, Level, Machine, Prediction, predict};
 use plimsoll_core::Fault;
 use plimsoll_cuda::driver::Attribute;
 use plimsoll_expr::Problem;
@@ -76,7 +76,7 @@ impl Subject {
             let empty = Profile::new(&info.id, &info.name, "", "");
             let machine = of_profile(&info.name, chip, profile.unwrap_or(&empty));
             let origin = if profile.is_some() { Origin::Profile } else { Origin::Nothing };
-            return Ok(Self { of: Of::Plain(machine), origin });
+            return Ok(Self { of: Of::Plain(plain(machine)), origin });
         };
         let khz = bench.device().context.device().attribute(Attribute::ClockRate).unwrap_or(0);
         let planned = device.planned()?;
@@ -166,17 +166,18 @@ impl Forecaster<'_> {
             Self::Plain(machine) => {
                 let description = bytes_alone(problem, cache, launch);
                 let mut prediction = predict(&description, machine);
-                // The other terms are of blocks, warps and multiprocessors, which it hasn't.
-                prediction.missing.retain(|missing| is_of_any_device(missing.kind));
-                prediction.parts.retain(|part| is_of_any_device(part.kind));
+                prediction.missing.retain(|missing| matches!(missing.kind, Kind::Launch | Kind::L2 | Kind::Memory));
                 Ok(Forecast { plan: None, description, estimated: false, prediction })
             }
         }
     }
 }
 
-fn is_of_any_device(kind: Kind) -> bool {
-    matches!(kind, Kind::Launch | Kind::Latency | Kind::L2 | Kind::Memory)
+/// What a device without plans has of the model's terms: the launch, and bytes from memory. The others are of blocks, warps and
+/// multiprocessors, and its second level need not be the cache that all share.
+fn plain(mut machine: Machine) -> Machine {
+    machine.terms.retain(|key, _| matches!(key, Key::Launch(_) | Key::Bandwidth(Level::Memory, _)));
+    machine
 }
 
 fn bytes_alone(problem: &Problem, cache: Cache, launch: LaunchForm) -> Description {
@@ -186,7 +187,7 @@ fn bytes_alone(problem: &Problem, cache: Cache, launch: LaunchForm) -> Descripti
         footprint: traffic.total(),
         cache,
         launch,
-        blocks: 0,
+        blocks: 1,
         threads: 0,
         resident: 0,
         in_flight: 0,
