@@ -13,6 +13,7 @@ use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::{Progress, Record, Run, Sink};
 use plimsoll::core::sample::CachePolicy;
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
+use plimsoll::explain::Subject;
 use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
 use plimsoll::suite::bench::SPEC;
 use plimsoll_report::terminal::{Column, Table, margin};
@@ -24,6 +25,7 @@ use super::exit::{Exit, Failure, say};
 use super::measure::{exit_of, refused, without_folders};
 use super::progress::Bar;
 use super::tee::Tee;
+use super::predicted::Predicted;
 use super::{all_inputs, expression, output, profile, runs as disk, signals};
 
 /// Sizes where none are asked for; those that don't fit are left out.
@@ -50,10 +52,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let of_profile = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
     points.iter_mut().for_each(|point| point.cell.ceiling = of_profile(point));
     let table = profile::plans(&args.profile, &info);
+    let subject = Subject::of(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
     let request = Request { effort: args.effort, seed: args.seed, ..Request::default() };
     let timed = timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
     if let Some(run) = &timed.run {
-        show(args, run, peers.as_ref())?;
+        let predicted = Predicted::of(&subject, &points, args.device.nvrtc.as_deref());
+        show(args, run, (peers.as_ref(), &predicted))?;
+        predicted.footnote();
     }
     if known.is_none() && args.format == Format::Table {
         say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
@@ -231,16 +236,19 @@ impl Sink for Paced {
     }
 }
 
-fn show(args: &BenchArgs, run: &Run, peers: Option<&BTreeMap<Key, Peer>>) -> Result<(), Failure> {
+/// What stands beside the measured figures: those of other programs and of the model.
+type Beside<'a> = (Option<&'a BTreeMap<Key, Peer>>, &'a Predicted);
+
+fn show(args: &BenchArgs, run: &Run, (peers, predicted): Beside<'_>) -> Result<(), Failure> {
     let lines = lines(run);
     if lines.is_empty() && args.format == Format::Table {
         return Ok(());
     }
     let text = match args.format {
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
-        Format::Json => json::text(&lines.iter().map(|line| object(line, peers)).collect::<Vec<_>>().into()),
-        Format::Table => heading(&lines) + &table(&lines, peers),
-        Format::Markdown => markdown_table(&lines, peers),
+        Format::Json => json::text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into()),
+        Format::Table => heading(&lines) + &table(&lines, (peers, predicted)),
+        Format::Markdown => markdown_table(&lines, (peers, predicted)),
     };
     output::print(&text)?;
     match peers.map(|peers| against::verdict(&lines, peers)) {
@@ -265,7 +273,7 @@ type Told = fn(&Line) -> String;
 type Field<'a> = (&'static str, u8, bool, Box<dyn Fn(&Line) -> String + 'a>);
 
 /// The columns that tell lines apart, then the figures.
-fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Field<'a>> {
+fn fields<'a>(lines: &[Line], (peers, predicted): Beside<'a>) -> Vec<Field<'a>> {
     let varies = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(&lines[0]));
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
     let mut fields: Vec<Field<'a>> = vec![("per tensor", u8::MAX, true, Box::new(|line| bytes(line.cell.bytes)))];
@@ -281,6 +289,10 @@ fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Fie
     }
     let time = |line: &Line| Unit::Second.format(line.time.value) + &margin(line.time.value, line.time.interval);
     fields.push(("time", 3, true, Box::new(time)));
+    if predicted.any() {
+        let expected = |line: &Line| predicted.time(line).map(|time| Unit::Second.format(time.value)).unwrap_or_default();
+        fields.push(("predicted", 2, true, Box::new(expected)));
+    }
     fields.push(("GB/s", u8::MAX, true, Box::new(|line| format!("{:.1}", line.bandwidth.value / 1e9))));
     if lines.iter().any(|line| line.of_ceiling.is_some()) {
         fields.push(("of ceiling", 4, true, Box::new(move |line| percent(line.of_ceiling))));
@@ -296,8 +308,8 @@ fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Fie
     fields
 }
 
-fn table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
-    let fields = fields(lines, peers);
+fn table(lines: &[Line], beside: Beside<'_>) -> String {
+    let fields = fields(lines, beside);
     let column = |(heading, keep, number, _): &Field<'_>| {
         if *number { Column::number(heading) } else { Column::text(heading) }.keep(*keep)
     };
@@ -306,8 +318,8 @@ fn table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
     table.render(&output::style())
 }
 
-fn markdown_table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
-    let fields = fields(lines, peers);
+fn markdown_table(lines: &[Line], beside: Beside<'_>) -> String {
+    let fields = fields(lines, beside);
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = row(fields.iter().map(|(heading, ..)| (*heading).to_owned()).collect());
     text += &format!("|{}\n", " --- |".repeat(fields.len()));
@@ -321,7 +333,7 @@ fn bytes(bytes: u64) -> String {
     ByteSize(bytes).to_string()
 }
 
-fn object(line: &Line, peers: Option<&BTreeMap<Key, Peer>>) -> serde_json::Value {
+fn object(line: &Line, (peers, predicted): Beside<'_>) -> serde_json::Value {
     let cell = &line.cell;
     serde_json::json!({
         "expression": cell.expression,
@@ -335,6 +347,8 @@ fn object(line: &Line, peers: Option<&BTreeMap<Key, Peer>>) -> serde_json::Value
         "seconds": line.time.value,
         "seconds_interval": [line.time.interval.lo, line.time.interval.hi],
         "bandwidth": line.bandwidth.value,
+        "predicted": predicted.time(line).map(|time| time.value),
+        "predicted_interval": predicted.time(line).map(|time| [time.interval.lo, time.interval.hi]),
         "of_ceiling": line.of_ceiling,
         "of_peak": line.of_peak,
         "ratio": peers.and_then(|peers| against::ratio(line, peers)),

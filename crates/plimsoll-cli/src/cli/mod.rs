@@ -17,6 +17,7 @@ mod measure;
 mod output;
 mod peak;
 mod predict;
+mod predicted;
 mod present;
 mod profile;
 mod progress;
