@@ -165,6 +165,7 @@ impl<'a> Predictor<'a> {
         let code = self.code(&plan, traffic).unwrap_or_else(|| Code::estimated(&plan));
         let description = describe(&plan, &code, &self.known.device, traffic, (cache, launch));
         let prediction = predict(&description, &self.known.machine);
+        let plan = plan.expecting(&prediction);
         Ok(Outcome { plan, description, estimated: code.estimated, prediction })
     }
 
