@@ -19,6 +19,8 @@ const MOST_BLOCKS: u32 = 32;
 const OTHER_REGISTERS: u32 = 18;
 /// Instructions of a thread beside its work: where it is, addresses, the end of the data. About.
 const OTHER_INSTRUCTIONS: f64 = 20.0;
+/// Fewest instructions per operation: a product and a sum may be one, and so may be the operations on two 16-bit numbers.
+const LEAST_PER_OPERATION: f64 = 0.25;
 /// Cycles from one instruction of a warp to the next, about: 1.6 to 2.3 in kernels of functions.
 const CYCLES_PER_INSTRUCTION: f64 = 2.0;
 
@@ -37,12 +39,17 @@ pub struct Code {
 
 impl Code {
     /// What the compiler made of the plan's kernel. `traffic` is that of the launch: it tells how many elements an iteration of
-    /// the hot loop does. `None` of a kernel without a hot part.
+    /// the hot loop does. `None` of a kernel without a hot part, and of one whose hot part is not all that it does: long bodies
+    /// are functions that it calls.
     #[must_use]
     pub fn read(found: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
         let hot = found.hot.as_ref().filter(|hot| hot.moved() > 0)?;
         let bytes = traffic.total() as f64 / plan.elements.max(1) as f64;
         let scale = per_thread(plan) * bytes / f64::from(hot.moved());
+        let operations = Cost::of(&plan.spec.graph).operations.values().sum::<u64>() as f64 * per_thread(plan);
+        if f64::from(hot.instructions) * scale < operations * LEAST_PER_OPERATION {
+            return None;
+        }
         let cycles = hot.stalls.map_or(CYCLES_PER_INSTRUCTION * f64::from(hot.instructions), |s| f64::from(s.cycles));
         Some(Self {
             instructions: hot.pipes.iter().map(|(pipe, count)| (*pipe, f64::from(*count) * scale)).collect(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll::bench::Device;
 use plimsoll::core::Flag;
+use plimsoll::core::sample::CachePolicy;
 use plimsoll::explain::{Explain, How, Origin};
 use plimsoll::prelude::*;
 use plimsoll_cuda::compile::{Compiler, Program};
@@ -39,10 +40,10 @@ fn a_gpu_s_plan_prediction_and_measurement_stand_side_by_side() {
     let bench = open_with(&Driver::open(&library).unwrap(), 0, &options).unwrap();
     let mut device = Device::Cuda(bench);
     let axpy = trace(|a: Scalar<f32>, x: In<f32>, y: In<f32>| a * x + y).unwrap();
-    let found = axpy.explain(&mut device, 1 << 16, &How::default()).unwrap();
+    let found = axpy.explain(&mut device, 1 << 16, &How { cache: CachePolicy::Hot, ..How::default() }).unwrap();
     let plan = found.forecast.plan.as_ref().unwrap();
     assert!(plan.reasons.iter().any(|reason| reason.what == "vector" && !reason.why.is_empty()), "{plan:?}");
-    assert!(found.measured.as_ref().unwrap().flags.contains(Flag::VerifyFail));
+    assert!(found.measured.as_ref().unwrap_or_else(|| panic!("{}", found.unmeasured)).flags.contains(Flag::VerifyFail));
     // Nobody measured an imaginary device or published anything of it but rates of instructions.
     assert_eq!((found.origin, found.forecast.prediction.total, found.residue()), (Origin::Nothing, None, None));
     let words = found.words();

@@ -271,6 +271,7 @@ fn value(of: &Explanation) -> Result<Value, serde_json::Error> {
         "description": serde_json::to_value(&forecast.description)?,
         "predicted": predicted,
         "measured": measured,
+        "unmeasured": of.unmeasured,
         "residue": residue,
         "counted": of.counted,
         "uncounted": of.uncounted,

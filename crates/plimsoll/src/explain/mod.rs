@@ -54,6 +54,8 @@ pub struct Explanation {
     pub forecast: Forecast,
     /// What was measured; `None` where it could not be.
     pub measured: Option<Line>,
+    /// Why it could not be; empty where it was.
+    pub unmeasured: String,
     /// What hardware counted, per launch, by the names of [`plimsoll_core::counted`].
     pub counted: BTreeMap<String, f64>,
     /// Why nothing was counted; empty where something was.
@@ -130,17 +132,27 @@ pub fn explanations(
     let all = points.iter().zip(forecasts).filter_map(|(point, forecast)| {
         let counted = counted(run, &point.cell);
         let uncounted = if counted.is_empty() { uncounted.to_owned() } else { String::new() };
+        let measured = found(&point.cell);
+        let faults = if measured.is_none() { faults(run) } else { String::new() };
         Some(Explanation {
             cell: point.cell.clone(),
             machine: subject.machine().clone(),
             origin: subject.origin(),
             forecast: forecast?,
-            measured: found(&point.cell),
+            measured,
+            unmeasured: faults,
             counted,
             uncounted,
         })
     });
     all.collect()
+}
+
+/// What went wrong in a run, each once.
+fn faults(run: &Run) -> String {
+    let mut all: Vec<&str> = run.faults.iter().map(|fault| fault.what.as_str()).collect();
+    all.dedup();
+    all.join("; ")
 }
 
 /// What hardware counted at a point, of its first round.

@@ -41,6 +41,7 @@ fn explained(subject: &Subject, point: &Point, slower: f64) -> Explanation {
         origin: subject.origin(),
         forecast,
         measured: Some(measured),
+        unmeasured: String::new(),
         counted: BTreeMap::new(),
         uncounted: "a test has none".to_owned(),
     }

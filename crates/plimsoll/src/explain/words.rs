@@ -157,7 +157,8 @@ fn unexplained(of: &Explanation, residue: Residue) -> String {
 
 fn no_residue(of: &Explanation) -> Option<String> {
     match (&of.measured, of.forecast.prediction.total) {
-        (None, _) => Some("It could not be measured.".to_owned()),
+        (None, _) if of.unmeasured.is_empty() => Some("It could not be measured.".to_owned()),
+        (None, _) => Some(format!("It could not be measured: {}.", of.unmeasured)),
         (Some(line), None) => {
             let bytes = bytes(&of.forecast.prediction);
             let beside = if bytes > 0.0 { format!(", where its bytes need {}", seconds(bytes)) } else { String::new() };
