@@ -8,7 +8,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::{Category, DType};
 
-use crate::elementwise::{Device, Plan};
+use crate::elementwise::{Device, Plan, Tier};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
@@ -63,7 +63,8 @@ impl Code {
     /// is narrower, with one special function.
     #[must_use]
     pub fn estimated(plan: &Plan) -> Self {
-        let narrow = plan.spec.graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
+        let short = plan.spec.graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
+        let narrow = short && plan.spec.tier != Tier::Full;
         let mut instructions: BTreeMap<Pipe, f64> = BTreeMap::new();
         let elements = per_thread(plan);
         let mut add = |pipe: Pipe, count: f64| {
@@ -234,6 +235,10 @@ mod tests {
         assert!(count("erf(x)", DType::F32, Pipe::Issue) > 2.0 * count("x + 1", DType::F32, Pipe::Issue));
         assert!(count("erf(x)", DType::Bf16, Pipe::Issue) < count("erf(x)", DType::F32, Pipe::Issue));
         assert!(count("erf(x)", DType::F32, Pipe::Mufu) > 0.0);
+        let (mut full, _) = planned("erf(x)", DType::Bf16, 1 << 20);
+        full.spec.tier = Tier::Full;
+        let issued = Code::estimated(&full).instructions[&Pipe::Issue] / per_thread(&full);
+        assert!(issued > 1.5 * count("erf(x)", DType::Bf16, Pipe::Issue));
         assert!(count("x * x", DType::F64, Pipe::Fp64) > 0.0 && count("x * x", DType::F64, Pipe::Fma) == 0.0);
     }
 
