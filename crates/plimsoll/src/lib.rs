@@ -46,6 +46,11 @@ pub use select::{DeviceSelector, ParseSelectorError};
 #[doc = include_str!("../../../docs/elementwise.md")]
 mod chapter {}
 
+/// The code of the page of explanations.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/explain.md")]
+mod explanations {}
+
 /// The readme's code.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

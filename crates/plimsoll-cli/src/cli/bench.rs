@@ -23,9 +23,9 @@ use super::against::{self, Key, Peer};
 use super::args::{BenchArgs, DeviceArg, Format};
 use super::exit::{Exit, Failure, say};
 use super::measure::{exit_of, refused, without_folders};
+use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
-use super::predicted::Predicted;
 use super::{all_inputs, expression, output, profile, runs as disk, signals};
 
 /// Sizes where none are asked for; those that don't fit are left out.
@@ -246,7 +246,9 @@ fn show(args: &BenchArgs, run: &Run, (peers, predicted): Beside<'_>) -> Result<(
     }
     let text = match args.format {
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
-        Format::Json => json::text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into()),
+        Format::Json => {
+            json::text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into())
+        }
         Format::Table => heading(&lines) + &table(&lines, (peers, predicted)),
         Format::Markdown => markdown_table(&lines, (peers, predicted)),
     };
@@ -290,7 +292,8 @@ fn fields<'a>(lines: &[Line], (peers, predicted): Beside<'a>) -> Vec<Field<'a>> 
     let time = |line: &Line| Unit::Second.format(line.time.value) + &margin(line.time.value, line.time.interval);
     fields.push(("time", 3, true, Box::new(time)));
     if predicted.any() {
-        let expected = |line: &Line| predicted.time(line).map(|time| Unit::Second.format(time.value)).unwrap_or_default();
+        let expected =
+            |line: &Line| predicted.time(line).map(|time| Unit::Second.format(time.value)).unwrap_or_default();
         fields.push(("predicted", 2, true, Box::new(expected)));
     }
     fields.push(("GB/s", u8::MAX, true, Box::new(|line| format!("{:.1}", line.bandwidth.value / 1e9))));

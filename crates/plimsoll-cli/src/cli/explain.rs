@@ -36,8 +36,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let table = profile::plans(&args.profile, &info);
     let subject = Subject::of(&mut device, known, table.as_ref())?;
     let why_not = if args.no_counters { "it was not asked for".to_owned() } else { uncounted(&device) };
-    let request =
-        Request { effort: args.effort, seed: args.seed, counters: !args.no_counters, ..Request::default() };
+    let request = Request { effort: args.effort, seed: args.seed, counters: !args.no_counters, ..Request::default() };
     let timed = bench::timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
     let (nvrtc, disassembler) = predict::tools(args.estimate, args.device.nvrtc.as_deref(), args.nvdisasm.as_deref());
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
@@ -78,7 +77,8 @@ fn shrunk(ask: &Ask, points: &mut Vec<Point>, info: &plimsoll::prelude::DeviceIn
 fn notes(subject: &Subject, all: &[Explanation]) {
     say("note", &format!("the prediction is from {}", subject.origin()));
     if all.iter().any(|one| one.forecast.estimated) {
-        let why = "instructions are rough counts: with NVIDIA's compiler and disassembler they are read from machine code";
+        let why =
+            "instructions are rough counts: with NVIDIA's compiler and disassembler they are read from machine code";
         say("note", why);
     }
 }
@@ -245,9 +245,9 @@ fn value(of: &Explanation) -> Result<Value, serde_json::Error> {
             "flags": line.flags.to_string(),
         })
     });
-    let residue = of.residue().map(|left| {
-        json!({"seconds": left.seconds, "interval": left.interval, "share_of_measured": left.share})
-    });
+    let residue = of
+        .residue()
+        .map(|left| json!({"seconds": left.seconds, "interval": left.interval, "share_of_measured": left.share}));
     let predicted = json!({
         "seconds": prediction.total.map(|total| total.value),
         "interval": prediction.total.map(|total| total.interval),

@@ -79,7 +79,11 @@ fn form(known: &Known, args: &PredictArgs) -> LaunchForm {
 }
 
 /// Compiler and disassembler, as far as they are there and wanted.
-pub(super) fn tools(estimate: bool, nvrtc: Option<&Path>, nvdisasm: Option<&Path>) -> (Option<Nvrtc>, Option<Disassembler>) {
+pub(super) fn tools(
+    estimate: bool,
+    nvrtc: Option<&Path>,
+    nvdisasm: Option<&Path>,
+) -> (Option<Nvrtc>, Option<Disassembler>) {
     if estimate {
         return (None, None);
     }

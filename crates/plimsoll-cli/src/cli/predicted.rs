@@ -20,7 +20,8 @@ impl Predicted {
     /// For points as they are measured.
     pub(super) fn of(subject: &Subject, points: &[Point], nvrtc: Option<&Path>) -> Self {
         let (nvrtc, disassembler) = predict::tools(points.len() > MOST_COMPILED, nvrtc, None);
-        let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
+        let tools =
+            nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
         let found = points.iter().zip(forecasts(subject, points, tools));
         Self(found.filter_map(|(point, forecast)| Some((point.cell.clone(), forecast?))).collect())
     }

@@ -23,13 +23,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use plimsoll_core::Fault;
 use plimsoll_core::counted;
 use plimsoll_core::model::{Cache, LaunchForm, Machine};
 use plimsoll_core::probe::Request;
 use plimsoll_core::record::{Record, Run};
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::stats::Interval;
-use plimsoll_core::Fault;
 use plimsoll_cuda::elementwise::{Expression, Kernel};
 use plimsoll_expr::{Graph, Problem, Traced, Value};
 use plimsoll_gen::elementwise::{Choose, Table};

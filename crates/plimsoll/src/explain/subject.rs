@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use plimsoll_core::model::{Cache, Description, Key, Kind, LaunchForm, Level, Machine, Prediction, predict};
 use plimsoll_core::Fault;
+use plimsoll_core::model::{Cache, Description, Key, Kind, LaunchForm, Level, Machine, Prediction, predict};
 use plimsoll_cuda::driver::Attribute;
 use plimsoll_expr::Problem;
 use plimsoll_gen::elementwise::{Choose, Plan, PlanError, Table};

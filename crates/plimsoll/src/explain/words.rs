@@ -69,7 +69,8 @@ fn limit(of: &Explanation) -> String {
         Kind::Memory | Kind::L2 => {
             let others = prediction.parts.iter().filter(|part| part.kind.overlaps() && !part.kind.is_of_bytes());
             let next = others.max_by(|a, b| a.seconds.value.total_cmp(&b.seconds.value));
-            let next = next.map(|next| format!("; next comes {} with {}", called(next.kind), seconds(next.seconds.value)));
+            let next =
+                next.map(|next| format!("; next comes {} with {}", called(next.kind), seconds(next.seconds.value)));
             format!("{head}: {own}{total}{}.", next.unwrap_or_default())
         }
         _ => format!(
@@ -87,23 +88,42 @@ fn help(of: &Explanation) -> Option<String> {
     let to = |time: Option<String>| time.map(|time| format!(": {time} without it")).unwrap_or_default();
     Some(match kind {
         Kind::Launch => {
-            let dependent = of.cell.launch != DEPENDENT && of.forecast.plan.as_ref().is_some_and(|plan| plan.spec.target.capability >= 90);
+            let dependent = of.cell.launch != DEPENDENT
+                && of.forecast.plan.as_ref().is_some_and(|plan| plan.spec.target.capability >= 90);
             let way = if dependent { ", or launches that may overlap (--dependent)" } else { "" };
-            format!("More work per launch would help: fuse it with its neighbours, or batch small tensors{way}{}.", to(without(&|k| k == Kind::Launch)))
+            format!(
+                "More work per launch would help: fuse it with its neighbours, or batch small tensors{way}{}.",
+                to(without(&|k| k == Kind::Launch))
+            )
         }
         Kind::Memory if of.cell.cache.is_cold() => {
             let cached = without(&|k| matches!(k, Kind::Memory | Kind::Latency | Kind::Tail | Kind::InFlight));
             let cached = cached.map(|time| format!("; from the second level it would take {time}")).unwrap_or_default();
-            format!("Only fewer bytes help: narrower types, or fusing it with what reads or writes the same tensors{cached}.")
+            format!(
+                "Only fewer bytes help: narrower types, or fusing it with what reads or writes the same tensors{cached}."
+            )
         }
-        Kind::Memory => "Less data at a time would stay in the second level; else only fewer bytes help: narrower types, or fusing.".to_owned(),
-        Kind::L2 => "Only fewer bytes help: narrower types, or fusing it with what reads or writes the same tensors.".to_owned(),
+        Kind::Memory => {
+            "Less data at a time would stay in the second level; else only fewer bytes help: narrower types, or fusing."
+                .to_owned()
+        }
+        Kind::L2 => {
+            "Only fewer bytes help: narrower types, or fusing it with what reads or writes the same tensors.".to_owned()
+        }
         Kind::InFlight => {
-            format!("More bytes in flight would help: wider vectors, more accesses per thread, or more resident threads{}.", to(without(&|k| k == Kind::InFlight)))
+            format!(
+                "More bytes in flight would help: wider vectors, more accesses per thread, or more resident threads{}.",
+                to(without(&|k| k == Kind::InFlight))
+            )
         }
-        Kind::Busiest => format!("More and smaller blocks would spread it better{}.", to(without(&|k| k == Kind::Busiest))),
+        Kind::Busiest => {
+            format!("More and smaller blocks would spread it better{}.", to(without(&|k| k == Kind::Busiest)))
+        }
         Kind::Dispatch => {
-            format!("Fewer and larger blocks, or more elements per thread, would help{}.", to(without(&|k| k == Kind::Dispatch)))
+            format!(
+                "Fewer and larger blocks, or more elements per thread, would help{}.",
+                to(without(&|k| k == Kind::Dispatch))
+            )
         }
         Kind::Pipe(_) => {
             let full = of.forecast.plan.as_ref().is_some_and(|plan| plan.spec.tier == Tier::Full);
@@ -112,7 +132,10 @@ fn help(of: &Explanation) -> Option<String> {
             } else {
                 "shorter functions (a result of 16 bits, or --variant tier=fast), or fewer operations"
             };
-            format!("Fewer instructions would help: {way}{}.", to(without(&|k| matches!(k, Kind::Pipe(_) | Kind::Serial))))
+            format!(
+                "Fewer instructions would help: {way}{}.",
+                to(without(&|k| matches!(k, Kind::Pipe(_) | Kind::Serial)))
+            )
         }
         Kind::Latency | Kind::Tail | Kind::Serial => return None,
     })
@@ -162,7 +185,10 @@ fn no_residue(of: &Explanation) -> Option<String> {
         (Some(line), None) => {
             let bytes = bytes(&of.forecast.prediction);
             let beside = if bytes > 0.0 { format!(", where its bytes need {}", seconds(bytes)) } else { String::new() };
-            Some(format!("It took {}{beside}; without these terms there is no prediction to hold it to.", seconds(line.time.value)))
+            Some(format!(
+                "It took {}{beside}; without these terms there is no prediction to hold it to.",
+                seconds(line.time.value)
+            ))
         }
         _ => None,
     }
