@@ -56,7 +56,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let request = Request { effort: args.effort, seed: args.seed, ..Request::default() };
     let timed = timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
     if let Some(run) = &timed.run {
-        let predicted = Predicted::of(&subject, &points, args.device.nvrtc.as_deref());
+        // What other programs read has no place for it, and kernels are compiled for it.
+        let wanted: &[Point] = if args.format == Format::Csv { &[] } else { &points };
+        let predicted = Predicted::of(&subject, wanted, args.device.nvrtc.as_deref());
         show(args, run, (peers.as_ref(), &predicted))?;
         predicted.footnote();
     }
