@@ -1,6 +1,9 @@
 //! Holds the model of a launch's cost to what was measured on an H200: `records/model/` and the hot launches of the records. The
 //! table goes into `docs/model.md`.
 
+mod choice;
+mod engine;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -13,14 +16,28 @@ use plimsoll_core::series::Series;
 use crate::test::root;
 
 const PAGE: &str = "docs/model.md";
-const BEGIN: &str = "<!-- errors: cargo xtask model --bless -->\n";
-const END: &str = "<!-- end of errors -->\n";
+const ERRORS: Place = Place("<!-- errors: cargo xtask model --bless -->\n", "<!-- end of errors -->\n");
+const CHOICES: Place = Place("<!-- choices: cargo xtask model --bless -->\n", "<!-- end of choices -->\n");
+const ENGINE: Place = Place("<!-- engine: cargo xtask model --bless -->\n", "<!-- end of engine -->\n");
 /// Registers and threads of a multiprocessor, and the most blocks that it holds (compute capability 9.0).
 const REGISTERS: u32 = 65_536;
 const THREADS: u32 = 2048;
 const MOST_BLOCKS: u32 = 32;
 /// The run whose hot launches are predicted.
 const RUN: &str = "records/h200/2026-11-20-second/suite-1/run.jsonl";
+
+/// Where a table stands on the page: between these two lines.
+struct Place(&'static str, &'static str);
+
+impl Place {
+    /// The page with another table, and whether that changes it.
+    fn with(&self, page: &str, table: &str) -> Result<(String, bool)> {
+        let Self(begin, end) = self;
+        let (before, rest) = page.split_once(begin).with_context(|| format!("{PAGE} has no place {begin}"))?;
+        let (committed, after) = rest.split_once(end).with_context(|| format!("{PAGE} has no {end}"))?;
+        Ok((format!("{before}{begin}{table}{end}{after}"), committed != table))
+    }
+}
 
 /// `cargo xtask model`: prints the errors and compares them with the committed page; with `--bless` writes them there.
 ///
@@ -32,17 +49,20 @@ pub fn command(arguments: &[String]) -> Result<()> {
         [only] if only == "--bless" => true,
         _ => bail!("usage: cargo xtask model [--bless]"),
     };
-    let table = table(&cases()?)?;
-    print(&table);
     let path = root().join(PAGE);
-    let page = std::fs::read_to_string(&path).with_context(|| format!("can't read {PAGE}"))?;
-    let (before, rest) = page.split_once(BEGIN).with_context(|| format!("{PAGE} has no place for the errors"))?;
-    let (committed, after) = rest.split_once(END).with_context(|| format!("{PAGE} doesn't end the errors"))?;
-    if bless {
-        return Ok(std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}"))?);
+    let mut page = std::fs::read_to_string(&path).with_context(|| format!("can't read {PAGE}"))?;
+    let h200 = plimsoll_suite::model::of_machine("H200")?;
+    let mut changed = false;
+    for (place, table) in [(ERRORS, table(&cases()?)?), (CHOICES, choice::table()?), (ENGINE, engine::table(&h200)?)] {
+        print(&format!("{table}\n"));
+        let (with, other) = place.with(&page, &table)?;
+        (page, changed) = (with, changed || other);
     }
-    if committed != table {
-        bail!("{PAGE} has other errors: run `cargo xtask model --bless` and look at the change");
+    if bless {
+        return Ok(std::fs::write(&path, page)?);
+    }
+    if changed {
+        bail!("{PAGE} has other figures: run `cargo xtask model --bless` and look at the change");
     }
     Ok(())
 }
@@ -124,8 +144,14 @@ fn description(shape: &Shape, bytes: u64, launch: LaunchForm, (code, serial_cycl
     }
 }
 
-/// The sweep. Its programs are gone and their code with them: registers are what the data in flight needs and 18 more, and the
-/// sketches of erf and log are taken for 10 instructions of 16 cycles an element, of which one is a special function.
+/// The code of the sweep's threads, which have so many bytes of every operand. The programs are gone: the sketches of erf and log
+/// are taken for 10 instructions of 16 cycles an element, of which one is a special function.
+fn code_of(op: &str, bytes: u32) -> Code {
+    let elements = if op.ends_with("bf16") { f64::from(bytes / 2) } else { 0.0 };
+    (BTreeMap::from([(Pipe::Issue, 10.0 * elements), (Pipe::Mufu, elements)]), 16.0 * elements)
+}
+
+/// The sweep. Its programs are gone and their code with them: registers are what the data in flight needs and 18 more.
 fn plans() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut best: BTreeMap<(String, bool, u64), Case> = BTreeMap::new();
@@ -136,8 +162,7 @@ fn plans() -> Result<Vec<Case>> {
         let (bytes, dependent) = (number(&row, "bytes")? as u64, number(&row, "dependent")? > 0.0);
         let inputs = if op.starts_with("triad") { 2 } else { 1 };
         let shape = Shape { inputs, vector, unroll, threads, registers: 18 + inputs * vector * unroll / 4 };
-        let elements = if op.ends_with("bf16") { f64::from(vector * unroll / 2) } else { 0.0 };
-        let code = (BTreeMap::from([(Pipe::Issue, 10.0 * elements), (Pipe::Mufu, elements)]), 16.0 * elements);
+        let code = code_of(&op, vector * unroll);
         let launch = if dependent { LaunchForm::GraphDependent } else { LaunchForm::Graph };
         let measured = number(&row, "us")? * 1e-6;
         let described = description(&shape, bytes, launch, &code);

@@ -30,6 +30,14 @@ fn a_device_that_can_not_be_used_ends_with_3_and_the_way_out() {
 }
 
 #[test]
+fn an_explanation_without_its_device_points_to_predictions() {
+    let place = Place::new();
+    for orders in ["devices=0", "mode=2"] {
+        on(&place, orders, "explain x --device cuda:0").ends(3).says("plimsoll predict 'x' --machine h200");
+    }
+}
+
+#[test]
 fn of_all_devices_one_that_can_not_be_opened_is_told_and_spares_the_others() {
     let place = Place::new();
     let orders = "devices=2 fail=cuDevicePrimaryCtxRetain:46@2";

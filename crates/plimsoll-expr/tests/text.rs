@@ -1,9 +1,10 @@
 //! The text grammar: what it means, what it refuses and where it points, and that printing leads back.
 
 use plimsoll_expr::graph::{Kind, MAX_NODES};
+use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::parse::MAX_TEXT;
 use plimsoll_expr::strategy::{Expressions, graphs};
-use plimsoll_expr::{Builder, DType, Graph, Names, parse};
+use plimsoll_expr::{Builder, DType, Graph, Names, Value, parse};
 use proptest::prelude::*;
 
 fn graph(text: &str) -> Graph {
@@ -72,6 +73,45 @@ fn assigned_names_mean_the_new_value_from_then_on() {
         [(Some(0), 0), (Some(1), 1)]
     );
     leads_back(&swap);
+}
+
+#[test]
+fn iterations_are_written_out_and_take_all_values_of_the_time_before() {
+    let twice = "let a = x; let b = y; iterate 2: a, b = a*b, a + b; d = a - b";
+    assert_eq!(graph(twice), graph("let a = x*y; let b = x + y; d = a*b - (a + b)"));
+    assert_eq!(graph("let a = x; iterate 1: a = a*a; a"), graph("x*x"));
+    // Mandelbrot's set: how many steps until it leaves the circle of radius 2.
+    let set = "let a = x*0; let b = y*0; let n = x*0\n\
+               iterate 50: n, a, b = n + select(a*a + b*b <= 4, 1, 0), a*a - b*b + x, 2*a*b + y\nn";
+    let steps = |x: f64, y: f64| {
+        let set = graph(set);
+        let inputs = [Value::Float(x), Value::Float(y)];
+        let element = Element { inputs: &inputs, scalars: &[], coordinates: &[], place: 0 };
+        evaluate(&set, element, Precision::Carried).unwrap()[0].as_f64()
+    };
+    assert_eq!((steps(0.0, 0.0), steps(-1.0, 0.0)), (50.0, 50.0));
+    // 0, 1, 2, 5: the third is on the circle, and the fourth outside.
+    assert_eq!((steps(1.0, 0.0), steps(3.0, 0.0)), (3.0, 1.0));
+    assert_eq!(graph("d = iterate + 1").inputs()[0].name, "iterate");
+}
+
+#[test]
+fn iterations_that_can_not_be_are_refused() {
+    for (text, message) in [
+        ("iterate 5: a = a + 1; d = a", "'a' is no value yet"),
+        ("let a = x; iterate 0: a = a + 1; d = a", "from 1 to 1024"),
+        ("let a = x; iterate 1025: a = a + 1; d = a", "from 1 to 1024"),
+        ("let a = x; iterate 5: a, a = a, a; d = a", "twice"),
+        ("let a = x; let b = y; iterate 5: a, b = a; d = a", "as many values"),
+        ("let a = x; iterate 5: a = a, a; d = a", "here is ','"),
+        ("let a = x; iterate 5 a = a; d = a", "':'"),
+        ("iterate 5: x = x + 1", "'x' is no value yet"),
+    ] {
+        assert!(refusal(text).contains(message), "{text}: {}", refusal(text));
+    }
+    // Constants alone fold, so that nothing but their text is long.
+    let long = format!("let a = 0; iterate 1024: a = a{}; d = a + x", " * 1".repeat(200));
+    assert!(refusal(&long).contains("too many steps"), "{}", refusal(&long));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::{Category, DType};
 
-use crate::elementwise::{Device, Plan};
+use crate::elementwise::{Device, Plan, Tier};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
@@ -19,6 +19,8 @@ const MOST_BLOCKS: u32 = 32;
 const OTHER_REGISTERS: u32 = 18;
 /// Instructions of a thread beside its work: where it is, addresses, the end of the data. About.
 const OTHER_INSTRUCTIONS: f64 = 20.0;
+/// Fewest instructions per operation: a product and a sum may be one, and so may be the operations on two 16-bit numbers.
+const LEAST_PER_OPERATION: f64 = 0.25;
 /// Cycles from one instruction of a warp to the next, about: 1.6 to 2.3 in kernels of functions.
 const CYCLES_PER_INSTRUCTION: f64 = 2.0;
 
@@ -37,12 +39,17 @@ pub struct Code {
 
 impl Code {
     /// What the compiler made of the plan's kernel. `traffic` is that of the launch: it tells how many elements an iteration of
-    /// the hot loop does. `None` of a kernel without a hot part.
+    /// the hot loop does. `None` of a kernel without a hot part, and of one whose hot part is not all that it does: long bodies
+    /// are functions that it calls.
     #[must_use]
     pub fn read(found: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
         let hot = found.hot.as_ref().filter(|hot| hot.moved() > 0)?;
         let bytes = traffic.total() as f64 / plan.elements.max(1) as f64;
         let scale = per_thread(plan) * bytes / f64::from(hot.moved());
+        let operations = Cost::of(&plan.spec.graph).operations.values().sum::<u64>() as f64 * per_thread(plan);
+        if f64::from(hot.instructions) * scale < operations * LEAST_PER_OPERATION {
+            return None;
+        }
         let cycles = hot.stalls.map_or(CYCLES_PER_INSTRUCTION * f64::from(hot.instructions), |s| f64::from(s.cycles));
         Some(Self {
             instructions: hot.pipes.iter().map(|(pipe, count)| (*pipe, f64::from(*count) * scale)).collect(),
@@ -56,7 +63,8 @@ impl Code {
     /// is narrower, with one special function.
     #[must_use]
     pub fn estimated(plan: &Plan) -> Self {
-        let narrow = plan.spec.graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
+        let short = plan.spec.graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
+        let narrow = short && plan.spec.tier != Tier::Full;
         let mut instructions: BTreeMap<Pipe, f64> = BTreeMap::new();
         let elements = per_thread(plan);
         let mut add = |pipe: Pipe, count: f64| {
@@ -227,6 +235,10 @@ mod tests {
         assert!(count("erf(x)", DType::F32, Pipe::Issue) > 2.0 * count("x + 1", DType::F32, Pipe::Issue));
         assert!(count("erf(x)", DType::Bf16, Pipe::Issue) < count("erf(x)", DType::F32, Pipe::Issue));
         assert!(count("erf(x)", DType::F32, Pipe::Mufu) > 0.0);
+        let (mut full, _) = planned("erf(x)", DType::Bf16, 1 << 20);
+        full.spec.tier = Tier::Full;
+        let issued = Code::estimated(&full).instructions[&Pipe::Issue] / per_thread(&full);
+        assert!(issued > 1.5 * count("erf(x)", DType::Bf16, Pipe::Issue));
         assert!(count("x * x", DType::F64, Pipe::Fp64) > 0.0 && count("x * x", DType::F64, Pipe::Fma) == 0.0);
     }
 

@@ -21,6 +21,7 @@
 pub mod bench;
 mod cuda;
 pub mod elementwise;
+pub mod explain;
 mod host;
 mod open;
 pub mod predict;
@@ -44,6 +45,11 @@ pub use select::{DeviceSelector, ParseSelectorError};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/elementwise.md")]
 mod chapter {}
+
+/// The code of the page of explanations.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/explain.md")]
+mod explanations {}
 
 /// The readme's code.
 #[cfg(doctest)]

@@ -1,6 +1,9 @@
 //! What an expression should cost on a machine, without that machine: its plan, the instructions of the plan's kernel (from
 //! machine code where the tools are at hand, else rough counts), and the model's terms.
 
+use std::collections::HashMap;
+
+use plimsoll_core::Traffic;
 use plimsoll_core::model::{Cache, Description, Key, LaunchForm, Machine, Prediction, predict};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::disassembler::Disassembler;
@@ -9,8 +12,9 @@ use plimsoll_cuda::nvrtc::Nvrtc;
 use plimsoll_expr::{Problem, Space};
 use plimsoll_gen::Target;
 use plimsoll_gen::describe::{Code, describe};
-use plimsoll_gen::elementwise::{Device, PlanError, Table, Walk, generate, plan};
+use plimsoll_gen::elementwise::{Device, KernelSpec, PlanError, Table, Walk, generate, plan};
 use plimsoll_gen::kernel::OPTIONS;
+use plimsoll_gen::sass::KernelReport;
 use plimsoll_suite::machines::{self, LookupError};
 use plimsoll_suite::model::Chip;
 use plimsoll_suite::profile::Profile;
@@ -91,6 +95,12 @@ fn chip(sheet: &'static machines::Machine) -> Result<(Device, Chip), KnownError>
 }
 
 impl Known {
+    /// A device with the machine that it is known as.
+    #[must_use]
+    pub fn of_device(device: Device, machine: Machine, table: Table) -> Self {
+        Self { device, machine, table }
+    }
+
     /// How launches are taken to follow each other where nobody says: in a graph, or in a stream where only that is known.
     #[must_use]
     pub fn launch(&self, dependent: bool) -> LaunchForm {
@@ -125,8 +135,48 @@ pub struct Outcome {
     pub prediction: Prediction,
 }
 
-/// The cost of an expression on aligned memory. Without `tools`, or where they don't know the machine's target, instructions are
-/// rough counts.
+/// Predicts expressions on one machine. Kernels that differ in nothing but sizes are compiled once.
+pub struct Predictor<'a> {
+    known: &'a Known,
+    tools: Option<Tools<'a>>,
+    /// `None` of kernels that the tools can't compile or read.
+    codes: HashMap<KernelSpec, Option<KernelReport>>,
+}
+
+impl<'a> Predictor<'a> {
+    /// Without `tools`, or where they don't know the machine's target, instructions are rough counts.
+    #[must_use]
+    pub fn new(known: &'a Known, tools: Option<Tools<'a>>) -> Self {
+        Self { known, tools, codes: HashMap::new() }
+    }
+
+    /// The cost of an expression on aligned memory.
+    ///
+    /// # Errors
+    /// Where there is no plan.
+    pub fn of(
+        &mut self,
+        problem: &Problem,
+        choose: &Choose,
+        (cache, launch): (Cache, LaunchForm),
+    ) -> Result<Outcome, PlanError> {
+        let plan = planned(self.known, problem, choose)?;
+        let traffic = problem.traffic();
+        let code = self.code(&plan, traffic).unwrap_or_else(|| Code::estimated(&plan));
+        let description = describe(&plan, &code, &self.known.device, traffic, (cache, launch));
+        let prediction = predict(&description, &self.known.machine);
+        let plan = plan.expecting(&prediction);
+        Ok(Outcome { plan, description, estimated: code.estimated, prediction })
+    }
+
+    fn code(&mut self, plan: &Plan, traffic: Traffic) -> Option<Code> {
+        let tools = self.tools?;
+        let found = self.codes.entry(plan.spec.clone()).or_insert_with(|| compiled(tools, plan).ok());
+        Code::read(found.as_ref()?, plan, traffic)
+    }
+}
+
+/// The cost of one expression: [`Predictor::of`].
 ///
 /// # Errors
 /// Where there is no plan.
@@ -134,16 +184,10 @@ pub fn of_problem(
     known: &Known,
     problem: &Problem,
     choose: &Choose,
-    (cache, launch): (Cache, LaunchForm),
+    form: (Cache, LaunchForm),
     tools: Option<Tools<'_>>,
 ) -> Result<Outcome, PlanError> {
-    let plan = planned(known, problem, choose)?;
-    let traffic = problem.traffic();
-    let read = |tools| compiled(tools, &plan).ok().and_then(|found| Code::read(&found, &plan, traffic));
-    let code = tools.and_then(read).unwrap_or_else(|| Code::estimated(&plan));
-    let description = describe(&plan, &code, &known.device, traffic, (cache, launch));
-    let prediction = predict(&description, &known.machine);
-    Ok(Outcome { plan, description, estimated: code.estimated, prediction })
+    Predictor::new(known, tools).of(problem, choose, form)
 }
 
 fn planned(known: &Known, problem: &Problem, choose: &Choose) -> Result<Plan, PlanError> {
@@ -157,7 +201,7 @@ fn planned(known: &Known, problem: &Problem, choose: &Choose) -> Result<Plan, Pl
     plan(graph, &Walk::new(graph, &space, &starts)?, &known.device, &known.table, choose)
 }
 
-fn compiled(tools: Tools<'_>, plan: &Plan) -> Result<plimsoll_gen::sass::KernelReport, MachineCodeError> {
+fn compiled(tools: Tools<'_>, plan: &Plan) -> Result<KernelReport, MachineCodeError> {
     let (text, target, options) = (generate(&plan.spec), plan.spec.target.to_string(), OPTIONS.map(str::to_owned));
     let headers = text.headers;
     let program = Program { name: "elementwise.cu", source: &text.text, headers, options: &options, target: &target };

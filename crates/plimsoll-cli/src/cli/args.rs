@@ -10,7 +10,7 @@ use plimsoll::core::unit::{ByteSize, Frequency};
 use plimsoll::sass::{Choice, Target};
 use plimsoll::suite::machines::MemoryType;
 
-pub(crate) use expression::{BenchArgs, ExpressionArgs, PredictArgs, PredictLaunch, TuneArgs};
+pub(crate) use expression::{BenchArgs, ExplainArgs, ExpressionArgs, PredictArgs, PredictLaunch, TuneArgs};
 
 /// Measure what this machine can truly do: bandwidth, latency, caches, arithmetic.
 #[derive(Debug, Parser)]
@@ -54,6 +54,8 @@ pub(crate) enum Verb {
     Measure(MeasureArgs),
     /// Time an elementwise expression over sizes, beside what memory can do
     Bench(BenchArgs),
+    /// Why an elementwise expression takes its time: plan, prediction, measurement, and what is left over
+    Explain(ExplainArgs),
     /// What an elementwise expression should cost on a machine that need not be here, term by term
     Predict(PredictArgs),
     /// Find the fastest plans of a GPU's elementwise kernels and keep them
@@ -374,6 +376,7 @@ mod tests {
             "list",
             "measure",
             "bench",
+            "explain",
             "predict",
             "tune",
             "verify",

@@ -2,16 +2,18 @@
 //! beside what memory can do, and beside another program's figures.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use plimsoll::CudaOptions;
 use plimsoll::bench::{
-    ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, ceiling, lines, measure, memory, sizes, variants,
+    ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, Table as Plans, ceiling, lines, measure, memory, sizes, variants,
 };
+use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::{Progress, Record, Run, Sink};
 use plimsoll::core::sample::CachePolicy;
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
+use plimsoll::explain::Subject;
 use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
 use plimsoll::suite::bench::SPEC;
 use plimsoll_report::terminal::{Column, Table, margin};
@@ -21,6 +23,7 @@ use super::against::{self, Key, Peer};
 use super::args::{BenchArgs, DeviceArg, Format};
 use super::exit::{Exit, Failure, say};
 use super::measure::{exit_of, refused, without_folders};
+use super::predicted::Predicted;
 use super::progress::Bar;
 use super::tee::Tee;
 use super::{all_inputs, expression, output, profile, runs as disk, signals};
@@ -42,24 +45,73 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     let peers = args.against.as_deref().map(read_peers).transpose()?;
     let mut device = open(&args.device)?;
     let info = device.info().clone();
-    let window = info.cold_window();
     if args.bytes.is_none() && args.meaning.inputs.is_empty() {
-        let most = (info.memory_free as f64 * SHARE) as u64;
-        points.retain(|point| memory(point, window) <= most);
+        fitting(&mut points, &info);
     }
     let known = profile::known(&args.profile, &info);
     let of_profile = |point: &Point| ceiling(&known.as_ref()?.1, point.cell.traffic);
     points.iter_mut().for_each(|point| point.cell.ceiling = of_profile(point));
+    let table = profile::plans(&args.profile, &info);
+    let subject = Subject::of(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
+    let request = Request { effort: args.effort, seed: args.seed, ..Request::default() };
+    let timed = timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
+    if let Some(run) = &timed.run {
+        // What other programs read has no place for it, and kernels are compiled for it.
+        let wanted: &[Point] = if args.format == Format::Csv { &[] } else { &points };
+        let predicted = Predicted::of(&subject, wanted, args.device.nvrtc.as_deref());
+        show(args, run, (peers.as_ref(), &predicted))?;
+        predicted.footnote();
+    }
+    if known.is_none() && args.format == Format::Table {
+        say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
+    }
+    timed.end()
+}
+
+/// Points that were timed, with their record.
+pub(super) struct Timed {
+    /// What the record holds.
+    pub run: Option<Run>,
+    tee: Tee,
+    exit: Exit,
+    record: PathBuf,
+}
+
+impl Timed {
+    /// Says where the record is, once everything is shown.
+    ///
+    /// # Errors
+    /// That it could not be written.
+    pub fn end(self) -> Result<Exit, Failure> {
+        match self.tee.refused() {
+            Some(why) => Err(refused(&self.record, why, &self.tee)),
+            None => {
+                say("record", &self.record.display().to_string());
+                Ok(self.exit)
+            }
+        }
+    }
+}
+
+/// Times points and records them; what went wrong or was left out is told.
+///
+/// # Errors
+/// What ended the run before anything was measured.
+pub(super) fn timed(
+    device: &mut Device,
+    points: &[Point],
+    table: Option<&Plans>,
+    request: Request,
+    out: Option<&Path>,
+) -> Result<Timed, Failure> {
     let stop = signals::install()?;
-    let selector: String = info.selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
-    let (folder, writer) = disk::create(args.out.as_deref(), &selector)?;
-    let plan = plan(args);
-    let total = points.len() * args.effort.policy().rounds as usize;
-    let seconds = SPEC.budget(args.effort) * points.len() as f64;
+    let selector: String = device.info().selector.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
+    let (folder, writer) = disk::create(out, &selector)?;
+    let total = points.len() * request.effort.policy().rounds as usize;
+    let seconds = SPEC.budget(request.effort) * points.len() as f64;
     let tee = Tee::new(writer, Bar::new(vec![(SPEC.name.to_owned(), seconds)]));
     let mut tee = Paced { tee, total, seconds, begin: Instant::now() };
-    let table = profile::plans(&args.profile, &info);
-    let ended = measure(&mut device, &points, table.as_ref(), &plan, &mut tee, stop);
+    let ended = measure(device, points, table, &plan(request), &mut tee, stop);
     let mut tee = tee.tee;
     tee.finish();
     let ended = ended.map(|ended| {
@@ -72,20 +124,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     {
         return Err(fault.into());
     }
-    if let Some(run) = Run::from_records(tee.records().to_vec()) {
-        faults(&run).iter().for_each(|fault| say("note", fault));
-        show(args, &run, peers.as_ref())?;
-    }
-    if known.is_none() && args.format == Format::Table {
-        say("note", "no ceiling is known of this device: `plimsoll measure stream` finds it");
-    }
-    match tee.refused() {
-        Some(why) => Err(refused(&folder.join(disk::RECORD), why, &tee)),
-        None => {
-            say("record", &folder.join(disk::RECORD).display().to_string());
-            Ok(exit)
-        }
-    }
+    let run = Run::from_records(tee.records().to_vec());
+    run.iter().flat_map(faults).for_each(|fault| say("note", &fault));
+    Ok(Timed { run, tee, exit, record: folder.join(disk::RECORD) })
+}
+
+/// Leaves out what does not fit into the free memory with its rotation.
+pub(super) fn fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
+    let (window, most) = (info.cold_window(), (info.memory_free as f64 * SHARE) as u64);
+    points.retain(|point| memory(point, window) <= most);
 }
 
 fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
@@ -105,17 +152,27 @@ fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
             sizes(ByteRange::new(ByteSize(USUAL.0), ByteSize(USUAL.1)).unwrap_or_else(|| unreachable!("ascending")))
         }
     };
-    ask.caches = match (args.cold, args.hot, args.both) {
+    ask.caches = caches(args.cold, args.hot, args.both);
+    ask.launches = launches(args.plain, args.dependent);
+    Ok(ask)
+}
+
+/// What `--cold`, `--hot` and `--both` ask for.
+pub(super) fn caches(cold: bool, hot: bool, both: bool) -> Vec<CachePolicy> {
+    match (cold, hot, both) {
         (_, _, true) | (true, true, _) => vec![CachePolicy::ColdRotate, CachePolicy::Hot],
         (_, true, _) => vec![CachePolicy::Hot],
         _ => vec![CachePolicy::ColdRotate],
-    };
-    ask.launches = match (args.plain, args.dependent) {
+    }
+}
+
+/// What `--plain` and `--dependent` ask for.
+pub(super) fn launches(plain: bool, dependent: bool) -> Vec<&'static str> {
+    match (plain, dependent) {
         (true, true) => vec![PLAIN, DEPENDENT],
         (false, true) => vec![DEPENDENT],
         _ => vec![PLAIN],
-    };
-    Ok(ask)
+    }
 }
 
 /// `1MiB..2GiB`, `1MiB,4MiB`, or both mixed.
@@ -152,10 +209,10 @@ pub(crate) fn open(arg: &DeviceArg) -> Result<Device, Failure> {
     })
 }
 
-fn plan(args: &BenchArgs) -> Plan {
+fn plan(request: Request) -> Plan {
     Plan {
         probes: vec![SPEC.name.to_owned()],
-        request: Request { effort: args.effort, seed: args.seed, ..Request::default() },
+        request,
         argv: std::env::args_os().skip(1).map(|arg| without_folders(&arg.to_string_lossy())).collect(),
         ..Plan::default()
     }
@@ -181,16 +238,21 @@ impl Sink for Paced {
     }
 }
 
-fn show(args: &BenchArgs, run: &Run, peers: Option<&BTreeMap<Key, Peer>>) -> Result<(), Failure> {
+/// What stands beside the measured figures: those of other programs and of the model.
+type Beside<'a> = (Option<&'a BTreeMap<Key, Peer>>, &'a Predicted);
+
+fn show(args: &BenchArgs, run: &Run, (peers, predicted): Beside<'_>) -> Result<(), Failure> {
     let lines = lines(run);
     if lines.is_empty() && args.format == Format::Table {
         return Ok(());
     }
     let text = match args.format {
         Format::Csv => lines.iter().fold(format!("{}\n", against::HEADER), |text, line| text + &against::row(line)),
-        Format::Json => json::text(&lines.iter().map(|line| object(line, peers)).collect::<Vec<_>>().into()),
-        Format::Table => heading(&lines) + &table(&lines, peers),
-        Format::Markdown => markdown_table(&lines, peers),
+        Format::Json => {
+            json::text(&lines.iter().map(|line| object(line, (peers, predicted))).collect::<Vec<_>>().into())
+        }
+        Format::Table => heading(&lines) + &table(&lines, (peers, predicted)),
+        Format::Markdown => markdown_table(&lines, (peers, predicted)),
     };
     output::print(&text)?;
     match peers.map(|peers| against::verdict(&lines, peers)) {
@@ -215,7 +277,7 @@ type Told = fn(&Line) -> String;
 type Field<'a> = (&'static str, u8, bool, Box<dyn Fn(&Line) -> String + 'a>);
 
 /// The columns that tell lines apart, then the figures.
-fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Field<'a>> {
+fn fields<'a>(lines: &[Line], (peers, predicted): Beside<'a>) -> Vec<Field<'a>> {
     let varies = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(&lines[0]));
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
     let mut fields: Vec<Field<'a>> = vec![("per tensor", u8::MAX, true, Box::new(|line| bytes(line.cell.bytes)))];
@@ -231,6 +293,11 @@ fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Fie
     }
     let time = |line: &Line| Unit::Second.format(line.time.value) + &margin(line.time.value, line.time.interval);
     fields.push(("time", 3, true, Box::new(time)));
+    if predicted.any() {
+        let expected =
+            |line: &Line| predicted.time(line).map(|time| Unit::Second.format(time.value)).unwrap_or_default();
+        fields.push(("predicted", 2, true, Box::new(expected)));
+    }
     fields.push(("GB/s", u8::MAX, true, Box::new(|line| format!("{:.1}", line.bandwidth.value / 1e9))));
     if lines.iter().any(|line| line.of_ceiling.is_some()) {
         fields.push(("of ceiling", 4, true, Box::new(move |line| percent(line.of_ceiling))));
@@ -246,8 +313,8 @@ fn fields<'a>(lines: &[Line], peers: Option<&'a BTreeMap<Key, Peer>>) -> Vec<Fie
     fields
 }
 
-fn table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
-    let fields = fields(lines, peers);
+fn table(lines: &[Line], beside: Beside<'_>) -> String {
+    let fields = fields(lines, beside);
     let column = |(heading, keep, number, _): &Field<'_>| {
         if *number { Column::number(heading) } else { Column::text(heading) }.keep(*keep)
     };
@@ -256,8 +323,8 @@ fn table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
     table.render(&output::style())
 }
 
-fn markdown_table(lines: &[Line], peers: Option<&BTreeMap<Key, Peer>>) -> String {
-    let fields = fields(lines, peers);
+fn markdown_table(lines: &[Line], beside: Beside<'_>) -> String {
+    let fields = fields(lines, beside);
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let mut text = row(fields.iter().map(|(heading, ..)| (*heading).to_owned()).collect());
     text += &format!("|{}\n", " --- |".repeat(fields.len()));
@@ -271,7 +338,7 @@ fn bytes(bytes: u64) -> String {
     ByteSize(bytes).to_string()
 }
 
-fn object(line: &Line, peers: Option<&BTreeMap<Key, Peer>>) -> serde_json::Value {
+fn object(line: &Line, (peers, predicted): Beside<'_>) -> serde_json::Value {
     let cell = &line.cell;
     serde_json::json!({
         "expression": cell.expression,
@@ -285,6 +352,8 @@ fn object(line: &Line, peers: Option<&BTreeMap<Key, Peer>>) -> serde_json::Value
         "seconds": line.time.value,
         "seconds_interval": [line.time.interval.lo, line.time.interval.hi],
         "bandwidth": line.bandwidth.value,
+        "predicted": predicted.time(line).map(|time| time.value),
+        "predicted_interval": predicted.time(line).map(|time| [time.interval.lo, time.interval.hi]),
         "of_ceiling": line.of_ceiling,
         "of_peak": line.of_peak,
         "ratio": peers.and_then(|peers| against::ratio(line, peers)),

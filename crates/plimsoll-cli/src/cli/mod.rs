@@ -10,12 +10,14 @@ mod completions;
 mod devices;
 mod doctor;
 mod exit;
+mod explain;
 mod expression;
 mod list;
 mod measure;
 mod output;
 mod peak;
 mod predict;
+mod predicted;
 mod present;
 mod profile;
 mod progress;
@@ -60,6 +62,7 @@ fn run(verb: &Verb) -> Result<Exit, Failure> {
         Verb::List(args) => list::run(args),
         Verb::Measure(args) => measure::run(args),
         Verb::Bench(args) => bench::run(args),
+        Verb::Explain(args) => explain::run(args),
         Verb::Predict(args) => predict::run(args),
         Verb::Tune(args) => tune::run(args),
         Verb::Verify(args) => verify::run(args),

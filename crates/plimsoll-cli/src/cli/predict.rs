@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use plimsoll::bench::Point;
+use plimsoll::bench::{PLANNED, Point, variants};
 use plimsoll::core::stats::Interval;
 use plimsoll::core::unit::{ByteSize, Unit};
-use plimsoll::predict::model::{Cache, Estimate, LaunchForm, Missing, Part};
-use plimsoll::predict::{Choose, Known, KnownError, Outcome, Tools, known, of_problem, of_profile};
+use plimsoll::predict::model::{Cache, Estimate, LaunchForm, Machine, Missing, Part, Prediction};
+use plimsoll::predict::{Choose, Known, KnownError, Outcome, Plan, Predictor, Tools, known, of_profile};
 use plimsoll::sass::{Disassembler, Nvrtc};
 use plimsoll::suite::profile::Profile;
 use plimsoll_report::json;
@@ -28,14 +28,18 @@ const USUAL: &str = "64KiB..2GiB";
 pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
     let mut ask = expression::ask(&args.expression, &args.meaning)?;
     ask.sizes = bench::read_sizes(args.bytes.as_deref().unwrap_or(USUAL))?;
+    ask.variants = variants(&args.variant).map_err(Failure::usage)?;
     let points = ask.points().map_err(|error| expression::failure(&error))?;
     let known = machine(&args.machine)?;
     let cache = if args.hot { Cache::Hot } else { Cache::Cold };
     let launch = form(&known, args);
-    let (nvrtc, disassembler) = tools(args);
+    let (nvrtc, disassembler) = tools(args.estimate, args.nvrtc.as_deref(), args.nvdisasm.as_deref());
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
-    let choose = Choose { dependent: args.dependent, ..Choose::default() };
-    let predict = |point: &Point| of_problem(&known, &point.problem, &choose, (cache, launch), tools);
+    let mut predictor = Predictor::new(&known, tools);
+    let predict = |point: &Point| {
+        let choose = Choose { dependent: args.dependent, ..point.variant.0 };
+        predictor.of(&point.problem, &choose, (cache, launch))
+    };
     let outcomes = points.iter().map(predict).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     output::print(&text(&known, &points, &outcomes, args.format)?)?;
     notes(&known, &outcomes, launch);
@@ -75,11 +79,15 @@ fn form(known: &Known, args: &PredictArgs) -> LaunchForm {
 }
 
 /// Compiler and disassembler, as far as they are there and wanted.
-fn tools(args: &PredictArgs) -> (Option<Nvrtc>, Option<Disassembler>) {
-    if args.estimate {
+pub(super) fn tools(
+    estimate: bool,
+    nvrtc: Option<&Path>,
+    nvdisasm: Option<&Path>,
+) -> (Option<Nvrtc>, Option<Disassembler>) {
+    if estimate {
         return (None, None);
     }
-    (Nvrtc::find(args.nvrtc.as_deref(), None).ok(), Disassembler::find(args.nvdisasm.as_deref()).ok())
+    (Nvrtc::find(nvrtc, None).ok(), Disassembler::find(nvdisasm).ok())
 }
 
 /// What a reader has to know beside the figures, on stderr: they hold for every size.
@@ -131,8 +139,9 @@ fn text(known: &Known, points: &[Point], outcomes: &[Outcome], format: Format) -
     for (point, outcome) in points.iter().zip(outcomes) {
         let total = outcome.prediction.total;
         let moved = outcome.description.traffic.total();
+        let size = ByteSize(point.cell.bytes).to_string();
         sheet.row([
-            ByteSize(point.cell.bytes).to_string(),
+            if point.cell.plan == PLANNED { size } else { format!("{size}, {}", point.cell.plan) },
             ByteSize(moved).to_string(),
             total.map_or("unknown".to_owned(), |total| Unit::Second.format(total.value)),
             total.map_or(String::new(), interval),
@@ -158,31 +167,38 @@ fn parts(outcome: &Outcome) -> Sheet<4> {
     sheet
 }
 
-fn interval(Estimate { interval: Interval { lo, hi }, .. }: Estimate) -> String {
+pub(super) fn interval(Estimate { interval: Interval { lo, hi }, .. }: Estimate) -> String {
     format!("{} … {}", Unit::Second.format(lo), Unit::Second.format(hi))
 }
 
-fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde_json::Error> {
-    let prediction = &outcome.prediction;
-    let moved = outcome.description.traffic.total();
-    let reasons = outcome
-        .plan
-        .reasons
-        .iter()
-        .map(|reason| json!({"what": reason.what, "chosen": reason.chosen, "why": reason.why}));
-    let missing = prediction
-        .missing
-        .iter()
-        .map(|missing| json!({"term": missing.kind.to_string(), "wants": missing.key.to_string()}));
-    let parts = prediction.parts.iter().map(|part| {
+/// A plan's choices with their reasons, for programs.
+pub(super) fn reasons(plan: &Plan) -> Value {
+    let reason = plan.reasons.iter();
+    reason.map(|reason| json!({"what": reason.what, "chosen": reason.chosen, "why": reason.why})).collect()
+}
+
+/// Terms that were computed, for programs.
+pub(super) fn terms(prediction: &Prediction) -> Value {
+    let term = |part: &Part| {
         json!({
             "term": part.kind.to_string(),
             "seconds": part.seconds.value,
             "interval": part.seconds.interval,
             "added": !part.kind.overlaps(),
         })
-    });
-    let sources = known.machine.terms.iter().map(|(key, term)| {
+    };
+    prediction.parts.iter().map(term).collect()
+}
+
+/// Terms that could not be computed, for programs.
+pub(super) fn wanted(prediction: &Prediction) -> Value {
+    let missing = prediction.missing.iter();
+    missing.map(|missing| json!({"term": missing.kind.to_string(), "wants": missing.key.to_string()})).collect()
+}
+
+/// A machine's figures with their sources, for programs.
+pub(super) fn figures(machine: &Machine) -> Value {
+    let figures = machine.terms.iter().map(|(key, term)| {
         json!({
             "figure": key.to_string(),
             "value": term.value,
@@ -191,6 +207,12 @@ fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde
             "published": term.published,
         })
     });
+    figures.collect()
+}
+
+fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde_json::Error> {
+    let prediction = &outcome.prediction;
+    let moved = outcome.description.traffic.total();
     Ok(json!({
         "machine": known.machine.name,
         "published": known.machine.published(),
@@ -200,11 +222,12 @@ fn value(known: &Known, point: &Point, outcome: &Outcome) -> Result<Value, serde
         "interval": prediction.total.map(|total| total.interval),
         "bandwidth": prediction.total.map(|total| moved as f64 / total.value),
         "limiter": prediction.limiter.map(|kind| kind.to_string()),
-        "terms": parts.collect::<Vec<_>>(),
-        "missing": missing.collect::<Vec<_>>(),
+        "terms": terms(prediction),
+        "missing": wanted(prediction),
         "description": serde_json::to_value(&outcome.description)?,
         "instructions_estimated": outcome.estimated,
-        "plan": reasons.collect::<Vec<_>>(),
-        "figures": sources.collect::<Vec<_>>(),
+        "variant": point.cell.plan,
+        "plan": reasons(&outcome.plan),
+        "figures": figures(&known.machine),
     }))
 }

@@ -12,7 +12,7 @@ mod predict;
 
 pub use describe::{Cache, Description, LaunchForm, Pipe};
 pub use machine::{Key, Level, Machine, Mix, Term};
-pub use predict::{Estimate, Kind, Missing, Part, Prediction, predict};
+pub use predict::{BEYOND, Estimate, Kind, Missing, Part, Prediction, predict};
 
 /// How sharply the greatest of the times that run together decides: fitted once, to the `copy` rows of a sweep over plans on an
 /// H200 (see `docs/model.md`), and used for every machine and expression.

@@ -51,6 +51,12 @@ impl Kind {
     pub fn overlaps(self) -> bool {
         !matches!(self, Self::Launch | Self::Latency | Self::Tail | Self::Serial)
     }
+
+    /// True of what the bytes take by themselves, however they are moved.
+    #[must_use]
+    pub fn is_of_bytes(self) -> bool {
+        matches!(self, Self::L2 | Self::Memory)
+    }
 }
 
 impl fmt::Display for Kind {
@@ -89,6 +95,9 @@ pub struct Missing {
     pub key: Key,
 }
 
+/// How much longer than its bytes a launch has to take for something else to be called what limits it.
+pub const BEYOND: f64 = 1.03;
+
 /// What a launch should cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
@@ -97,8 +106,9 @@ pub struct Prediction {
     /// All together; `None` where the launch itself or the bytes could not be computed. Where anything else is missing, the
     /// launch takes at least this.
     pub total: Option<Estimate>,
-    /// What takes most: the greatest of what runs at the same time, or the launch where that is shorter than what comes
-    /// before and after it.
+    /// What keeps it from being shorter: the launch where what comes before and after takes longer than what runs at the same
+    /// time. Else the bytes, which must move in any case, where all takes less than [`BEYOND`] times as long as they do by
+    /// themselves, and otherwise the greatest of the other terms.
     pub limiter: Option<Kind>,
     /// What could not be computed.
     pub missing: Vec<Missing>,
@@ -110,6 +120,30 @@ impl Prediction {
     pub fn part(&self, kind: Kind) -> Option<&Part> {
         self.parts.iter().find(|part| part.kind == kind)
     }
+
+    /// Seconds that it would take without some of its parts; `None` where there is no total.
+    #[must_use]
+    pub fn without(&self, gone: impl Fn(Kind) -> bool) -> Option<f64> {
+        self.total?;
+        let parts: Vec<(Kind, f64)> = self.parts.iter().map(|part| (part.kind, part.seconds.value)).collect();
+        Some(apart(&parts, |kind| !gone(kind)) + together(&parts, |kind| !gone(kind)))
+    }
+}
+
+/// Of what runs at the same time: the power mean, which is at least the greatest.
+fn together(parts: &[(Kind, f64)], of: impl Fn(Kind) -> bool) -> f64 {
+    let times = || parts.iter().filter(|(kind, _)| kind.overlaps() && of(*kind)).map(|(_, seconds)| *seconds);
+    let greatest = times().fold(0.0, f64::max);
+    if greatest == 0.0 {
+        return 0.0;
+    }
+    let sum: f64 = times().map(|seconds| (seconds / greatest).powf(EXPONENT)).sum();
+    greatest * sum.powf(1.0 / EXPONENT)
+}
+
+/// Of what is added.
+fn apart(parts: &[(Kind, f64)], of: impl Fn(Kind) -> bool) -> f64 {
+    parts.iter().filter(|(kind, _)| !kind.overlaps() && of(*kind)).map(|(_, seconds)| seconds).sum()
 }
 
 /// Predicts the time of a launch. Nothing is guessed: a term whose figure isn't known is left out and named.
@@ -284,31 +318,23 @@ impl<'a> Sum<'a> {
         self.parts.iter().filter(|(of, _)| *of == kind).map(|(_, seconds)| seconds).sum()
     }
 
-    /// Of what runs at the same time: the power mean, which is at least the greatest.
-    fn together(&self) -> f64 {
-        let times = || self.parts.iter().filter(|(kind, _)| kind.overlaps()).map(|(_, seconds)| *seconds);
-        let greatest = times().fold(0.0, f64::max);
-        if greatest == 0.0 {
-            return 0.0;
-        }
-        let sum: f64 = times().map(|seconds| (seconds / greatest).powf(EXPONENT)).sum();
-        greatest * sum.powf(1.0 / EXPONENT)
-    }
-
-    fn apart(&self) -> f64 {
-        self.parts.iter().filter(|(kind, _)| !kind.overlaps()).map(|(_, seconds)| seconds).sum()
-    }
-
     fn total(&self) -> f64 {
-        self.apart() + self.together()
+        apart(&self.parts, |_| true) + together(&self.parts, |_| true)
     }
 
     fn limiter(&self) -> Option<Kind> {
-        let together = self.parts.iter().filter(|(kind, _)| kind.overlaps()).max_by(|a, b| a.1.total_cmp(&b.1));
-        match together {
-            Some((kind, _)) if self.together() >= self.apart() => Some(*kind),
-            _ => self.parts.iter().any(|(kind, _)| *kind == Kind::Launch).then_some(Kind::Launch),
+        let greatest = |of: &dyn Fn(Kind) -> bool| {
+            let parts = self.parts.iter().filter(|(kind, _)| kind.overlaps() && of(*kind));
+            parts.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(kind, _)| *kind)
+        };
+        let all = together(&self.parts, |_| true);
+        if all == 0.0 || all < apart(&self.parts, |_| true) {
+            return self.parts.iter().any(|(kind, _)| *kind == Kind::Launch).then_some(Kind::Launch);
         }
+        if all > BEYOND * together(&self.parts, Kind::is_of_bytes) {
+            return greatest(&|kind| !kind.is_of_bytes());
+        }
+        greatest(&|_| true)
     }
 }
 

@@ -111,6 +111,20 @@ fn instructions_wait_for_their_pipe() {
 }
 
 #[test]
+fn what_makes_a_launch_longer_than_its_bytes_limits_it_although_they_take_more() {
+    let with = |share: f64| {
+        // 1 GiB takes 1.07 ms of memory; issue slots for so much of it on 100 multiprocessors at four a nanosecond.
+        let instructions = BTreeMap::from([(Pipe::Issue, share * 1.074e-3 * 400e9)]);
+        predict(&Description { instructions, ..copy(1 << 30) }, &machine(0.0))
+    };
+    assert_eq!(with(0.5).limiter, Some(Kind::Memory));
+    let heavy = with(0.85);
+    assert_eq!(heavy.limiter, Some(Kind::Pipe(Pipe::Issue)));
+    let without = heavy.without(|kind| matches!(kind, Kind::Pipe(_))).unwrap();
+    assert!(near(without, with(0.0).total.unwrap().value) && heavy.total.unwrap().value > 1.03 * without);
+}
+
+#[test]
 fn what_is_not_known_is_named_and_never_guessed() {
     let mut machine = machine(0.0);
     machine.terms.remove(&Key::BlocksPerClock);

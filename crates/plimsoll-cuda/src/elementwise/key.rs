@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use plimsoll_expr::Layout;
-use plimsoll_gen::elementwise::{Choose, Tier};
+use plimsoll_gen::elementwise::Choose;
 
 use super::operand::{Extent, Raw};
 
@@ -91,7 +91,7 @@ impl BuildHasher for AsIs {
 pub(super) fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
     let mut mix = Mix(0);
     // Few programs choose by hand, and those that do are told apart by the key.
-    mix.write_u64(u64::from(choose.dependent) | u64::from(choose.tier == Tier::Fast) << 1);
+    mix.write_u64(u64::from(choose.dependent) | (choose.tier as u64) << 1);
     if *choose != (Choose { dependent: choose.dependent, tier: choose.tier, ..Choose::default() }) {
         choose.hash(&mut mix);
     }

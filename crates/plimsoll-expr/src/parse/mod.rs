@@ -20,6 +20,10 @@ pub(crate) use term::{COMPARISON, PREFIX, binding};
 pub const MAX_TEXT: usize = 1 << 20;
 /// Deepest nesting of parentheses, calls and signs.
 pub const MAX_NESTING: usize = 128;
+/// Most steps of one `iterate`.
+pub const MAX_STEPS: usize = 1024;
+/// Most words that the steps of all of them go over.
+const MAX_WALKED: usize = 1 << 18;
 
 /// What names mean that the text itself doesn't declare.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +65,7 @@ pub fn parse(text: &str, names: &Names) -> Result<Graph, ParseError> {
         inputs: 0,
         bare: false,
         stored: false,
+        walked: 0,
     };
     parser.program().map_err(fault)
 }
@@ -109,6 +114,8 @@ struct Parser<'a> {
     bare: bool,
     /// Something was stored.
     stored: bool,
+    /// Words that steps of `iterate` went over.
+    walked: usize,
 }
 
 impl<'a> Parser<'a> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::lex::{Symbol, Token};
-use super::{Fault, Meaning, Parsed, Parser, suggestion};
+use super::{Fault, MAX_STEPS, MAX_WALKED, Meaning, Parsed, Parser, suggestion};
 use crate::dtype::DType;
 use crate::graph::{ExprError, Graph, NodeId};
 
@@ -31,6 +31,7 @@ impl<'a> Parser<'a> {
             (Token::Name("in"), _) => self.declarations(true),
             (Token::Name("scalar"), _) => self.declarations(false),
             (Token::Name("let"), _) => self.binding(),
+            (Token::Name("iterate"), Token::Number(_)) => self.iteration(),
             (Token::Name(name), Token::Symbol(Symbol::Equal | Symbol::Colon)) => self.assignment(name),
             _ => self.bare(),
         }
@@ -81,6 +82,65 @@ impl<'a> Parser<'a> {
         let value = self.expression()?;
         self.scope.insert(name, Meaning::Value(value));
         Ok(())
+    }
+
+    /// `iterate 50: a, b = a*a - b*b + x, 2*a*b + y`: values named by `let`, so many times each from those before. The steps are
+    /// written out one after the other.
+    fn iteration(&mut self) -> Parsed<()> {
+        self.advance();
+        let place = self.place();
+        let Token::Number(word) = self.token() else { return Err(self.unexpected("how many times")) };
+        let steps = word.parse::<usize>().ok().filter(|steps| (1..=MAX_STEPS).contains(steps)).ok_or_else(|| {
+            let message = format!("'{word}' is no number of times: from 1 to {MAX_STEPS}");
+            Fault { place, message }
+        })?;
+        self.advance();
+        self.expect(Symbol::Colon, "and what is computed each time")?;
+        let names = self.iterated()?;
+        let begin = self.next;
+        for _ in 0..steps {
+            self.next = begin;
+            let mut values = Vec::with_capacity(names.len());
+            for (number, _) in names.iter().enumerate() {
+                if number > 0 {
+                    self.expect(Symbol::Comma, "and as many values as names")?;
+                    self.skip_lines();
+                }
+                values.push(self.expression()?);
+            }
+            for (name, value) in names.iter().zip(values) {
+                self.scope.insert(name, Meaning::Value(value));
+            }
+            // Text is untrusted: what constants alone fold into makes no operations, and takes its time all the same.
+            self.walked += self.next - begin;
+            if self.walked > MAX_WALKED {
+                let message = "these are too many steps of too long a text: iterate fewer times".to_owned();
+                return Err(Fault { place: self.place(), message });
+            }
+        }
+        Ok(())
+    }
+
+    /// `a, b =`: names of values.
+    fn iterated(&mut self) -> Parsed<Vec<&'a str>> {
+        let mut names = Vec::new();
+        loop {
+            let place = self.place();
+            let name = self.name()?;
+            if !matches!(self.scope.get(name), Some(Meaning::Value(_))) {
+                let message = format!("'{name}' is no value yet: write 'let {name} = …' before");
+                return Err(Fault { place, message });
+            }
+            if names.contains(&name) {
+                return Err(Fault { place, message: format!("'{name}' is here twice") });
+            }
+            names.push(name);
+            if !self.take(Symbol::Comma) {
+                break;
+            }
+        }
+        self.expect(Symbol::Equal, "and a value for each name")?;
+        Ok(names)
     }
 
     /// `y = …` or `y: bf16 = …`: stored; in place where `y` is an input.

@@ -17,6 +17,24 @@ pub enum Tier {
     Accurate,
     /// With a documented, larger bound.
     Fast,
+    /// CUDA's own f32 functions also where only 16 bits are stored: to show what they cost there, as [`Tier::Accurate`] takes
+    /// shorter ones that are good to the result's rounding. In f32 both are the same.
+    Full,
+}
+
+impl Tier {
+    /// Every tier.
+    pub const ALL: [Self; 3] = [Self::Accurate, Self::Fast, Self::Full];
+
+    /// Its name, as users write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accurate => "accurate",
+            Self::Fast => "fast",
+            Self::Full => "full",
+        }
+    }
 }
 
 /// The shape of a kernel.

@@ -46,6 +46,20 @@ const WAVEFRONT: f64 = 128.0;
 /// The `mix` probe's largest number of streams each way.
 const STREAMS: u32 = 4;
 
+/// The probe that finds a term; `None` of what the device says itself.
+pub(super) fn probe_of(key: Key) -> Option<&'static str> {
+    let plain = PLAIN.iter().find(|(_, _, known)| *known == key).map(|(probe, ..)| *probe);
+    plain.or(match key {
+        Key::Launch(_) => Some("launch"),
+        Key::Latency(_) => Some("latency"),
+        Key::Bandwidth(Level::Memory, _) => Some("mix"),
+        Key::Bandwidth(Level::L2, _) => Some("l2"),
+        Key::Rate(Pipe::Lsu) => Some("l1"),
+        Key::Rate(_) => Some("incore"),
+        _ => None,
+    })
+}
+
 /// Takes over what the profile has; what the machine knows already stays. `clock` in Hz turns cycles into seconds.
 pub(super) fn know(machine: &mut Machine, profile: &Profile, clock: f64) {
     // The mix probe's figures come before those of stream: same kernel for every mix.

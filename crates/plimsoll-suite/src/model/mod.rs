@@ -31,6 +31,12 @@ pub fn of_profile(name: &str, chip: Chip, profile: &Profile) -> Machine {
     machine
 }
 
+/// The probe whose findings give a term, for who wants it known; `None` of what no probe finds.
+#[must_use]
+pub fn probe_of(key: Key) -> Option<&'static str> {
+    findings::probe_of(key)
+}
+
 /// The terms of a machine of the catalogue: from the profile that this tool ships, else from what others published of it, else
 /// from what they published of its nearest relative, each saying so. `V100` stands for its PCIe board.
 ///

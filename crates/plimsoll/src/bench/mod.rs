@@ -83,6 +83,18 @@ impl Device {
 }
 
 impl Device {
+    /// Whether hardware counters can be read beside the times.
+    ///
+    /// # Errors
+    /// Why not, and what brings it.
+    pub fn counters(&self) -> Result<(), Fault> {
+        match self {
+            Self::Cuda(bench) => Instrument::counters(bench),
+            Self::Cpu(bench) => Instrument::counters(bench),
+            Self::Sim(bench) => Instrument::counters(bench),
+        }
+    }
+
     /// What plans depend on of a GPU.
     ///
     /// # Errors

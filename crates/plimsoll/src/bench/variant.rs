@@ -16,7 +16,7 @@ pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// What can be chosen.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
-                    tier=accurate|fast release=early|late";
+                    tier=accurate|fast|full release=early|late";
 
 /// A plan's choices by hand; the default leaves all to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,11 +93,7 @@ impl Variant {
                 });
             }
             "tier" => {
-                choose.tier = match value {
-                    "accurate" => Tier::Accurate,
-                    "fast" => Tier::Fast,
-                    _ => return None,
-                };
+                choose.tier = Tier::ALL.into_iter().find(|tier| tier.name() == value)?;
             }
             "release" => {
                 choose.release = Some(match value {
@@ -130,7 +126,7 @@ impl fmt::Display for Variant {
                 GridPolicy::Stride { waves } => format!("waves:{waves}"),
             }),
         );
-        word("tier", (choose.tier == Tier::Fast).then(|| "fast".to_owned()));
+        word("tier", (choose.tier != Tier::Accurate).then(|| choose.tier.name().to_owned()));
         word(
             "release",
             choose.release.map(|release| match release {
@@ -159,6 +155,7 @@ mod tests {
     fn every_choice_reads_back_what_it_prints() {
         let text = ["form=bulk", "vector=8", "unroll=4", "threads=128", "hints=both", "index=32", "grid=waves:8"];
         let all = variants(&[&text[..], &["tier=fast", "release=late"]].concat()).unwrap();
+        assert_eq!(variants(&["tier=full"]).unwrap()[0].to_string(), "tier=full");
         let words = all[0].to_string();
         assert_eq!(variants(&words.split(' ').collect::<Vec<_>>()).unwrap(), all);
     }

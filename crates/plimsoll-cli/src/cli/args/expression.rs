@@ -1,4 +1,4 @@
-//! What may be typed after the verbs of expressions: bench, tune and predict.
+//! What may be typed after the verbs of expressions: bench, explain, tune and predict.
 
 use std::path::PathBuf;
 
@@ -24,6 +24,12 @@ the machine's figures. A figure that nobody measured or published is named, and 
 
 The kernel is compiled and its instructions are counted where NVIDIA's compiler and disassembler are found; else counts are \
 rough.";
+
+const EXPLAIN_HELP: &str = "The plan with its reasons, what the model expects term by term (docs/model.md), what was measured as \
+`bench` measures it, what the hardware counted where it may be asked, and what is left unexplained; then in words what limits and \
+what would help. A term whose figure the device's profile lacks is named and left out: `plimsoll measure` finds them.
+
+Without the device: `plimsoll predict EXPR --machine h200`.";
 
 /// What the names of an expression stand for.
 #[derive(Debug, Default, clap::Args)]
@@ -150,6 +156,9 @@ pub(crate) struct PredictArgs {
     /// How launches follow each other; by default in a graph, or in a stream where only that is known
     #[arg(long, value_enum)]
     pub launch: Option<PredictLaunch>,
+    /// Plans by hand, each predicted: tier=full for CUDA's own functions, vector=4,8,16 unroll=1,2 for every combination
+    #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
+    pub variant: Vec<String>,
     /// Rough counts of instructions, without compiling
     #[arg(long)]
     pub estimate: bool,
@@ -162,6 +171,65 @@ pub(crate) struct PredictArgs {
     /// The disassembler, by absolute path; found by itself by default
     #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
     pub nvdisasm: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXPLAIN_HELP)]
+pub(crate) struct ExplainArgs {
+    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    #[command(flatten)]
+    pub meaning: ExpressionArgs,
+    /// Bytes of the widest tensor: a size, a range in powers of four, or a list; 256MiB as far as it fits by default
+    #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
+    pub bytes: Option<String>,
+    /// What to call the expression; by default its operation's name, else its text
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Data that rotate through memory; the default
+    #[arg(long)]
+    pub cold: bool,
+    /// The same data each time
+    #[arg(long)]
+    pub hot: bool,
+    /// Hot and cold
+    #[arg(long)]
+    pub both: bool,
+    /// Launches that follow each other; the default
+    #[arg(long)]
+    pub plain: bool,
+    /// Launches that may begin before the one before has ended (compute capability 9.0)
+    #[arg(long)]
+    pub dependent: bool,
+    /// Plans by hand: tier=full for CUDA's own functions, vector=4,8,16 unroll=1,2 for every combination
+    #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
+    pub variant: Vec<String>,
+    /// Rough counts of instructions, without compiling for them
+    #[arg(long)]
+    pub estimate: bool,
+    /// Leave the hardware's counters alone
+    #[arg(long)]
+    pub no_counters: bool,
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// The disassembler, by absolute path; found by itself by default
+    #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
+    pub nvdisasm: Option<PathBuf>,
+    /// quick for a first look, standard for figures to compare, thorough for figures to publish
+    #[arg(long, default_value = "quick", value_parser = effort)]
+    pub effort: Effort,
+    /// Folder for the record; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seed of all random data
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profile: ProfileArg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

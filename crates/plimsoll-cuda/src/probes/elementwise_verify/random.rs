@@ -122,8 +122,12 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
         threads: Some([64, 128, 256, 512][turn / 2 % 4]),
         ..plain
     };
-    let fast = keeps_bits(graph).then_some(Choose { tier: Tier::Fast, ..plain });
-    [Some(plain), form, Some(narrow), fast].into_iter().flatten().collect()
+    let tier = if turn.is_multiple_of(3) {
+        Some(Choose { tier: Tier::Full, ..plain })
+    } else {
+        keeps_bits(graph).then_some(Choose { tier: Tier::Fast, ..plain })
+    };
+    [Some(plain), form, Some(narrow), tier].into_iter().flatten().collect()
 }
 
 /// Whether nothing in an expression may be less exact in the tier `fast`.

@@ -51,7 +51,7 @@ fn function(node: &Node, need: Need, tier: Tier) -> Uses {
     };
     match (is_function, node.dtype.carrier()) {
         (false, _) => Uses::Arithmetic,
-        (true, DType::F32) if need != Need::Full || tier == Tier::Fast => Uses::Narrow,
+        (true, DType::F32) if tier == Tier::Fast || (tier == Tier::Accurate && need != Need::Full) => Uses::Narrow,
         (true, _) => Uses::Full,
     }
 }

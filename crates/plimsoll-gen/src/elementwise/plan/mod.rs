@@ -11,6 +11,8 @@ mod tiles;
 mod tuning;
 mod walk;
 
+use plimsoll_core::model::Prediction;
+use plimsoll_core::unit::Unit;
 use plimsoll_expr::{Builder, DType, ExprError, Graph, LayoutError};
 
 use self::shape::Shape;
@@ -69,7 +71,8 @@ pub struct Choose {
 /// One choice with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`.
+    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`; `time` is what the model
+    /// expects of all of them.
     pub what: &'static str,
     /// What it became.
     pub chosen: String,
@@ -103,6 +106,16 @@ impl Plan {
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// The same with what the model expects of it among its reasons. It chooses nothing: where no table was measured, plans chosen
+    /// by predicted times were no better than those of the rule (docs/model.md).
+    #[must_use]
+    pub fn expecting(mut self, prediction: &Prediction) -> Self {
+        let chosen = prediction.total.map_or("unknown".to_owned(), |total| Unit::Second.format(total.value));
+        let limiter = prediction.limiter.map_or("nothing that is known".to_owned(), |kind| kind.to_string());
+        self.reasons.push(Reason { what: "time", chosen, why: format!("as the model expects, limited by {limiter}") });
+        self
     }
 }
 

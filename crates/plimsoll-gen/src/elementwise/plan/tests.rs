@@ -138,6 +138,15 @@ fn every_choice_has_its_reason() {
 }
 
 #[test]
+fn what_the_model_expects_stands_among_the_reasons() {
+    let nothing = Prediction { parts: vec![], total: None, limiter: None, missing: vec![] };
+    let plan = flat(TRIAD, 64 * MIB, 90, &Choose::default());
+    let before = plan.reasons.len();
+    let plan = plan.expecting(&nothing);
+    assert_eq!((plan.reasons.len(), plan.reasons[before].chosen.as_str()), (before + 1, "unknown"));
+}
+
+#[test]
 fn what_can_t_be_is_refused_with_its_reason() {
     let run: &[i64] = &[1];
     let refused = |choose: &Choose| planned(ADD, &[5000], &[(run, 0), (run, 0)], 90, choose).unwrap_err().to_string();

@@ -1,0 +1,140 @@
+//! The model held to the engine's own kernels: what `plimsoll explain --format json` wrote on a device, in folders of `records/h200/`
+//! whose name ends in `-explain`. Each launch states what it does, so the model of today is asked, not that of the day.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use plimsoll_core::model::{Description, Kind, Machine, predict};
+use serde_json::Value;
+
+use super::{Errors, naive};
+use crate::test::root;
+
+/// What is printed where there are no such records yet.
+const NONE: &str = "No records of the engine's own launches are committed yet.\n";
+/// Flags of figures that say nothing of the kernel.
+const UNFIT: [&str; 2] = ["VERIFY_FAIL", "BUDGET"];
+
+/// One launch, with the files' words for it.
+struct Launch {
+    expression: String,
+    cache: String,
+    description: Description,
+    /// Seconds.
+    measured: f64,
+}
+
+fn files() -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for folder in std::fs::read_dir(root().join("records/h200"))?.flatten() {
+        if folder.file_name().to_string_lossy().ends_with("-explain") {
+            let inside = std::fs::read_dir(folder.path())?.flatten().map(|file| file.path());
+            files.extend(inside.filter(|path| path.extension().is_some_and(|ending| ending == "json")));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn launches() -> Result<Vec<Launch>> {
+    let mut launches = Vec::new();
+    for path in files()? {
+        let text = std::fs::read_to_string(&path)?;
+        let all: Vec<Value> = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        for value in &all {
+            launches.extend(launch(value).with_context(|| path.display().to_string())?);
+        }
+    }
+    Ok(launches)
+}
+
+/// `None` of one that was not measured, or whose figure says nothing.
+fn launch(value: &Value) -> Result<Option<Launch>> {
+    let Some(measured) = value["measured"]["seconds"].as_f64() else { return Ok(None) };
+    let flags = value["measured"]["flags"].as_str().unwrap_or_default();
+    if UNFIT.iter().any(|flag| flags.contains(flag)) {
+        return Ok(None);
+    }
+    let word = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let description = serde_json::from_value(value["description"].clone())?;
+    Ok(Some(Launch { expression: word("expression"), cache: word("cache"), description, measured }))
+}
+
+/// What a prediction says limits, as the issue of it is.
+fn regime(kind: Option<Kind>) -> &'static str {
+    match kind {
+        Some(Kind::L2) => "limited by L2",
+        Some(Kind::Memory) => "limited by memory",
+        Some(Kind::Pipe(_)) => "limited by instructions",
+        Some(Kind::InFlight | Kind::Busiest | Kind::Dispatch) => "limited by loads in flight, dispatch",
+        _ => "limited by launch",
+    }
+}
+
+/// The table: median and 95 % of errors by expression, by cache, by regime, and of all, beside those of T₀ + V/B.
+///
+/// # Errors
+/// A record that can't be read.
+pub fn table(machine: &Machine) -> Result<String> {
+    let launches = launches()?;
+    if launches.is_empty() {
+        return Ok(NONE.to_owned());
+    }
+    let mut groups: BTreeMap<(u8, String), Errors> = BTreeMap::new();
+    for launch in &launches {
+        let predicted = predict(&launch.description, machine);
+        let total = predicted.total.context("a term is missing")?.value;
+        let simple = naive(machine, &launch.description)?;
+        let names = [
+            (0, launch.expression.clone()),
+            (1, launch.cache.clone()),
+            (2, regime(predicted.limiter).to_owned()),
+            (3, "**all**".to_owned()),
+        ];
+        for name in names {
+            let errors = groups.entry(name).or_default();
+            errors.model.push(total / launch.measured - 1.0);
+            errors.naive.push(simple / launch.measured - 1.0);
+        }
+    }
+    let mut text = String::from(
+        "| launches | number | median | 95 % | T₀ + V/B: median | 95 % | ratio of medians |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for ((_, name), Errors { model, naive }) in &groups {
+        let of = |errors: &[f64], share: f64| 100.0 * Errors::quantile(errors, share);
+        let [a, b, c, d] = [of(model, 0.5), of(model, 0.95), of(naive, 0.5), of(naive, 0.95)];
+        writeln!(text, "| {name} | {} | {a:.1} % | {b:.1} % | {c:.1} % | {d:.1} % | {:.2} |", model.len(), a / c)?;
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_of_an_explanation_are_read_and_doubtful_ones_left_out() {
+        let value = |flags: &str| {
+            serde_json::json!({
+                "expression": "copy", "cache": "hot",
+                "measured": {"seconds": 2e-6, "flags": flags},
+                "description": {
+                    "traffic": {"read": 1024, "written": 1024}, "footprint": 2048, "cache": "hot", "launch": "graph",
+                    "blocks": 1, "threads": 128, "resident": 16, "in_flight": 16, "instructions": {"issue": 20.0},
+                    "serial_cycles": 0.0,
+                },
+            })
+        };
+        let read = launch(&value("")).unwrap().unwrap();
+        assert_eq!((read.expression.as_str(), read.description.traffic.total()), ("copy", 2048));
+        assert!(launch(&value("VERIFY_FAIL")).unwrap().is_none());
+        assert!(launch(&serde_json::json!({"measured": null})).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_committed_records_are_read() {
+        assert!(!table(&plimsoll_suite::model::of_machine("H200").unwrap()).unwrap().is_empty());
+    }
+}
