@@ -74,5 +74,6 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &peer::Peer,
     &roofline::Roofline,
     &tensor::Tensor,
+    &lab::residency::Residency,
     &lab::compression::Compression,
 ];

@@ -62,6 +62,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &peer::SPEC,
     &roofline::SPEC,
     &tensor::SPEC,
+    &lab::residency::SPEC,
     &lab::compression::SPEC,
 ];
 
