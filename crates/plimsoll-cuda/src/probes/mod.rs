@@ -74,6 +74,8 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &peer::Peer,
     &roofline::Roofline,
     &tensor::Tensor,
+    &lab::fetch_granularity::FetchGranularity,
+    &lab::l2_reuse::L2Reuse,
     &lab::residency::Residency,
     &lab::compression::Compression,
 ];

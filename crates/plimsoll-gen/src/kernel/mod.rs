@@ -93,6 +93,10 @@ pub enum Source {
     Tensor,
     /// `lab/compression.cu`
     Compression,
+    /// `lab/fetch_granularity.cu`
+    FetchGranularity,
+    /// `lab/l2_reuse.cu`
+    L2Reuse,
     /// `lab/residency.cu`
     Residency,
     /// `check.cu`
@@ -103,7 +107,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -124,8 +128,10 @@ impl Source {
         Self::Incore,
         Self::Roofline,
         Self::Tensor,
-        Self::Compression,
+        Self::FetchGranularity,
+        Self::L2Reuse,
         Self::Residency,
+        Self::Compression,
         Self::Check,
         Self::Clock,
     ];
@@ -155,6 +161,8 @@ impl Source {
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
             Self::Compression => "compression",
+            Self::FetchGranularity => "fetch-granularity",
+            Self::L2Reuse => "l2-reuse",
             Self::Residency => "residency",
             Self::Check => "check",
             Self::Clock => "clock",
@@ -187,6 +195,8 @@ impl Source {
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Compression => include_str!("../../kernels/lab/compression.cu"),
             Self::Residency => include_str!("../../kernels/lab/residency.cu"),
+            Self::FetchGranularity => include_str!("../../kernels/lab/fetch_granularity.cu"),
+            Self::L2Reuse => include_str!("../../kernels/lab/l2_reuse.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -218,6 +228,8 @@ impl Source {
             Self::Tensor => tensor::kernels(target),
             Self::Compression => lab::compression::kernels(),
             Self::Residency => lab::residency::kernels(),
+            Self::FetchGranularity => lab::fetch_granularity::kernels(),
+            Self::L2Reuse => lab::l2_reuse::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -62,6 +62,8 @@ pub static ALL: &[&ProbeSpec] = &[
     &peer::SPEC,
     &roofline::SPEC,
     &tensor::SPEC,
+    &lab::fetch_granularity::SPEC,
+    &lab::l2_reuse::SPEC,
     &lab::residency::SPEC,
     &lab::compression::SPEC,
 ];

@@ -3,4 +3,6 @@
 
 pub mod advice;
 pub mod compression;
+pub mod fetch_granularity;
+pub mod l2_reuse;
 pub mod residency;

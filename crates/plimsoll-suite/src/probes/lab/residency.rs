@@ -247,7 +247,7 @@ mod tests {
         assert!((advice.value - 1.5).abs() < 1e-6 && advice.is_sound());
         for part in [
             "Pin what",
-            "30.0 MiB that can be set aside",
+            "30 MiB that can be set aside",
             "50 % faster",
             "10 % slower",
             "two thirds of the set-aside as fast",
