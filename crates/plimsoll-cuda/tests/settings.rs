@@ -5,17 +5,18 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Bare, Fake};
+use common::{Bare, Fake, Named};
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
-use plimsoll_core::probe::{Case, Depth, Outcome, Probe, ProbeSpec, Request, RunContext, Session};
-use plimsoll_core::record::{FaultRecord, Finding, Record};
+use plimsoll_core::probe::{Case, Depth, Instrument as _, Outcome, Probe, ProbeSpec, Request, RunContext, Session};
+use plimsoll_core::record::{FaultRecord, Finding, Record, Sink};
 use plimsoll_core::series::Series;
 use plimsoll_cuda::driver::{Held, Limit};
 use plimsoll_cuda::memory::MappedBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice, open_with};
+use plimsoll_cuda::{Cuda, CudaDevice, Options, open_with};
 
 /// `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`, `CU_LIMIT_MAX_L2_FETCH_GRANULARITY`.
 const NUMBERS: [u32; 2] = [6, 5];
@@ -140,5 +141,91 @@ fn what_a_probe_leaves_changed_is_put_back_and_recorded_however_it_ended() {
             Outcome::Faulted(Fault::Panicked(_)) => assert!(!fails && told.len() == 1),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// The probes that change limits.
+const CHANGERS: [&str; 2] = ["residency", "fetch-granularity"];
+/// Kernels that take long, so that a sample has few of them, and a small cache.
+const LONG: &str = "kernel=500000;cache=1048576";
+
+/// Keeps records, and asks to stop once there is a point.
+#[derive(Default)]
+struct Stopping {
+    records: Vec<Record>,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+impl Sink for Stopping {
+    fn write(&mut self, record: &Record) -> Result<(), Fault> {
+        if let (Record::Point(_), Some(stop)) = (record, &self.stop) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        self.records.push(record.clone());
+        Ok(())
+    }
+}
+
+/// One probe on a driver that follows these orders, and the faults that it recorded. Stopped at the first point, if so asked.
+fn run(fake: &Fake, probe: &str, orders: &str, stopping: bool) -> (Result<Outcome, Fault>, Vec<String>) {
+    fake.order(&format!("{LONG};{orders}"));
+    let options = Options { compiler: Some(Arc::new(Named)), ..fake.options() };
+    let mut bench = match open_with(&fake.driver().unwrap(), 0, &options) {
+        Ok(bench) => bench,
+        Err(fault) => return (Err(fault), Vec::new()),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut sink = Stopping { stop: stopping.then(|| Arc::clone(&stop)), ..Stopping::default() };
+    let request = Request { bytes: Some(64 << 20), seed: 7, ..Request::default() };
+    let mut run = RunContext { request: &request, sink: &mut sink, stop: &stop, device: 0, next_series: 0 };
+    let outcome = bench.measure(probe, &mut run);
+    let told = |record: &Record| match record {
+        Record::Fault(fault) => Some(fault.what.clone()),
+        _ => None,
+    };
+    (outcome, sink.records.iter().filter_map(told).collect())
+}
+
+#[test]
+fn a_probe_that_changes_limits_puts_them_back_when_it_is_stopped_or_a_call_fails() {
+    let fake = Fake::new();
+    fake.order("");
+    let was = NUMBERS.map(|number| fake.limit(number));
+    for probe in CHANGERS {
+        let (outcome, _) = run(&fake, probe, "", true);
+        assert!(matches!(outcome, Ok(Outcome::Faulted(Fault::Stopped))), "{probe}: {outcome:?}");
+        assert!(fake.count("cuCtxSetLimit") >= 2, "{probe}: nothing was changed");
+        assert_eq!(NUMBERS.map(|number| fake.limit(number)), was, "{probe}, stopped");
+        for failure in ["cuGraphInstantiateWithFlags:1@3", "cuMemcpyDtoHAsync_v2:801@4", "cuLaunchKernel:1@40"] {
+            let (outcome, told) = run(&fake, probe, &format!("fail={failure}"), false);
+            assert!(!matches!(outcome, Ok(Outcome::Complete)), "{probe}, {failure}");
+            assert_eq!(NUMBERS.map(|number| fake.limit(number)), was, "{probe}, {failure}: {told:?}");
+            assert!(!told.iter().any(|what| what.contains("was left at")), "{probe}, {failure}: {told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_device_without_the_feature_skips_the_probe_and_says_so() {
+    let fake = Fake::new();
+    for (probe, orders, why) in [
+        ("compression", "compression=0", "the device has none"),
+        ("residency", "persisting=0;capability=75", "can be set aside"),
+        ("residency", "fail=cuCtxSetLimit:801", "cuCtxSetLimit"),
+        ("fetch-granularity", "fail=cuCtxGetLimit:215", "UNSUPPORTED_LIMIT"),
+    ] {
+        let (outcome, told) = run(&fake, probe, orders, false);
+        assert!(matches!(outcome, Ok(Outcome::Faulted(Fault::Unavailable { .. }))), "{probe}: {outcome:?}");
+        assert!(told.iter().any(|what| what.contains(why)), "{probe}: {told:?}");
+    }
+}
+
+#[test]
+fn memory_that_is_too_small_is_refused_with_a_size_that_would_fit() {
+    let fake = Fake::new();
+    for probe in ["residency", "fetch-granularity", "l2-reuse"] {
+        let (outcome, told) = run(&fake, probe, "cache=1073741824;memory=2000000000", false);
+        assert!(matches!(outcome, Ok(Outcome::Faulted(_))), "{probe}: {outcome:?}");
+        assert!(told.iter().any(|what| what.contains("use ")), "{probe}: {told:?}");
     }
 }
