@@ -259,7 +259,7 @@ calls! {
     }
     fn cuMemCreate(state, to: *mut u64, bytes: usize, wanted: *const AllocationProperties, flags: u64) {
         let free = state.orders().memory.saturating_sub(state.used());
-        if bytes == 0 || bytes > free || bytes % (2 << 20) != 0 {
+        if bytes == 0 || bytes > free || !bytes.is_multiple_of(2 << 20) {
             return Err(if bytes > free { OUT_OF_MEMORY } else { INVALID_VALUE });
         }
         // SAFETY: a live structure by the caller's contract.

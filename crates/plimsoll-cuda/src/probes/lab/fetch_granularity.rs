@@ -28,8 +28,8 @@ const USUAL: u64 = 16;
 const LEAST: u64 = 4;
 /// Bytes of a read.
 const SIZE: u32 = 32;
-/// Turns of a launch: some 10⁷ reads.
-const TURNS: u32 = 16;
+/// Turns of a launch: some 3·10⁷ reads, so that most of the footprint is come to before a launch begins again.
+const TURNS: u32 = 64;
 /// Lines of the verified array.
 const VERIFIED: u64 = 5000;
 

@@ -22,7 +22,7 @@ pub(super) enum End {
     /// The limit is set to 0 and the lines are reset.
     Reset,
     /// A kernel accesses it as ordinary data.
-    Launch(Launch),
+    Launch(Box<Launch>),
 }
 
 /// Sets the limit to the most there is, or to 0.

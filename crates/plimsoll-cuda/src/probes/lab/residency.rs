@@ -245,7 +245,7 @@ impl Bench {
         let end = match ENDS[end] {
             NEVER | LEFT => End::Nothing,
             residency::LIMIT => End::Reset,
-            _ => End::Launch(normal),
+            _ => End::Launch(Box::new(normal)),
         };
         let (bench, most) = (Rc::clone(self), self.most[0]);
         let limit = move |wanted: bool| bench.held.set(if wanted { most } else { 0 }).map(drop).map_err(Fault::from);

@@ -95,21 +95,15 @@ fn advised(reads: &Series) -> Option<Finding> {
         format!(", {:.1} bytes fetched per byte wanted against {:.1}", small.value, large.value)
     });
     let shares = counted.map_or(decides.value, |(small, large)| large.value / small.value);
+    let than = differs(decides, ["faster than", "as fast as", "slower than"]);
     let limit = if (shares - 1.0).abs() >= HONOURED {
         let better = if decides.value >= 1.0 { LIMITS[0] } else { LIMITS[2] };
         format!(
-            "Set the limit to {better} B where such reads decide, since it is honoured: with 32 B they are {} than with 128 \
-             B{bytes}",
-            words(decides)
+            "Set the limit to {better} B where such reads decide, since it is honoured: with 32 B they are {than} with 128 \
+             B{bytes}"
         )
-        .replace("as fast than", "as fast as")
     } else {
-        format!(
-            "Leave the limit alone, it is not honoured: with 32 B random reads are {} as with 128 B{bytes}",
-            words(decides)
-        )
-        .replace("faster as with", "faster than with")
-        .replace("slower as with", "slower than with")
+        format!("Leave the limit alone, it is not honoured: with 32 B random reads are {than} with 128 B{bytes}")
     };
     let usual = of(LIMITS[1]).unwrap_or(small);
     let hints = LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| at(reads, LIMITS[1], &hint(*bytes)));
