@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
+use plimsoll_gen::kernel::lab::{compression, residency};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
@@ -133,4 +134,30 @@ fn checks_find_one_wrong_element_and_fills_are_the_hosts() {
     let lines =
         names.iter().zip(values).flat_map(|(name, value)| (0..5).map(move |i| format!("{name} {i} {:x}", value(i))));
     assert_eq!(printed.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn compression_computes_z_and_its_data_are_the_hosts() {
+    let (looped, once, fill) = (compression::looped().name, compression::once().name, compression::fill().name);
+    let checks = format!(
+        "  failed |= check(\"{looped}\", true, {looped});\n  failed |= check(\"{once}\", false, {once});\n  print({fill});\n"
+    );
+    let printed = run(Source::Compression, &compression::kernels(), &checks);
+    let mut kinds = compression::Kind::ALL;
+    kinds.sort_by_key(|kind| *kind as u32);
+    let lines = kinds
+        .iter()
+        .flat_map(|kind| (0..200).map(|i| format!("{} {i} {:x}", *kind as u32, compression::datum(*kind, 7, i))));
+    assert_eq!(printed.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn histograms_and_sliding_windows_are_right_and_their_checks_find_what_is_wrong() {
+    let (histogram, sliding) = (residency::histogram().name, residency::sliding().name);
+    let checks = format!(
+        "  failed |= check_histogram({histogram});\n  failed |= check_sliding({sliding});\n  failed |= check_checks();\n"
+    );
+    run(Source::Residency, &residency::kernels(), &checks);
 }

@@ -18,6 +18,7 @@ mod grid;
 pub mod incore;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod loaded_latency;
@@ -90,6 +91,14 @@ pub enum Source {
     Roofline,
     /// `tensor.cu`
     Tensor,
+    /// `lab/compression.cu`
+    Compression,
+    /// `lab/fetch_granularity.cu`
+    FetchGranularity,
+    /// `lab/l2_reuse.cu`
+    L2Reuse,
+    /// `lab/residency.cu`
+    Residency,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -98,7 +107,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -119,6 +128,10 @@ impl Source {
         Self::Incore,
         Self::Roofline,
         Self::Tensor,
+        Self::FetchGranularity,
+        Self::L2Reuse,
+        Self::Residency,
+        Self::Compression,
         Self::Check,
         Self::Clock,
     ];
@@ -147,6 +160,10 @@ impl Source {
             Self::Incore => "incore",
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
+            Self::Compression => "compression",
+            Self::FetchGranularity => "fetch-granularity",
+            Self::L2Reuse => "l2-reuse",
+            Self::Residency => "residency",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -176,6 +193,10 @@ impl Source {
             Self::Incore => include_str!("../../kernels/incore.cu"),
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
+            Self::Compression => include_str!("../../kernels/lab/compression.cu"),
+            Self::Residency => include_str!("../../kernels/lab/residency.cu"),
+            Self::FetchGranularity => include_str!("../../kernels/lab/fetch_granularity.cu"),
+            Self::L2Reuse => include_str!("../../kernels/lab/l2_reuse.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -205,6 +226,10 @@ impl Source {
             Self::Incore => incore::kernels(target),
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
+            Self::Compression => lab::compression::kernels(),
+            Self::Residency => lab::residency::kernels(),
+            Self::FetchGranularity => lab::fetch_granularity::kernels(),
+            Self::L2Reuse => lab::l2_reuse::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -102,6 +102,10 @@ fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> 
             | Source::L1
             | Source::L2
             | Source::Strides
+            | Source::FetchGranularity
+            | Source::L2Reuse
+            | Source::Compression
+            | Source::Residency
     );
     if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
         return None;

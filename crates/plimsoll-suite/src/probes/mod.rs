@@ -12,6 +12,7 @@ pub mod incore;
 pub mod interference;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod levels;
@@ -61,7 +62,14 @@ pub static ALL: &[&ProbeSpec] = &[
     &peer::SPEC,
     &roofline::SPEC,
     &tensor::SPEC,
+    &lab::fetch_granularity::SPEC,
+    &lab::l2_reuse::SPEC,
+    &lab::residency::SPEC,
+    &lab::compression::SPEC,
 ];
+
+/// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.
+pub const LAB: &str = "lab";
 
 /// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
 /// machine the host's speed wanders by 1–4 % within seconds, however long one samples.

@@ -1,0 +1,7 @@
+//! The lab's experiments on a GPU, one file each. What their figures mean, and the advice, is `plimsoll_suite::probes::lab`'s.
+
+pub(super) mod compression;
+pub(super) mod fetch_granularity;
+pub(super) mod l2_reuse;
+mod letting_go;
+pub(super) mod residency;

@@ -1,0 +1,35 @@
+//! Reads of 32 bytes at random places, with what each load asks to be fetched beside. The places are
+//! [`gather::place`](super::super::gather::place)'s.
+
+use super::super::{Grid, KernelDesc, Source};
+
+/// Threads per block.
+pub const THREADS: u32 = 512;
+/// Blocks on each multiprocessor.
+const BLOCKS: u32 = 2;
+/// Loads of a thread in one turn.
+pub const UNROLL: u32 = 8;
+/// What loads ask the second-level cache to fetch, bytes; 0 asks for nothing.
+pub const HINTS: [u32; 4] = [0, 64, 128, 256];
+
+/// Reads with such a hint.
+#[must_use]
+pub fn read(hint: u32) -> KernelDesc {
+    let name = format!("fetch_granularity_{hint}");
+    KernelDesc {
+        entry: format!("FETCH_GRANULARITY_READ({name}, {hint}, {UNROLL}, {THREADS})"),
+        parameters: &["out", "in", "lines", "seed", "turns"],
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: BLOCKS },
+        looping: true,
+        ..KernelDesc::new(Source::FetchGranularity, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    HINTS.map(read).to_vec()
+}

@@ -1,0 +1,70 @@
+//! A producer and a consumer of one tile, apart and in one launch, and what checks both.
+
+use super::super::{Element, Grid, KernelDesc, Source};
+
+/// Threads per block.
+const THREADS: u32 = 512;
+/// Blocks on each multiprocessor: all are resident at once, also where one holds 1536 threads.
+const BLOCKS: u32 = 3;
+
+/// The first update of a tile.
+#[must_use]
+pub fn producer() -> KernelDesc {
+    step("l2_reuse_producer", false)
+}
+
+/// The second, from the tile's end on.
+#[must_use]
+pub fn consumer() -> KernelDesc {
+    step("l2_reuse_consumer", true)
+}
+
+/// Both in turn for some rounds, with barriers of the grid between.
+#[must_use]
+pub fn both() -> KernelDesc {
+    let name = "l2_reuse_both";
+    KernelDesc {
+        entry: format!("L2_REUSE_BOTH({name}, {THREADS})"),
+        parameters: &["at", "n", "rounds", "barrier"],
+        cooperative: true,
+        ..base(name)
+    }
+}
+
+/// Counts words that are not what so many rounds leave.
+#[must_use]
+pub fn wrong() -> KernelDesc {
+    KernelDesc { parameters: &["result", "at", "rounds", "n"], inputs: 0, outputs: 0, ..base("l2_reuse_wrong") }
+}
+
+fn step(name: &str, consumer: bool) -> KernelDesc {
+    KernelDesc {
+        entry: format!("L2_REUSE_STEP({name}, {consumer}, {THREADS})"),
+        parameters: &["at", "n"],
+        ..base(name)
+    }
+}
+
+fn base(name: &str) -> KernelDesc {
+    KernelDesc {
+        element: Element::Word,
+        inputs: 1,
+        outputs: 1,
+        vector_bytes: 16,
+        grid: Grid::Resident { blocks: BLOCKS },
+        looping: true,
+        ..KernelDesc::new(Source::L2Reuse, name.to_owned(), THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![producer(), consumer(), both(), wrong()]
+}
+
+/// What so many rounds leave of word `w` that was 0.
+#[must_use]
+pub fn word(w: u64, rounds: u32) -> u32 {
+    rounds.wrapping_mul((w as u32).wrapping_mul(4).wrapping_add(8))
+}

@@ -1,0 +1,6 @@
+//! The kernels of the lab's experiments, one file per probe; their text is in `kernels/lab/`.
+
+pub mod compression;
+pub mod fetch_granularity;
+pub mod l2_reuse;
+pub mod residency;
