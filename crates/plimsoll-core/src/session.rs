@@ -99,6 +99,15 @@ impl<'s, B: Backend> Session<'s, B> {
         self.parts.stop.load(Ordering::Relaxed)
     }
 
+    /// Tells of something that the probe found wrong when it looked at its points together, and goes on.
+    ///
+    /// # Errors
+    /// The record's.
+    pub fn doubt(&mut self, what: String) -> Result<(), Fault> {
+        let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
+        self.parts.sink.write(&Record::Fault(fault))
+    }
+
     /// The series measured so far.
     #[must_use]
     pub fn series(&self) -> &[Series] {

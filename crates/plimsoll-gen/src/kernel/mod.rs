@@ -18,6 +18,7 @@ mod grid;
 pub mod incore;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod loaded_latency;
@@ -90,6 +91,8 @@ pub enum Source {
     Roofline,
     /// `tensor.cu`
     Tensor,
+    /// `lab/sectors.cu`
+    Sectors,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -98,7 +101,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -119,6 +122,7 @@ impl Source {
         Self::Incore,
         Self::Roofline,
         Self::Tensor,
+        Self::Sectors,
         Self::Check,
         Self::Clock,
     ];
@@ -147,6 +151,7 @@ impl Source {
             Self::Incore => "incore",
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
+            Self::Sectors => "sectors",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -176,6 +181,7 @@ impl Source {
             Self::Incore => include_str!("../../kernels/incore.cu"),
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
+            Self::Sectors => include_str!("../../kernels/lab/sectors.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -205,6 +211,7 @@ impl Source {
             Self::Incore => incore::kernels(target),
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
+            Self::Sectors => lab::sectors::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -102,6 +102,7 @@ fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> 
             | Source::L1
             | Source::L2
             | Source::Strides
+            | Source::Sectors
     );
     if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
         return None;

@@ -1,0 +1,3 @@
+//! Kernels of the lab: experiments on the architecture, one file each.
+
+pub mod sectors;
