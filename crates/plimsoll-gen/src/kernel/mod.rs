@@ -93,6 +93,8 @@ pub enum Source {
     Tensor,
     /// `lab/sectors.cu`
     Sectors,
+    /// `lab/write_path.cu`
+    WritePath,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -101,7 +103,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -123,6 +125,7 @@ impl Source {
         Self::Roofline,
         Self::Tensor,
         Self::Sectors,
+        Self::WritePath,
         Self::Check,
         Self::Clock,
     ];
@@ -152,6 +155,7 @@ impl Source {
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
             Self::Sectors => "sectors",
+            Self::WritePath => "write-path",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -182,6 +186,7 @@ impl Source {
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Sectors => include_str!("../../kernels/lab/sectors.cu"),
+            Self::WritePath => include_str!("../../kernels/lab/write_path.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -212,6 +217,7 @@ impl Source {
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
             Self::Sectors => lab::sectors::kernels(),
+            Self::WritePath => lab::write_path::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -63,6 +63,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &roofline::SPEC,
     &tensor::SPEC,
     &lab::sectors::SPEC,
+    &lab::write_path::SPEC,
 ];
 
 /// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual

@@ -1,6 +1,6 @@
 //! Loads of a warp whose lanes read wherever a table says, from the first-level cache and past it.
 
-use crate::kernel::{Grid, KernelDesc, Source};
+use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -18,7 +18,9 @@ pub fn load(past: bool, bytes: u32) -> KernelDesc {
     KernelDesc {
         entry: format!("SECTORS({name}, {past}, {bytes}, {UNROLL}, {THREADS})"),
         parameters: &["out", "cycles", "in", "places", "apart", "mask", "warm", "turns"],
-        inputs: 1,
+        // What stands around the loop moves as much as the loads of one byte: they are found by their name.
+        inputs: u32::from(bytes > 1),
+        issues: if bytes > 1 { Vec::new() } else { vec![Issue { mnemonics: &["LDG.E.U8"], count: UNROLL, chains: 1 }] },
         vector_bytes: bytes,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },

@@ -3,3 +3,6 @@
 
 pub mod advice;
 pub mod sectors;
+#[cfg(test)]
+mod synthetic;
+pub mod write_path;

@@ -346,7 +346,8 @@ fn advise(series: &[Series]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::sample::{Evidence, Work};
+    use crate::probes::lab::synthetic;
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn sectors(pattern: Pattern, access: u32) -> u64 {
@@ -405,21 +406,11 @@ mod tests {
         let places = pattern.places(access);
         let sectors = RULES.map(|(lanes, _)| touched(&places, access, SECTOR, lanes));
         let cycles = (0.5 * sectors[0] as f64).max(2.0);
-        let mut extra: std::collections::BTreeMap<String, f64> =
-            RULES.iter().zip(sectors).map(|((_, name), sectors)| ((*name).to_owned(), sectors as f64)).collect();
-        extra.extend(counted(&sectors).map(|counted| (COUNTED.to_owned(), counted)));
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![u64::from(access).into(), pattern.name().as_str().into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { operations: 1e6, in_kernel: true, ..Work::default() },
-            samples: vec![(cycles * 1e6 / 2e9 * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Flags::NONE,
-            extra,
-        }
+        let mut extra: Vec<(&str, f64)> = RULES.iter().zip(sectors).map(|(rule, n)| (rule.1, n as f64)).collect();
+        extra.extend(counted(&sectors).map(|counted| (COUNTED, counted)));
+        let at = vec![u64::from(access).into(), pattern.name().as_str().into()];
+        let work = Work { operations: 1e6, in_kernel: true, ..Work::default() };
+        synthetic::point(at, cycles * 1e6 / synthetic::CLOCK, work, &extra)
     }
 
     fn measured(counted: impl Fn(&[u64; 3], u32) -> Option<f64>) -> [Series; 2] {
