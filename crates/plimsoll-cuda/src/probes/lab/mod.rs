@@ -1,3 +1,3 @@
-//! The lab's experiments on a GPU, one file each. What the figures mean is `plimsoll_suite::probes::lab`'s.
+//! The lab's experiments on a GPU, one file each. What their figures mean, and the advice, is `plimsoll_suite::probes::lab`'s.
 
 pub(super) mod sectors;

@@ -1,4 +1,4 @@
-//! Kernels of the lab: experiments on the architecture, one file each.
+//! The kernels of the lab's experiments, one file per probe; their text is in `kernels/lab/`.
 
 pub mod sectors;
 pub mod write_path;

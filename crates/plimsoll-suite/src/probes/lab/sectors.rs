@@ -12,12 +12,12 @@ use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
 use super::advice::advice;
-use crate::probes::{derived, finding};
+use crate::probes::{LAB, derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "sectors",
-    group: "lab",
+    group: LAB,
     sentence: "What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.",
     page: "sectors.md",
     seconds: [4.0, 20.0, 60.0],

@@ -12,12 +12,12 @@ use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::advice::{advice, ratio};
-use crate::probes::{derived, finding};
+use crate::probes::{LAB, derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "write-path",
-    group: "lab",
+    group: LAB,
     sentence: "What partial stores cost, what a load finds behind a store, and whether the host's memory is kept near.",
     page: "write-path.md",
     seconds: [4.0, 15.0, 45.0],
