@@ -75,4 +75,6 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &roofline::Roofline,
     &tensor::Tensor,
     &lab::sectors::Sectors,
+    &lab::write_path::WritePath,
+    &lab::block_order::BlockOrder,
 ];

@@ -95,6 +95,8 @@ pub enum Source {
     Sectors,
     /// `lab/write_path.cu`
     WritePath,
+    /// `lab/block_order.cu`
+    BlockOrder,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -103,7 +105,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -126,6 +128,7 @@ impl Source {
         Self::Tensor,
         Self::Sectors,
         Self::WritePath,
+        Self::BlockOrder,
         Self::Check,
         Self::Clock,
     ];
@@ -156,6 +159,7 @@ impl Source {
             Self::Tensor => "tensor",
             Self::Sectors => "sectors",
             Self::WritePath => "write-path",
+            Self::BlockOrder => "block-order",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -187,6 +191,7 @@ impl Source {
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Sectors => include_str!("../../kernels/lab/sectors.cu"),
             Self::WritePath => include_str!("../../kernels/lab/write_path.cu"),
+            Self::BlockOrder => include_str!("../../kernels/lab/block_order.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -218,6 +223,7 @@ impl Source {
             Self::Tensor => tensor::kernels(target),
             Self::Sectors => lab::sectors::kernels(),
             Self::WritePath => lab::write_path::kernels(),
+            Self::BlockOrder => lab::block_order::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

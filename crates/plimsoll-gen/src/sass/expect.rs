@@ -106,6 +106,7 @@ fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> 
             | Source::Strides
             | Source::Sectors
             | Source::WritePath
+            | Source::BlockOrder
     );
     if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
         return None;

@@ -64,6 +64,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &tensor::SPEC,
     &lab::sectors::SPEC,
     &lab::write_path::SPEC,
+    &lab::block_order::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.
