@@ -77,4 +77,5 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &lab::sectors::Sectors,
     &lab::write_path::WritePath,
     &lab::block_order::BlockOrder,
+    &lab::async_copy::AsyncCopy,
 ];

@@ -97,6 +97,8 @@ pub enum Source {
     WritePath,
     /// `lab/block_order.cu`
     BlockOrder,
+    /// `lab/async_copy.cu`
+    AsyncCopy,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -105,7 +107,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -129,6 +131,7 @@ impl Source {
         Self::Sectors,
         Self::WritePath,
         Self::BlockOrder,
+        Self::AsyncCopy,
         Self::Check,
         Self::Clock,
     ];
@@ -160,6 +163,7 @@ impl Source {
             Self::Sectors => "sectors",
             Self::WritePath => "write-path",
             Self::BlockOrder => "block-order",
+            Self::AsyncCopy => "async-copy",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -192,6 +196,7 @@ impl Source {
             Self::Sectors => include_str!("../../kernels/lab/sectors.cu"),
             Self::WritePath => include_str!("../../kernels/lab/write_path.cu"),
             Self::BlockOrder => include_str!("../../kernels/lab/block_order.cu"),
+            Self::AsyncCopy => include_str!("../../kernels/lab/async_copy.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -224,6 +229,7 @@ impl Source {
             Self::Sectors => lab::sectors::kernels(),
             Self::WritePath => lab::write_path::kernels(),
             Self::BlockOrder => lab::block_order::kernels(),
+            Self::AsyncCopy => lab::async_copy::kernels(target),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -65,6 +65,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &lab::sectors::SPEC,
     &lab::write_path::SPEC,
     &lab::block_order::SPEC,
+    &lab::async_copy::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

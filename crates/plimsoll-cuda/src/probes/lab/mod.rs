@@ -1,5 +1,6 @@
 //! The lab's experiments on a GPU, one file each. What their figures mean, and the advice, is `plimsoll_suite::probes::lab`'s.
 
+pub(super) mod async_copy;
 pub(super) mod block_order;
 pub(super) mod sectors;
 pub(super) mod write_path;

@@ -2,6 +2,7 @@
 //! and each ending in one sentence of [`advice`] for this device. `measure` runs them where they are asked for.
 
 pub mod advice;
+pub mod async_copy;
 pub mod block_order;
 pub mod sectors;
 #[cfg(test)]
