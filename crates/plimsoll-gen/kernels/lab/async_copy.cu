@@ -6,8 +6,8 @@
 // TILE / (16 · THREADS) LDS of 16 bytes, two barriers of the block and one branch; no local memory.
 //
 // One block on each multiprocessor goes over `slice` bytes of its own, tile after tile, round and round. `stages` tiles have
-// room in shared memory, and so all but one of them are under way while one is read. A thread reads what another warp brought.
-// Bulk copies: compute capability 9.0 and later.
+// room in shared memory, and so all but one of them are under way while one is read; through registers there is one. A thread
+// reads what another warp brought. Bulk copies: compute capability 9.0 and later.
 #include "walk.h"
 
 enum Way { REGISTERS, ASYNC_L1, ASYNC_PAST, BULK };
@@ -19,12 +19,13 @@ extern __shared__ uint4 room[];
 
 __device__ __forceinline__ u32 address(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
 
-// Waits until no more than `ahead` groups of this thread's copies are under way.
+// Waits until no more than `ahead` groups of this thread's copies are under way. The instruction wants a constant; left to a
+// switch the compiler jumps by a table.
 __device__ __forceinline__ void wait_for_group(u32 ahead) {
-    if (ahead == 0) asm volatile("cp.async.wait_group 0;" ::: "memory");
-    else if (ahead == 1) asm volatile("cp.async.wait_group 1;" ::: "memory");
-    else if (ahead == 2) asm volatile("cp.async.wait_group 2;" ::: "memory");
-    else asm volatile("cp.async.wait_group 3;" ::: "memory");
+    asm volatile("{\n.reg .pred is;\n"
+                 "setp.eq.u32 is, %0, 0;\n@is cp.async.wait_group 0;\nsetp.eq.u32 is, %0, 1;\n@is cp.async.wait_group 1;\n"
+                 "setp.eq.u32 is, %0, 2;\n@is cp.async.wait_group 2;\nsetp.eq.u32 is, %0, 3;\n@is cp.async.wait_group 3;\n}"
+                 ::"r"(ahead) : "memory");
 }
 
 __device__ __forceinline__ void wait_for_bulk(u32 barrier, u32 parity) {
@@ -44,6 +45,8 @@ __device__ __forceinline__ void fetch(u32 to, const unsigned char* from, u32 bar
 #pragma unroll
         for (int u = 0; u < COPIES; ++u)
             v[u] = load<PLAIN, 16>(reinterpret_cast<const u32*>(from + u * BYTES * THREADS + mine));
+        // Else the assembler has but four loads under way before it stores.
+        __syncwarp();
 #pragma unroll
         for (int u = 0; u < COPIES; ++u)
             asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to + u * BYTES * THREADS + mine), "r"(v[u].word[0]),
@@ -105,14 +108,16 @@ __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char
         const auto group = [] {
             if constexpr (WAY == ASYNC_L1 || WAY == ASYNC_PAST) asm volatile("cp.async.commit_group;" ::: "memory");
         };
+        if constexpr (WAY != REGISTERS) {
 #pragma unroll 1
-        for (u32 ahead = 1; ahead < stages; ++ahead) {
-            if (ahead <= turns) bring();
-            group();
+            for (u32 ahead = 1; ahead < stages; ++ahead) {
+                if (ahead <= turns) bring();
+                group();
+            }
         }
 #pragma unroll 1
         for (u32 turn = 0; turn < turns; ++turn) {
-            if (turn + stages - 1 < turns) bring();
+            if (WAY == REGISTERS || turn + stages - 1 < turns) bring();
             group();
             if constexpr (WAY == ASYNC_L1 || WAY == ASYNC_PAST) wait_for_group(stages - 1);
             if constexpr (WAY == BULK) {

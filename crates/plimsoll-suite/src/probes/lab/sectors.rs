@@ -146,7 +146,7 @@ pub fn level(case: &str) -> SeriesSpec {
     ];
     let computed = [SECTORS, HALVES, QUARTERS, LINES, COUNTED];
     metrics.extend(computed.map(|name| metric(name, Unit::One, Quantity::Extra)));
-    let draw = Draw::Bars { x: "pattern".into(), y: "cycles".into(), by: Some("access".into()) };
+    let draw = Draw::Heat { x: "access".into(), y: "pattern".into(), value: "cycles".into() };
     let axes = vec![axis("access", Unit::Byte), axis("pattern", Unit::One)];
     SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
 }
