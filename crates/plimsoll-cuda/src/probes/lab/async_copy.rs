@@ -75,7 +75,7 @@ impl Probe<Cuda> for AsyncCopy {
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
         let all = points(target(device), most(device), request.effort);
-        all.len() + all.iter().filter(|point| point.from_memory()).count()
+        all.len() + all.iter().filter(|point| point.goes_far()).count()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -95,7 +95,7 @@ impl Probe<Cuda> for AsyncCopy {
             session.tell(&Fault::Unavailable { what: "bulk copies", why, mend })?;
         }
         let points = points(target, most(session.device), effort);
-        let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.from_memory()).collect();
+        let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.goes_far()).collect();
         let late = late(session, begin, async_copy::SPEC.budget(effort));
 
         let sweep =
@@ -165,8 +165,8 @@ impl Point {
         self.tile * self.stages
     }
 
-    /// Memory is too far for narrow copies to matter, and for one tile less than all.
-    fn from_memory(&self) -> bool {
+    /// Whether it is measured from memory as well: wide copies, with room for one tile and for as many as there are.
+    fn goes_far(&self) -> bool {
         let wide = matches!(self.way, Way::Registers | Way::AsyncPast | Way::Bulk);
         wide && (self.stages == 1 || self.stages == STAGES)
     }
