@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::async_copy::{self as kernels, STAGES, THREADS, TILES, Way};
 use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::async_copy::{self, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
+use plimsoll_suite::probes::lab::async_copy::{self, AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
 
 use crate::driver::Attribute;
 use crate::launch::Arguments;
@@ -75,7 +75,8 @@ impl Probe<Cuda> for AsyncCopy {
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
         let all = points(target(device), most(device), request.effort);
-        all.len() + all.iter().filter(|point| point.goes_far()).count()
+        let ways = all.iter().filter(|point| point.stages == 1).count();
+        all.len() + ways + all.iter().filter(|point| point.goes_far()).count()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -99,9 +100,13 @@ impl Probe<Cuda> for AsyncCopy {
         let late = late(session, begin, async_copy::SPEC.budget(effort));
 
         let sweep =
-            Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.75 + late, flags: Flags::NONE };
-        session.sweep(sweep, Point::at, |_, point| bench.load(*point, point.near(near), SOME))?;
-        let sweep = Sweep { series: async_copy::tiles(FROM_MEMORY), points: &from_memory, share: 0.25, flags };
+            Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.6 + late, flags: Flags::NONE };
+        let load = |point: &Point| bench.load(*point, point.near(near), SOME);
+        let chosen = async_copy::chosen(session.sweep(sweep, Point::at, |_, point| load(point))?);
+        let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.at())).collect();
+        let sweep = Sweep { series: async_copy::tiles(AFRESH), points: &best, share: 0.2, flags: Flags::NONE };
+        session.sweep(sweep, Point::at, |_, point| load(point))?;
+        let sweep = Sweep { series: async_copy::tiles(FROM_MEMORY), points: &from_memory, share: 0.2, flags };
         session.sweep(sweep, Point::at, |_, point| bench.load(*point, point.far(far), SOME)).map(drop)
     }
 

@@ -10,7 +10,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::block_order::{self as kernels, THREADS, TURN};
 use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::block_order::{self, COLUMNS, DIAGONALS, LEAST, ROWS, groups};
+use plimsoll_suite::probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
 
 use crate::launch::Arguments;
 use crate::load::Load;
@@ -62,7 +62,7 @@ impl Probe<Cuda> for BlockOrder {
     }
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        orders(Size::of(device.multiprocessors, USUAL).rows, request.effort).len()
+        orders(Size::of(device.multiprocessors, USUAL).rows, request.effort).len() + 3
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -74,8 +74,13 @@ impl Probe<Cuda> for BlockOrder {
         let bench = Bench::new(session.device, size, session.request.seed)?;
         let points = orders(size.rows, session.request.effort);
         let late = late(session, begin, block_order::SPEC.budget(session.request.effort));
-        let sweep = Sweep { series: block_order::orders(), points: &points, share: 1.0 + late, flags };
-        session.sweep(sweep, |order| vec![order.0.as_str().into()], |_, order| bench.walk(order.1, LOOK)).map(drop)
+        let at = |order: &Order| vec![order.0.as_str().into()];
+        let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7 + late, flags };
+        let chosen = block_order::chosen(session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK))?);
+        let wanted = |order: &Order| chosen.as_ref().is_some_and(|chosen| chosen.contains(&order.0));
+        let points: Vec<Order> = points.into_iter().filter(wanted).collect();
+        let sweep = Sweep { series: block_order::orders(AFRESH), points: &points, share: 0.3, flags };
+        session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK)).map(drop)
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, Value, axis, metric};
 use plimsoll_core::unit::{ByteSize, Unit};
 
 use super::advice::{advice, differs, ratio};
@@ -26,6 +26,9 @@ pub const FROM_L2: &str = "from the L2";
 /// See [`FROM_L2`].
 pub const FROM_MEMORY: &str = "from memory";
 
+/// The best stages of every way and tile from the L2, measured once more: the best of many is told by no sample that chose it.
+pub const AFRESH: &str = "from the L2, best afresh";
+
 /// Ways: loads and stores of 16 bytes.
 pub const REGISTERS: &str = "load and store";
 /// Asynchronous copies past the first-level cache.
@@ -43,7 +46,7 @@ pub fn through(bytes: u32) -> String {
 /// bandwidth is that of all.
 #[must_use]
 pub fn tiles(case: &str) -> SeriesSpec {
-    let cache = if case == FROM_L2 { CachePolicy::Hot } else { CachePolicy::Stream };
+    let cache = if case == FROM_MEMORY { CachePolicy::Stream } else { CachePolicy::Hot };
     let axes = vec![axis("way", Unit::One), axis("tile", Unit::Byte), axis("stages", Unit::One)];
     let metrics = vec![
         metric("bytes per cycle", Unit::BytePerCycle, Quantity::OperationsPerCycle),
@@ -77,6 +80,19 @@ fn best_of_each(series: &Series, tile: f64) -> Vec<Best<'_>> {
     all
 }
 
+/// Where the best stages of every way and tile were measured.
+#[must_use]
+pub fn chosen(series: &Series) -> Vec<Vec<Value>> {
+    let best = |tile| best_of_each(series, tile).into_iter().map(|best| best.row.at.clone());
+    sizes(series).into_iter().flat_map(best).collect()
+}
+
+/// What was measured from the L2: afresh, where that was.
+fn from_l2(series: &[Series]) -> Option<&Series> {
+    let case = |case: &str| series.iter().find(|series| series.spec.case == case && !series.rows.is_empty());
+    case(AFRESH).or(case(FROM_L2))
+}
+
 /// The sizes of tiles, ascending.
 fn sizes(series: &Series) -> Vec<f64> {
     let mut sizes: Vec<f64> = series.rows.iter().filter_map(|row| series.number(row, "tile")).collect();
@@ -90,15 +106,18 @@ fn fastest<'b, 's>(ways: &'b [Best<'s>]) -> Option<&'b Best<'s>> {
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |series: &Series, tile: f64| {
+    let of = |case: &str, series: &Series, tile: f64| {
         let ways = best_of_each(series, tile);
         let best = fastest(&ways)?;
         let told = |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.way, way.rate.value, stages(way.stages));
         let says = ways.iter().map(told).collect::<Vec<_>>().join("; ");
-        let name = format!("best of tiles of {}, {}", ByteSize(tile as u64), series.spec.case);
+        let name = format!("best of tiles of {}, {}", ByteSize(tile as u64), case);
         Some(Finding { says, ..finding(name, Unit::BytePerCycle, best.row, best.rate) })
     };
-    let all = series.iter().flat_map(|series| sizes(series).into_iter().filter_map(move |tile| of(series, tile)));
+    let memory = series.iter().find(|series| series.spec.case == FROM_MEMORY);
+    let cases = [(FROM_L2, from_l2(series)), (FROM_MEMORY, memory)];
+    let cases = cases.into_iter().filter_map(|(case, series)| Some((case, series?)));
+    let all = cases.flat_map(|(case, series)| sizes(series).into_iter().filter_map(move |tile| of(case, series, tile)));
     all.chain(advise(series)).collect()
 }
 
@@ -108,7 +127,7 @@ fn stages(stages: f64) -> String {
 
 /// The way for the smallest tiles and for the largest, from the L2, and what bulk copies gain or lose at either.
 fn advise(series: &[Series]) -> Option<Finding> {
-    let series = series.iter().find(|series| series.spec.case == FROM_L2)?;
+    let series = from_l2(series)?;
     let sizes = sizes(series);
     let (small, large) = (*sizes.first()?, *sizes.last()?);
     let (at_small, at_large) = (best_of_each(series, small), best_of_each(series, large));
@@ -181,6 +200,20 @@ mod tests {
                     other here.";
         assert_eq!(advice.says, says);
         assert!((advice.value - 0.75).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_best_stages_are_measured_afresh_and_told_from_that() {
+        let rows = [(PAST, 2048, 1, 5.0), (PAST, 2048, 4, 16.0), (REGISTERS, 2048, 1, 4.0)];
+        let first = measured(&rows);
+        let expected: [Vec<Value>; 2] =
+            [vec![PAST.into(), 2048_u64.into(), 4_u64.into()], vec![REGISTERS.into(), 2048_u64.into(), 1_u64.into()]];
+        assert_eq!(chosen(&first), expected);
+        let mut afresh = measured(&[(PAST, 2048, 4, 15.0), (REGISTERS, 2048, 1, 4.0)]);
+        afresh.spec.case = AFRESH.to_owned();
+        let found = findings(&DeviceInfo::default(), &[first, afresh]);
+        assert_eq!((found[0].name.as_str(), found.len()), ("best of tiles of 2 KiB, from the L2", 2));
+        assert!((found[0].value - 15.0).abs() < 1e-3);
     }
 
     #[test]
