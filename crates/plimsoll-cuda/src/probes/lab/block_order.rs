@@ -17,7 +17,7 @@ use crate::load::Load;
 use crate::memory::DeviceBuffer;
 use crate::probes::checker::POISON;
 use crate::probes::folds;
-use crate::probes::kit::{GRAPH, Kit, late};
+use crate::probes::kit::{GRAPH, Kit, alone, late};
 use crate::probes::window::room;
 use crate::{Cuda, CudaDevice};
 
@@ -151,6 +151,8 @@ fn fold(seed: u64, panel: u64, warp: u32, bytes: u64) -> u32 {
 struct Bench {
     kit: Kit,
     size: Size,
+    /// Dynamic shared memory that keeps a block alone on its multiprocessor, so that a wave is as many tiles.
+    shared: u32,
     seed: u64,
     matrices: Rc<[DeviceBuffer; 2]>,
     left: Rc<DeviceBuffer>,
@@ -165,7 +167,8 @@ impl Bench {
             kit.checker.fill(Data::Bits, Element::Word, matrix.whole(), seed)?;
         }
         let left = kit.array(4 * u64::from(size.tiles()) * u64::from(WARPS))?;
-        Ok(Self { kit, size, seed, matrices, left: Rc::new(left) })
+        let shared = alone(device, 0)?;
+        Ok(Self { kit, size, shared, seed, matrices, left: Rc::new(left) })
     }
 
     /// A walk over all tiles, of which so many are held to the oracle.
@@ -175,7 +178,7 @@ impl Bench {
         let work = Work { traffic: Traffic::new(read, 0), operations: f64::from(size.tiles()), ..Work::default() };
         let list = Arguments::new().buffer(&self.left).buffer(&self.matrices[0]).buffer(&self.matrices[1]);
         let list = list.u32(size.rows).u32(size.columns).u32(group).u32((size.panel / 16) as u32);
-        let launch = self.kit.unit.launch(&kernels::product(size.tiles()), 1, list)?;
+        let launch = self.kit.unit.launch_with_shared(&kernels::product(size.tiles()), 1, list, self.shared)?;
         self.kit.checker.poison(self.left.whole())?;
         let load = self.kit.load(GRAPH, vec![launch], work)?.with_extra(LEAST, least as f64);
         let (left, matrices, seed) = (Rc::clone(&self.left), Rc::clone(&self.matrices), self.seed);

@@ -2,7 +2,7 @@
 
 use crate::kernel::{Grid, Hints, KernelDesc, Source};
 
-/// Threads per block: no multiprocessor holds two such blocks.
+/// Threads per block, of which a launch keeps others off its multiprocessor.
 pub const THREADS: u32 = 1024;
 /// Vectors of each panel that a thread has in hand at once.
 pub const UNROLL: u32 = 2;
