@@ -18,7 +18,7 @@ commands:
   test [STEP…]     format, lints, documentation, every test; with names, only those steps
   sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
                    --bless writes the facts that it finds as those to hold; after 'sass', 'bodies' does only those of
-                   elementwise expressions, and a probe's name only its own
+                   elementwise expressions
   stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
                    carry/stages.sh by default
   model [--bless]  errors of the model of a launch's cost against what was measured; --bless writes them into docs/model.md
