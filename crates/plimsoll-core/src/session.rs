@@ -99,6 +99,23 @@ impl<'s, B: Backend> Session<'s, B> {
         self.parts.stop.load(Ordering::Relaxed)
     }
 
+    /// Tells of something that the probe found wrong when it looked at its points together, and goes on.
+    ///
+    /// # Errors
+    /// The record's.
+    pub fn doubt(&mut self, what: String) -> Result<(), Fault> {
+        let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
+        self.parts.sink.write(&Record::Fault(fault))
+    }
+
+    /// Tells of something that this device doesn't give to the probe, which goes on without it.
+    ///
+    /// # Errors
+    /// The record's.
+    pub fn tell(&mut self, fault: &Fault) -> Result<(), Fault> {
+        self.parts.sink.write(&Record::Fault(FaultRecord::of(self.device_index, self.spec.name, fault)))
+    }
+
     /// The series measured so far.
     #[must_use]
     pub fn series(&self) -> &[Series] {

@@ -206,14 +206,19 @@ fn a_library_that_is_missing_old_or_newer_than_the_driver_is_told_so() {
     assert!(missing.to_string().contains("does not exist"), "{missing}");
 }
 
-/// `dispatch` with counters: its records.
+/// `copy` with counters: its records.
 fn measured(fake: &Fake, cupti: &Path) -> (Outcome, Vec<Record>) {
+    counted_probe(fake, cupti, "copy")
+}
+
+/// A probe with counters: its records.
+fn counted_probe(fake: &Fake, cupti: &Path, probe: &str) -> (Outcome, Vec<Record>) {
     let options = Options { cupti: Some(cupti.to_path_buf()), compiler: Some(Arc::new(Named)), ..fake.options() };
     let mut bench = open_with(&fake.driver().unwrap(), 0, &options).unwrap();
     let request = Request { counters: true, bytes: Some(64 << 20), ..Request::default() };
     let (stop, mut records) = (AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
-    (bench.measure("copy", &mut run).unwrap(), records)
+    (bench.measure(probe, &mut run).unwrap(), records)
 }
 
 /// Kernels that take long, so that a sample has few of them, a small cache, and memory for arrays that it does not hold.
@@ -255,4 +260,19 @@ fn counting_that_fails_in_a_run_is_told_once_and_costs_no_point() {
     assert_eq!(plain(&records), plain(&counted));
     let told = records.iter().filter(|record| matches!(record, Record::Fault(fault) if fault.what.contains("CUPTI")));
     assert_eq!(told.count(), 1);
+}
+
+#[test]
+fn sectors_that_no_rule_computes_are_told_pattern_by_pattern() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let orders = "value=l1tex__t_sectors.sum:1000000000";
+    let (outcome, records) = counted_probe(fake.order(LONG), &profiler.order(orders).path, "sectors");
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    let told = |what: &str| {
+        let tells = |record: &&Record| matches!(record, Record::Fault(fault) if fault.what.contains(what));
+        records.iter().filter(tells).count()
+    };
+    assert_eq!(told("4 B stride 8, first-level cache"), 1);
+    assert_eq!(told("sectors counted"), records.iter().filter(|record| matches!(record, Record::Point(_))).count());
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
 use plimsoll_gen::kernel::lab::{compression, residency};
+use plimsoll_gen::kernel::lab::block_order;
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
@@ -98,6 +99,15 @@ fn footprint_kernels_pass_over_every_piece() {
         writeln!(checks, "  failed |= check(\"{name}\", {inputs}, {outputs}, {threads}, {name});").unwrap();
     }
     run(Source::Footprint, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn tiles_are_read_once_in_every_order() {
+    let (kernel, turn) = (block_order::product(1), block_order::TURN / 16);
+    let name = &kernel.name;
+    let checks = format!("  failed |= check(\"{name}\", {}, {turn}, {name});\n", kernel.threads);
+    run(Source::BlockOrder, &[kernel], &checks);
 }
 
 #[test]

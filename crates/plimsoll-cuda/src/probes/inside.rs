@@ -149,6 +149,7 @@ impl Seen {
 type Make = Box<dyn Fn(u64) -> Result<Launch, Fault>>;
 type Prepare = Box<dyn FnMut(&Arc<Stream>) -> Result<(), Fault>>;
 type Verify = Box<dyn FnMut(&Last<'_>) -> Result<Check, Fault>>;
+type Extra = Box<dyn Fn(&mut BTreeMap<String, f64>)>;
 type Figure = (&'static str, Box<dyn Fn(&[Told]) -> f64>, Vec<f64>);
 
 /// Launches made beforehand, each with a slot of its own, or one made anew for every turn.
@@ -196,6 +197,7 @@ pub(super) struct Inside {
     turn: u64,
     sampled: usize,
     figures: Vec<Figure>,
+    extra: Option<Extra>,
     prepare: Option<Prepare>,
     check: Option<Verify>,
 }
@@ -216,6 +218,7 @@ impl Inside {
             turn: 0,
             sampled: 0,
             figures: Vec::new(),
+            extra: None,
             prepare: None,
             check: None,
         }
@@ -280,6 +283,13 @@ impl Inside {
     #[must_use]
     pub(super) fn with_figure(mut self, metric: &'static str, of: impl Fn(&[Told]) -> f64 + 'static) -> Self {
         self.figures.push((metric, Box::new(of), Vec::with_capacity(MAX_SAMPLES)));
+        self
+    }
+
+    /// Figures that belong to the point beside its time, some of which may follow from what was counted of it: that is given.
+    #[must_use]
+    pub(super) fn with_extra(mut self, extra: impl Fn(&mut BTreeMap<String, f64>) + 'static) -> Self {
+        self.extra = Some(Box::new(extra));
         self
     }
 
@@ -419,6 +429,9 @@ impl Workload for Inside {
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
             out.insert((*metric).to_owned(), median_sorted(&sorted));
+        }
+        if let Some(extra) = &self.extra {
+            extra(out);
         }
     }
 }

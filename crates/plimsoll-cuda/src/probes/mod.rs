@@ -78,4 +78,8 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &lab::l2_reuse::L2Reuse,
     &lab::residency::Residency,
     &lab::compression::Compression,
+    &lab::sectors::Sectors,
+    &lab::write_path::WritePath,
+    &lab::block_order::BlockOrder,
+    &lab::async_copy::AsyncCopy,
 ];

@@ -99,6 +99,14 @@ pub enum Source {
     L2Reuse,
     /// `lab/residency.cu`
     Residency,
+    /// `lab/sectors.cu`
+    Sectors,
+    /// `lab/write_path.cu`
+    WritePath,
+    /// `lab/block_order.cu`
+    BlockOrder,
+    /// `lab/async_copy.cu`
+    AsyncCopy,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -132,6 +140,10 @@ impl Source {
         Self::L2Reuse,
         Self::Residency,
         Self::Compression,
+        Self::Sectors,
+        Self::WritePath,
+        Self::BlockOrder,
+        Self::AsyncCopy,
         Self::Check,
         Self::Clock,
     ];
@@ -164,6 +176,10 @@ impl Source {
             Self::FetchGranularity => "fetch-granularity",
             Self::L2Reuse => "l2-reuse",
             Self::Residency => "residency",
+            Self::Sectors => "sectors",
+            Self::WritePath => "write-path",
+            Self::BlockOrder => "block-order",
+            Self::AsyncCopy => "async-copy",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -197,6 +213,10 @@ impl Source {
             Self::Residency => include_str!("../../kernels/lab/residency.cu"),
             Self::FetchGranularity => include_str!("../../kernels/lab/fetch_granularity.cu"),
             Self::L2Reuse => include_str!("../../kernels/lab/l2_reuse.cu"),
+            Self::Sectors => include_str!("../../kernels/lab/sectors.cu"),
+            Self::WritePath => include_str!("../../kernels/lab/write_path.cu"),
+            Self::BlockOrder => include_str!("../../kernels/lab/block_order.cu"),
+            Self::AsyncCopy => include_str!("../../kernels/lab/async_copy.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -230,6 +250,10 @@ impl Source {
             Self::Residency => lab::residency::kernels(),
             Self::FetchGranularity => lab::fetch_granularity::kernels(),
             Self::L2Reuse => lab::l2_reuse::kernels(),
+            Self::Sectors => lab::sectors::kernels(),
+            Self::WritePath => lab::write_path::kernels(),
+            Self::BlockOrder => lab::block_order::kernels(),
+            Self::AsyncCopy => lab::async_copy::kernels(target),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -32,6 +32,8 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
     let rare = match kernel.source {
         Source::Incore => kernel.name.contains("_f64"),
         Source::Tensor => kernel.name == "tensor_mma_f64_k16_x2",
+        // This one is about local memory.
+        Source::WritePath => kernel.name == "write_path_chain_local",
         _ => false,
     };
     expect(rare || local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
@@ -106,6 +108,9 @@ fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> 
             | Source::L2Reuse
             | Source::Compression
             | Source::Residency
+            | Source::Sectors
+            | Source::WritePath
+            | Source::BlockOrder
     );
     if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
         return None;

@@ -66,6 +66,10 @@ pub static ALL: &[&ProbeSpec] = &[
     &lab::l2_reuse::SPEC,
     &lab::residency::SPEC,
     &lab::compression::SPEC,
+    &lab::sectors::SPEC,
+    &lab::write_path::SPEC,
+    &lab::block_order::SPEC,
+    &lab::async_copy::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

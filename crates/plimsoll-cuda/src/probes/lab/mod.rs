@@ -5,3 +5,7 @@ pub(super) mod fetch_granularity;
 pub(super) mod l2_reuse;
 mod letting_go;
 pub(super) mod residency;
+pub(super) mod async_copy;
+pub(super) mod block_order;
+pub(super) mod sectors;
+pub(super) mod write_path;

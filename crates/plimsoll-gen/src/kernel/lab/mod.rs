@@ -4,3 +4,7 @@ pub mod compression;
 pub mod fetch_granularity;
 pub mod l2_reuse;
 pub mod residency;
+pub mod async_copy;
+pub mod block_order;
+pub mod sectors;
+pub mod write_path;

@@ -1,0 +1,58 @@
+// sectors: what a warp's load costs by where its lanes read, from the first-level cache and from the second.
+//
+// What keeps it: every thread stores the exclusive or of all that it loaded.
+// Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the exclusive or of what they brought, the
+// address' arithmetic and one branch; no local memory.
+//
+// Lane l reads places[l] bytes from where its warp stands. The UNROLL loads of a turn lie a line apart, so that all have the
+// same pattern of sectors. Warp w of the grid stands w · apart bytes into the array at first and goes on by a turn's lines,
+// modulo mask + 1: with apart 0 all warps read the same few lines.
+#include "walk.h"
+
+constexpr u32 LINE = 128;
+
+template <int BYTES> struct Datum : Words<BYTES> {};
+template <> struct Datum<1> { typedef unsigned char type; };
+template <> struct Datum<2> { typedef unsigned short type; };
+
+__device__ __forceinline__ u32 folded(u32 x) { return x; }
+__device__ __forceinline__ u32 folded(uint2 x) { return x.x ^ x.y; }
+__device__ __forceinline__ u32 folded(uint4 x) { return x.x ^ x.y ^ x.z ^ x.w; }
+
+// Past the first-level cache, or through it.
+template <bool PAST, typename T> __device__ __forceinline__ T loaded(const T* p) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (PAST) return __ldcg(p);
+#endif
+    return *p;
+}
+
+template <bool PAST, int BYTES, int UNROLL>
+__device__ __forceinline__ void pattern(u32* out, u64* cycles, const unsigned char* in, const u32* places, u32 apart, u32 mask,
+                                        u32 warm, u32 turns) {
+    typedef typename Datum<BYTES>::type T;
+    const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 begin = thread / WARP * apart, mine = places[threadIdx.x % WARP];
+    u32 bits = 0;
+    timed(cycles, warm, turns, [&](u32 turns) {
+        u32 at = begin;
+#pragma unroll 1
+        for (u32 turn = 0; turn < turns; ++turn) {
+            const unsigned char* p = in + ((at & mask) + mine);
+            T x[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) x[u] = loaded<PAST>(reinterpret_cast<const T*>(p + u * LINE));
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) bits ^= folded(x[u]);
+            at += UNROLL * LINE;
+        }
+    });
+    out[thread] = bits;
+}
+
+#define SECTORS(name, past, bytes, unroll, threads)                                                                    \
+    extern "C" __global__ void __launch_bounds__(threads)                                                              \
+        name(u32* out, u64* cycles, const unsigned char* in, const u32* places, u32 apart, u32 mask, u32 warm,         \
+             u32 turns) {                                                                                              \
+        pattern<past, bytes, unroll>(out, cycles, in, places, apart, mask, warm, turns);                               \
+    }
