@@ -18,6 +18,7 @@ mod grid;
 pub mod incore;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod loaded_latency;
@@ -37,7 +38,7 @@ pub use grid::{Geometry, Grid, Machine};
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 7] = [
+pub const HEADERS: [(&str, &str); 8] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
@@ -45,6 +46,7 @@ pub const HEADERS: [(&str, &str); 7] = [
     ("walk.h", include_str!("../../kernels/walk.h")),
     ("span.h", include_str!("../../kernels/span.h")),
     ("wgmma.h", include_str!("../../kernels/wgmma.h")),
+    ("formats.h", include_str!("../../kernels/lab/formats.h")),
 ];
 
 /// A source file: one per probe, one that checks them, and one for the device's clock.
@@ -90,6 +92,8 @@ pub enum Source {
     Roofline,
     /// `tensor.cu`
     Tensor,
+    /// `lab/formats.cu`
+    Formats,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -98,7 +102,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -119,6 +123,7 @@ impl Source {
         Self::Incore,
         Self::Roofline,
         Self::Tensor,
+        Self::Formats,
         Self::Check,
         Self::Clock,
     ];
@@ -147,6 +152,7 @@ impl Source {
             Self::Incore => "incore",
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
+            Self::Formats => "formats",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -176,6 +182,7 @@ impl Source {
             Self::Incore => include_str!("../../kernels/incore.cu"),
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
+            Self::Formats => include_str!("../../kernels/lab/formats.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -205,6 +212,7 @@ impl Source {
             Self::Incore => incore::kernels(target),
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
+            Self::Formats => lab::formats::kernels(target),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -12,6 +12,7 @@ pub mod incore;
 pub mod interference;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod levels;
@@ -61,6 +62,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &peer::SPEC,
     &roofline::SPEC,
     &tensor::SPEC,
+    &lab::formats::SPEC,
 ];
 
 /// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual

@@ -1,0 +1,3 @@
+//! Kernels of the lab's experiments, one file each.
+
+pub mod formats;
