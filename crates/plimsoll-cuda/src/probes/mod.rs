@@ -1,7 +1,7 @@
 //! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
-//! Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
+//! Experiments on the architecture are `lab`'s. Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
 //! `plimsoll-suite`'s.
 
 mod atomics;
@@ -21,6 +21,7 @@ mod interference;
 mod kit;
 mod l1;
 mod l2;
+mod lab;
 mod latency;
 mod launch;
 mod loaded_latency;
@@ -73,4 +74,5 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &peer::Peer,
     &roofline::Roofline,
     &tensor::Tensor,
+    &lab::formats::Formats,
 ];

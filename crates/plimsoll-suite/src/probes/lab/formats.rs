@@ -28,8 +28,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Limits that stand beside the bits as numbers.
-const VALUES: [Limit; 4] = [Limit::Largest, Limit::Normal, Limit::Smallest, Limit::Step];
 /// Relative half-width of the time of the kernels that look for limits: it tells nothing, so it needs none.
 const ANY_TIME: f64 = 0.5;
 
@@ -64,8 +62,9 @@ impl Form {
 pub fn limits() -> SeriesSpec {
     let bits = LIMITS.iter().map(|limit| axis(limit.name(), Unit::One));
     let axes: Vec<Axis> = std::iter::once(axis("format", Unit::One)).chain(bits).collect();
-    let values = VALUES.map(|limit| metric(&value_name(limit), Unit::One, Quantity::Extra));
-    SeriesSpec::new("limits", Figure::Throughput, CachePolicy::Hot, axes, values.to_vec(), Draw::Table).within(ANY_TIME)
+    let values = LIMITS.into_iter().filter_map(value_name);
+    let values = values.map(|name| metric(name, Unit::One, Quantity::Extra)).collect();
+    SeriesSpec::new("limits", Figure::Throughput, CachePolicy::Hot, axes, values, Draw::Table).within(ANY_TIME)
 }
 
 /// Operations per second of the whole device by format and form, at the fastest of its instructions.
@@ -77,9 +76,15 @@ pub fn rates() -> SeriesSpec {
     SeriesSpec::new("rates", Figure::Throughput, CachePolicy::Hot, axes, vec![rate], draw)
 }
 
-/// The name of the metric that tells a limit as a number.
-fn value_name(limit: Limit) -> String {
-    format!("{} value", limit.name())
+/// The name of the metric that tells a limit as a number; none where it needn't be one.
+fn value_name(limit: Limit) -> Option<&'static str> {
+    Some(match limit {
+        Limit::Largest => "largest value",
+        Limit::Normal => "smallest normal value",
+        Limit::Smallest => "smallest value",
+        Limit::Step => "step value",
+        Limit::Doubled | Limit::After | Limit::Nan => return None,
+    })
 }
 
 /// Coordinates of a format in `limits`, with the bits in the order of [`LIMITS`].
@@ -90,9 +95,9 @@ pub fn at(format: &Format, bits: &[u64]) -> Vec<Value> {
 }
 
 /// What a format's bits stand for, by the names of the metrics; infinities and what is no number are left out.
-pub fn values(format: &Format, bits: &[u64]) -> impl Iterator<Item = (String, f64)> {
+pub fn values(format: &Format, bits: &[u64]) -> impl Iterator<Item = (&'static str, f64)> {
     let number = |(limit, bits): (&Limit, &u64)| match format.meaning(*bits) {
-        Meaning::Number(number) if VALUES.contains(limit) => Some((value_name(*limit), number)),
+        Meaning::Number(number) => Some((value_name(*limit)?, number)),
         _ => None,
     };
     LIMITS.iter().zip(bits).filter_map(number)
@@ -259,7 +264,7 @@ mod tests {
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
-    fn point(at: Vec<Value>, operations: f64, extra: impl Iterator<Item = (String, f64)>) -> Point {
+    fn point(at: Vec<Value>, operations: f64, extra: impl Iterator<Item = (&'static str, f64)>) -> Point {
         Point {
             series: 0,
             round: 0,
@@ -270,7 +275,7 @@ mod tests {
             samples: vec![1000; 30],
             evidence: Default::default(),
             flags: Default::default(),
-            extra: extra.collect(),
+            extra: extra.map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
 
