@@ -100,18 +100,25 @@ pub(super) fn input(of: Number, data: Data, way: u32) -> Vec<u8> {
     numbers.chain(places(of, way).0.to_le_bytes()).collect()
 }
 
-/// A's row times B's column, and the sum of the products' magnitudes.
-fn product(of: &Instruction, data: Data, way: u32, row: u32, column: u32) -> (f64, f64) {
+/// Every row of A times every column of B, row by row: each product's sum, and the sum of its terms' magnitudes.
+fn products(of: &Instruction, data: Data, way: u32) -> Vec<(f64, f64)> {
+    let [rows, columns, _] = of.shape;
     let there = ROW_BYTES / of.number.bytes();
     let (_, pair) = places(of.number, way);
-    let number = |row, place| value(of.number, bits(of.number, data, row, place));
+    let numbers = |row| (0..there).map(move |place| value(of.number, bits(of.number, data, row, place))).collect();
+    let (a, b): (Vec<Vec<f64>>, Vec<Vec<f64>>) =
+        ((0..rows).map(numbers).collect(), (A_ROWS..A_ROWS + columns).map(numbers).collect());
     let beside = |at: u32| match (of.sparse, of.number) {
         (false, _) => at,
         (true, Number::Tf32) => 2 * at + pair[0],
         (true, _) => at / 2 * 4 + pair[at as usize % 2],
     };
-    let products = (0..there).map(|at| number(row, at) * number(A_ROWS + column, beside(at) % there));
-    products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs()))
+    let met: Vec<usize> = (0..there).map(|at| (beside(at) % there) as usize).collect();
+    let product = |a: &[f64], b: &[f64]| {
+        let terms = a.iter().zip(&met).map(|(a, &at)| a * b[at]);
+        terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
+    };
+    a.iter().flat_map(|a| b.iter().map(|b| product(a, b))).collect()
 }
 
 /// Bytes that one block leaves.
@@ -129,9 +136,7 @@ pub(super) struct Expected {
 
 /// What one block must leave after so many turns: as `tensor.cu` lays it out, every accumulator of every thread.
 pub(super) fn expected(of: &Instruction, (data, way): (Data, u32), (chains, warps): (u32, u32), turns: u32) -> Vec<Expected> {
-    let [rows, columns, _] = of.shape;
-    let products: Vec<(f64, f64)> =
-        (0..rows * columns).map(|at| product(of, data, way, at / columns, at % columns)).collect();
+    let (columns, products) = (of.shape[1], products(of, data, way));
     let times = f64::from(of.steps(chains) * turns * of.repeats());
     let threads = of.threads();
     let mut all = Vec::with_capacity((warps * 32 * chains * of.accumulators()) as usize);
@@ -236,10 +241,8 @@ mod tests {
     fn sums_stay_exact_in_single_precision_for_as_long_as_a_launch_lasts() {
         let long = |of: &&Instruction| matches!(of.number, Number::F16 | Number::Bf16 | Number::Tf32);
         for of in INSTRUCTIONS.iter().filter(long) {
-            let [rows, columns, _] = of.shape;
             for way in 0..6 {
-                let sizes = (0..rows * columns).map(|at| product(of, Data::Whole, way, at / columns, at % columns).0.abs());
-                let most = sizes.fold(0.0, f64::max);
+                let most = products(of, Data::Whole, way).iter().map(|(sum, _)| sum.abs()).fold(0.0, f64::max);
                 assert!(most * 60_000.0 < f64::from(1 << 24), "{} {most}", of.name);
             }
         }
@@ -273,7 +276,7 @@ mod tests {
                 });
                 let column = |k: u32| value(number, bits(number, Data::Whole, A_ROWS + 3, k % there));
                 let sum: f64 = full.enumerate().map(|(k, a)| a.unwrap_or(0.0) * column(k as u32)).sum();
-                assert_eq!(product(of, Data::Whole, way, 5, 3).0, sum, "{number:?} {way}");
+                assert_eq!(products(of, Data::Whole, way)[(5 * of.shape[1] + 3) as usize].0, sum, "{number:?} {way}");
             }
         }
         assert_eq!(places(Number::F16, 1), (0xdddd_dddd, [1, 3]));
