@@ -65,6 +65,9 @@ pub static ALL: &[&ProbeSpec] = &[
     &lab::formats::SPEC,
 ];
 
+/// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.
+pub const LAB: &str = "lab";
+
 /// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
 /// machine the host's speed wanders by 1–4 % within seconds, however long one samples.
 const HOST_PRECISION: f64 = 0.02;

@@ -1,3 +1,3 @@
-//! Kernels of the lab's experiments, one file each.
+//! The kernels of the lab's experiments, one file per probe; their text is in `kernels/lab/`.
 
 pub mod formats;
