@@ -99,6 +99,14 @@ impl<'s, B: Backend> Session<'s, B> {
         self.parts.stop.load(Ordering::Relaxed)
     }
 
+    /// Tells of something that this device doesn't give to the probe, which goes on without it.
+    ///
+    /// # Errors
+    /// The record's.
+    pub fn tell(&mut self, fault: &Fault) -> Result<(), Fault> {
+        self.parts.sink.write(&Record::Fault(FaultRecord::of(self.device_index, self.spec.name, fault)))
+    }
+
     /// The series measured so far.
     #[must_use]
     pub fn series(&self) -> &[Series] {

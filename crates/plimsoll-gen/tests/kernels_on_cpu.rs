@@ -7,8 +7,9 @@ use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
+use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, lab::gemm, mix, unit};
 use plimsoll_gen::pattern;
+use plimsoll_suite::probes::lab::formats::standard;
 
 /// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
 fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
@@ -97,6 +98,21 @@ fn footprint_kernels_pass_over_every_piece() {
         writeln!(checks, "  failed |= check(\"{name}\", {inputs}, {outputs}, {threads}, {name});").unwrap();
     }
     run(Source::Footprint, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn numbers_for_products_keep_sign_and_fraction() {
+    let mut checks = String::new();
+    let kernels = gemm::kernels();
+    for (kernel, name) in kernels.iter().zip(gemm::TAMED) {
+        let format = standard::format(name).unwrap();
+        let (numbers, scale) = (gemm::numbers(format), 1_u64 << (format.fraction + format.unused));
+        let (exponents, unused) = (1_u64 << format.exponent, format.unused);
+        let name = &kernel.name;
+        writeln!(checks, "  failed |= check(\"{name}\", {numbers}, {scale}, {exponents}, {unused}, {name});").unwrap();
+    }
+    run(Source::Gemm, &kernels, &checks);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the matrix products of `tensor.cu` work on and must leave: small whole numbers, whose sums are exact, or random
 //! ones, multiplied in plain loops in double precision.
 
+use plimsoll_gen::kernel::lab::gemm::tamed;
 use plimsoll_gen::kernel::tensor::{A_ROWS, B_ROWS, Instruction, Number, ROW_WORDS};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::formats::standard::{self, Meaning};
@@ -73,14 +74,12 @@ fn format(of: Number) -> Option<&'static standard::Format> {
     })
 }
 
-/// A number from ⅛ to 2 of all bits that its format has.
+/// Chance as bits of the type: a number from ⅛ to 2, or any byte.
 fn random(of: Number, chance: u64) -> u64 {
-    let Some(format) = format(of) else { return chance & 0xff };
-    let bias = (1_u64 << (format.exponent - 1)) - 1;
-    let fraction = chance & ((1 << format.fraction) - 1);
-    // The fraction of f64 takes all but the uppermost bits.
-    let (sign, exponent) = (chance >> 63, bias - (chance >> 61 & 3));
-    ((sign << format.exponent | exponent) << format.fraction | fraction) << format.unused
+    match format(of) {
+        Some(format) => tamed(format, chance >> (64 - format.storage)),
+        None => chance & 0xff,
+    }
 }
 
 /// What the bits stand for.

@@ -94,6 +94,8 @@ pub enum Source {
     Tensor,
     /// `lab/formats.cu`
     Formats,
+    /// `lab/gemm.cu`
+    Gemm,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -102,7 +104,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -124,6 +126,7 @@ impl Source {
         Self::Roofline,
         Self::Tensor,
         Self::Formats,
+        Self::Gemm,
         Self::Check,
         Self::Clock,
     ];
@@ -153,6 +156,7 @@ impl Source {
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
             Self::Formats => "formats",
+            Self::Gemm => "gemm",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -183,6 +187,7 @@ impl Source {
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Formats => include_str!("../../kernels/lab/formats.cu"),
+            Self::Gemm => include_str!("../../kernels/lab/gemm.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -213,6 +218,7 @@ impl Source {
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
             Self::Formats => lab::formats::kernels(target),
+            Self::Gemm => lab::gemm::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

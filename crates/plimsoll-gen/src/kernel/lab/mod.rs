@@ -1,3 +1,4 @@
 //! The kernels of the lab's experiments, one file per probe; their text is in `kernels/lab/`.
 
 pub mod formats;
+pub mod gemm;
