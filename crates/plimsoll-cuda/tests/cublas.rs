@@ -6,12 +6,17 @@ mod common;
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use common::{Bare, Fake};
+use common::{Bare, Fake, Named};
 use libloading::os::unix::Library;
-use plimsoll_core::Fault;
+use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
+use plimsoll_core::record::Record;
+use plimsoll_core::{Fault, FaultClass};
 use plimsoll_cuda::cublas::{Cublas, Numbers, Products};
 use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Options, open_with};
 
 /// A cuBLAS of this test's own.
 struct Vendor {
@@ -114,4 +119,51 @@ fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
     }
     let refused = Cublas::find(Some(&vendor.order("fail=cublasGetProperty:1").path), None).unwrap_err();
     assert!(refused.why.contains("cublasGetProperty gave error 1"), "{refused}");
+}
+
+/// The probe on both stand-ins.
+fn gemm(fake: &Fake, vendor: &Vendor) -> (Outcome, Vec<Record>) {
+    let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
+    let driver = fake.order("kernel=500000;cache=1048576").driver().unwrap();
+    let mut bench = open_with(&driver, 0, &options).unwrap();
+    let (request, stop, mut records) = (Request { seed: 7, ..Request::default() }, AtomicBool::new(false), Vec::new());
+    let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let outcome = bench.measure("gemm", &mut run).unwrap();
+    (outcome, records)
+}
+
+fn cases(records: &[Record]) -> Vec<&str> {
+    let case = |record| if let Record::Series(series) = record { Some(series.case.as_str()) } else { None };
+    records.iter().filter_map(case).collect()
+}
+
+#[test]
+fn the_probe_measures_every_type_by_the_library_and_leaves_nothing_behind() {
+    let fake = Fake::new();
+    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let (outcome, records) = gemm(&fake, vendor.order(""));
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!(cases(&records), ["instructions", "products"]);
+    let of_library = |record: &&Record| matches!(record, Record::Point(point) if point.at.len() == 2);
+    assert_eq!(records.iter().filter(of_library).count(), Numbers::ALL.len());
+    assert!(vendor.number("fakecublas_products") > 0);
+    assert_eq!((vendor.number("fakecublas_alive"), fake.alive()), (0, 0));
+}
+
+#[test]
+fn a_library_that_does_not_start_costs_its_own_series_alone() {
+    let fake = Fake::new();
+    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let (outcome, records) = gemm(&fake, vendor.order("fail=cublasCreate_v2:1"));
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!(cases(&records), ["instructions"]);
+    let told = |record: &&Record| matches!(record, Record::Fault(fault) if fault.class == FaultClass::Unavailable && fault.what.contains("cublasCreate"));
+    assert_eq!(records.iter().filter(told).count(), 1);
+    let mut bench = {
+        let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
+        open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap()
+    };
+    let mut kernels = Vec::new();
+    bench.verify("gemm", Depth::Small, &mut |case| kernels.push(case.kernel)).unwrap();
+    assert!(!kernels.is_empty() && kernels.iter().all(|kernel| kernel.starts_with("gemm_tame")), "{kernels:?}");
 }

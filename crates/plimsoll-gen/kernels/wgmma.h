@@ -73,6 +73,7 @@ __device__ __forceinline__ u64 descriptor(const void* shared, u32 row_words) {
 
 // Rows of `words` words, which begin as the input's rows do and go on with them again.
 __device__ __forceinline__ void lay(u32* tile, const u32* rows, u32 count, u32 words) {
+#pragma unroll 1
     for (u32 i = threadIdx.x; i < count * words; i += blockDim.x) {
         const u32 row = i / words, word = i % words;
         tile[row / 8 * (8 * words) + word / 4 * (LEADING / 4) + row % 8 * 4 + word % 4] = rows[row * ROW_WORDS + word % ROW_WORDS];

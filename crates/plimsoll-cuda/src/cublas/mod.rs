@@ -142,7 +142,7 @@ impl Products {
     /// The library's; the driver's.
     pub fn new(cublas: &Arc<Cublas>, stream: &Arc<Stream>) -> Result<Self, Fault> {
         stream.context().bind()?;
-        let handle = Handle::new(cublas, stream.handle()).map_err(refusal)?;
+        let handle = Handle::new(cublas, stream.handle().0).map_err(refusal)?;
         Ok(Self { handle, stream: Arc::clone(stream) })
     }
 

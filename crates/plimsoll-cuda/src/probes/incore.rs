@@ -166,8 +166,19 @@ impl Bench {
         Self::of(session.device, &kernels)
     }
 
-    /// With these kernels.
-    pub(super) fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
+    /// With every kernel of these instructions.
+    pub(super) fn of_instructions(
+        device: &CudaDevice,
+        instructions: impl IntoIterator<Item = &'static Instruction>,
+    ) -> Result<Self, Fault> {
+        let kernels = |of: &'static Instruction| {
+            let chains = CHAINS.into_iter().filter(|&chains| of.has(chains)).map(|chains| of.kernel(chains));
+            chains.chain([of.reference()])
+        };
+        Self::of(device, &instructions.into_iter().flat_map(kernels).collect::<Vec<KernelDesc>>())
+    }
+
+    fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Incore, kernels)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let bytes = blocks * u64::from(MOST_WARPS * WARP * CHAINS[CHAINS.len() - 1]) * 8;

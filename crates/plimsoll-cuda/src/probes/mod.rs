@@ -75,4 +75,5 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &roofline::Roofline,
     &tensor::Tensor,
     &lab::formats::Formats,
+    &lab::gemm::Gemm,
 ];

@@ -16,6 +16,8 @@ pub const B_ROWS: u32 = 128;
 const STEPS: u32 = 16;
 /// `wgmma` in a turn of the loop.
 const GROUP_STEPS: u32 = 8;
+/// The same of sparse ones: a longer loop than the one that lays out B.
+const SPARSE_GROUP_STEPS: u32 = 16;
 
 /// What the numbers of A and B are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,11 @@ impl Instruction {
     /// Instructions of one chain in one turn of the loop.
     #[must_use]
     pub fn steps(&self, chains: u32) -> u32 {
-        if self.group { GROUP_STEPS } else { STEPS / chains }
+        match (self.group, self.sparse) {
+            (true, true) => SPARSE_GROUP_STEPS,
+            (true, false) => GROUP_STEPS,
+            (false, _) => STEPS / chains,
+        }
     }
 
     /// The kernel of so many chains per warp (or one per warp group), in blocks of whole warps (or groups).

@@ -12,7 +12,7 @@ use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::lab::formats::{kernel, of};
 use plimsoll_gen::kernel::tensor::Number;
-use plimsoll_gen::kernel::{KernelDesc, Source, incore as links, tensor as products};
+use plimsoll_gen::kernel::{Source, incore as links, tensor as products};
 use plimsoll_suite::probes::lab::formats::standard::{Format, LIMITS};
 use plimsoll_suite::probes::lab::formats::{self, Form};
 
@@ -216,12 +216,9 @@ struct Machines {
 
 impl Machines {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kernels = |(_, _, of, _): &(_, _, &'static links::Instruction, _)| {
-            let chains = links::CHAINS.into_iter().filter(|&chains| of.has(chains)).map(|chains| of.kernel(chains));
-            chains.chain([of.reference()]).collect::<Vec<KernelDesc>>()
-        };
-        let kernels: Vec<KernelDesc> = chains(device).iter().flat_map(kernels).collect();
-        Ok(Self { chains: incore::Bench::of(device, &kernels)?, products: tensor::Bench::new(device)? })
+        let instructions = chains(device).into_iter().map(|(_, _, of, _)| of);
+        let chains = incore::Bench::of_instructions(device, instructions)?;
+        Ok(Self { chains, products: tensor::Bench::new(device)? })
     }
 
     /// Every format in every form, at the configuration that is fastest at a glance.

@@ -1,3 +1,5 @@
 //! The lab's experiments on a GPU, one file each. What their figures mean, and the advice, is `plimsoll_suite::probes::lab`'s.
 
 pub(super) mod formats;
+pub(super) mod gemm;
+mod products;

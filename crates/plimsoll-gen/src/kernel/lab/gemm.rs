@@ -1,6 +1,6 @@
 //! Random numbers for matrix products: any bits of a format made into numbers whose sums of products stay finite.
 
-use plimsoll_suite::probes::lab::formats::standard::{FORMATS, Format, format};
+use plimsoll_suite::probes::lab::formats::standard::{Format, format};
 
 use crate::kernel::{Element, Grid, KernelDesc, Source};
 
@@ -70,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use plimsoll_suite::probes::lab::formats::standard::Meaning;
+    use plimsoll_suite::probes::lab::formats::standard::{FORMATS, Meaning};
 
     proptest! {
         #[test]
