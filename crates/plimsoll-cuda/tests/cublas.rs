@@ -133,8 +133,11 @@ fn gemm(fake: &Fake, vendor: &Vendor) -> (Outcome, Vec<Record>) {
 }
 
 fn cases(records: &[Record]) -> Vec<&str> {
-    let case = |record| if let Record::Series(series) = record { Some(series.case.as_str()) } else { None };
-    records.iter().filter_map(case).collect()
+    let series = records.iter().filter_map(|record| match record {
+        Record::Series(series) => Some(series.case.as_str()),
+        _ => None,
+    });
+    series.collect()
 }
 
 #[test]
@@ -157,7 +160,10 @@ fn a_library_that_does_not_start_costs_its_own_series_alone() {
     let (outcome, records) = gemm(&fake, vendor.order("fail=cublasCreate_v2:1"));
     assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
     assert_eq!(cases(&records), ["instructions"]);
-    let told = |record: &&Record| matches!(record, Record::Fault(fault) if fault.class == FaultClass::Unavailable && fault.what.contains("cublasCreate"));
+    let told = |record: &&Record| match record {
+        Record::Fault(fault) => fault.class == FaultClass::Unavailable && fault.what.contains("cublasCreate"),
+        _ => false,
+    };
     assert_eq!(records.iter().filter(told).count(), 1);
     let mut bench = {
         let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };

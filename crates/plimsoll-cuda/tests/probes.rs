@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{Fake, Named};
-use plimsoll_core::{Fault, FaultClass};
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
+use plimsoll_core::{Fault, FaultClass};
 use plimsoll_cuda::probes::PROBES;
 use plimsoll_cuda::{Options, open_with};
 use plimsoll_gen::Target;

@@ -164,7 +164,11 @@ impl Products {
 }
 
 fn refusal(why: String) -> Unavailable {
-    Unavailable::new(WHAT, why, "Install a cuBLAS of the driver's CUDA version, and see that the device's memory isn't full")
+    Unavailable::new(
+        WHAT,
+        why,
+        "Install a cuBLAS of the driver's CUDA version, and see that the device's memory isn't full",
+    )
 }
 
 #[cfg(test)]

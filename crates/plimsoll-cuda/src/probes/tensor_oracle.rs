@@ -134,7 +134,12 @@ pub(super) struct Expected {
 }
 
 /// What one block must leave after so many turns: as `tensor.cu` lays it out, every accumulator of every thread.
-pub(super) fn expected(of: &Instruction, (data, way): (Data, u32), (chains, warps): (u32, u32), turns: u32) -> Vec<Expected> {
+pub(super) fn expected(
+    of: &Instruction,
+    (data, way): (Data, u32),
+    (chains, warps): (u32, u32),
+    turns: u32,
+) -> Vec<Expected> {
     let (columns, products) = (of.shape[1], products(of, data, way));
     let times = f64::from(of.steps(chains) * turns * of.repeats());
     let threads = of.threads();

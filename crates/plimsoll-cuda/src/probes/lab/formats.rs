@@ -120,7 +120,11 @@ impl Probe<Cuda> for Formats {
         let rates = machines.rates(session.device)?;
         let late = late(session, begin, formats::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: formats::limits(), points: &held, share: 0.1 + late, flags: Flags::NONE };
-        session.sweep(sweep, |(format, bits)| formats::at(format, bits), |_, (format, bits)| bench.load(format, bits))?;
+        session.sweep(
+            sweep,
+            |(format, bits)| formats::at(format, bits),
+            |_, (format, bits)| bench.load(format, bits),
+        )?;
         let sweep = Sweep { series: formats::rates(), points: &rates, share: 0.9, flags: Flags::NONE };
         session.sweep(sweep, Rate::at, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
         Ok(())

@@ -24,6 +24,8 @@ use crate::{Unavailable, wait};
 const LOOKED_AT: u64 = 64;
 /// Elements behind C that no product may touch.
 const BEHIND: u64 = 64;
+/// Most products of a sample: the smallest takes some 20 µs.
+const MOST: u32 = 256;
 /// Seeds of A and B, and the place of the first element that is looked at.
 const SEEDS: [u64; 2] = [0x6765_6d6d, 0x706c_696d];
 const FIRST: u64 = 0x9e37;
@@ -164,7 +166,8 @@ impl Bench {
     }
 
     fn action(&self, size: Size, arrays: &Arrays) -> Result<Action, Fault> {
-        let missing = || Unavailable::new("cuBLAS", "it was not opened", "This is an error of plimsoll: please report it");
+        let missing =
+            || Unavailable::new("cuBLAS", "it was not opened", "This is an error of plimsoll: please report it");
         let products = self.products.clone().ok_or_else(missing)?;
         let [a, b] = [0, 1].map(|factor: usize| arrays.factors[factor].whole());
         let c = arrays.product.part(0, size.elements() * size.numbers.sum_bytes())?;
@@ -179,7 +182,8 @@ impl Bench {
         let (error, _) = self.error(size, &arrays)?;
         let n = f64::from(size.n);
         let work = Work { operations: 2.0 * n * n * n, ..Work::default() };
-        let load = Load::new(self.kit.stream(), Shape::Stream, vec![action], work)?.with_extra(ERROR, error);
+        let load =
+            Load::new(self.kit.stream(), Shape::Stream, vec![action], work)?.with_extra(ERROR, error).at_most(MOST);
         let bench = self.clone();
         Ok(load.with_check(move |_| Ok(bench.error(size, &arrays)?.1.map_or(Check::Passed, Check::Failed))))
     }

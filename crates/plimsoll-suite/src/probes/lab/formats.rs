@@ -199,10 +199,8 @@ fn rate_of(info: &DeviceInfo, format: &Format, one: &Fast<'_>) -> Finding {
 /// A format's line of the table: range, precision, and every rate. Its figure is the fastest of these.
 fn line_of_table(held: &Held<'_>, fast: &[Fast<'_>]) -> Option<Finding> {
     let best = fast.iter().max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))?;
-    let rates: Vec<String> = fast
-        .iter()
-        .map(|one| format!("{} {}", one.form.name(), Unit::FlopPerSecond.format(one.rate.value)))
-        .collect();
+    let rates: Vec<String> =
+        fast.iter().map(|one| format!("{} {}", one.form.name(), Unit::FlopPerSecond.format(one.rate.value))).collect();
     let number = |limit: Limit| {
         let place = LIMITS.iter().position(|one| *one == limit)?;
         match held.format.meaning(*held.bits.get(place)?) {
@@ -330,7 +328,11 @@ mod tests {
         let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
         let table = one("table bf16");
         assert!((table.value - 800e12).abs() < 1e6, "{table:?}");
-        assert!(table.says.starts_with("scalar 60.0 TFLOP/s, packed 120 TFLOP/s, matrix 800 TFLOP/s;"), "{}", table.says);
+        assert!(
+            table.says.starts_with("scalar 60.0 TFLOP/s, packed 120 TFLOP/s, matrix 800 TFLOP/s;"),
+            "{}",
+            table.says
+        );
         assert!(table.says.ends_with("largest 3.39e38, smallest normal 1.18e-38, step at 1 7.81e-3"), "{}", table.says);
         assert!(one("rate packed bf16").says.ends_with("90.2 % of 133 TFLOP/s"), "{:?}", one("rate packed bf16"));
         assert_eq!(one("rate matrix bf16").metric, "bf16 matrix");

@@ -145,7 +145,8 @@ impl Found<'_> {
         if let Some(clock) = self.row.clock_hz() {
             parts.push(format!("at {}", Unit::Hertz.format(clock)));
             let capability = info.architecture.as_deref().and_then(|name| name.strip_prefix("sm_")?.parse().ok());
-            let per_cycle = capability.zip(self.kind()).and_then(|(capability, kind)| rates::per_cycle(capability, &kind));
+            let per_cycle =
+                capability.zip(self.kind()).and_then(|(capability, kind)| rates::per_cycle(capability, &kind));
             if let Some(most) = per_cycle.map(|rate| rate * f64::from(info.multiprocessors) * clock) {
                 parts.push(format!("{:.1} % of what the units do at that clock", 100.0 * self.rate.value / most));
             }
@@ -191,7 +192,9 @@ fn pairs<'f, 's>(all: &'f [Found<'s>]) -> Vec<(&'f Found<'s>, &'f Found<'s>)> {
             seen.push(one.numbers);
         }
     }
-    seen.into_iter().filter_map(|numbers| Some((best(all, numbers, Form::Sparse)?, best(all, numbers, Form::Dense)?))).collect()
+    seen.into_iter()
+        .filter_map(|numbers| Some((best(all, numbers, Form::Sparse)?, best(all, numbers, Form::Dense)?)))
+        .collect()
 }
 
 /// How many times the control each case is.
@@ -213,7 +216,10 @@ fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]
     let matrix = best(instructions, "f64", Form::Dense)?;
     let double = ratio(matrix.rate, scalar.rate);
     let mut says = if double.interval.lo > 1.0 {
-        format!("Write double precision as matrix products: {} brings {:.2} times a multiply-add", matrix.which, double.value)
+        format!(
+            "Write double precision as matrix products: {} brings {:.2} times a multiply-add",
+            matrix.which, double.value
+        )
     } else {
         format!("Matrices bring double precision nothing here ({:.2} times a multiply-add)", double.value)
     };
@@ -235,7 +241,10 @@ fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]
         })
         .collect();
     if !gained.is_empty() {
-        says.push_str(&format!("; zeros in every other place bring the units a factor of {}, not two for granted", gained.join(", ")));
+        says.push_str(&format!(
+            "; zeros in every other place bring the units a factor of {}, not two for granted",
+            gained.join(", ")
+        ));
     }
     says.push('.');
     Some(advice(says, Unit::One, double, rows))
@@ -308,7 +317,7 @@ mod tests {
         let product = found.iter().find(|finding| finding.name == "product f64 8192").unwrap();
         assert!(product.published.as_ref().is_some_and(|known| (known.range.lo / 66.9e12 - 1.0).abs() < 0.01));
         // 132 · 256 · 1.8 GHz = 60.8 TFLOP/s.
-        for part in ["% of the published", "at 1.80 GHz", "98.6 % of what the units do", "power limit lowered"] {
+        for part in ["% of the published", "at 1.800 GHz", "98.6 % of what the units do", "power limit lowered"] {
             assert!(product.says.contains(part), "{part}: {}", product.says);
         }
         let error = found.iter().find(|finding| finding.name == "error f64 8192").unwrap();
@@ -329,10 +338,8 @@ mod tests {
 
     #[test]
     fn a_device_whose_matrices_bring_nothing_is_told_so() {
-        let all = [
-            instruction("f64", Form::Scalar, "FMA f64", 1e12),
-            instruction("f64", Form::Dense, "mma f64 8x8x4", 1e12),
-        ];
+        let all =
+            [instruction("f64", Form::Scalar, "FMA f64", 1e12), instruction("f64", Form::Dense, "mma f64 8x8x4", 1e12)];
         let found = findings(&DeviceInfo::default(), &[Series::new(instructions(), all)]);
         assert!(found.last().unwrap().says.starts_with("Matrices bring double precision nothing"));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
