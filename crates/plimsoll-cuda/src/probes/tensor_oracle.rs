@@ -198,7 +198,9 @@ pub(super) fn compare(of: &Instruction, expected: &[Expected], left: &[u8]) -> (
             _ => f64::from(f32::from_bits(word(0))),
         };
         let error = (found - one.sum).abs() / one.size.max(f64::MIN_POSITIVE);
-        if !(error <= tolerance(of.number)) && wrong.is_none() {
+        // A NaN is no error that is small enough.
+        let fits = error <= tolerance(of.number);
+        if !fits && wrong.is_none() {
             wrong = Some(format!("accumulator {place}: {found:e} instead of {:e}", one.sum));
         }
         worst = worst.max(error);

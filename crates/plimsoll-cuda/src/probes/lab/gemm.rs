@@ -9,7 +9,7 @@ use plimsoll_core::sample::{Clock as _, Effort};
 use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::incore as links;
-use plimsoll_gen::kernel::lab::gemm::TAMED;
+use plimsoll_gen::kernel::lab::gemm::{TAMED, kernel};
 use plimsoll_gen::kernel::tensor::{Instruction, Number};
 use plimsoll_suite::probes::lab::formats::standard::format;
 use plimsoll_suite::probes::lab::gemm::{self, ERROR, Form};
@@ -149,7 +149,7 @@ impl Probe<Cuda> for Gemm {
         };
         for format in TAMED.iter().filter_map(|name| format(name)) {
             for &n in words {
-                let kernel = products::named(format).name;
+                let kernel = kernel(format).name;
                 report(Case { kernel, on: format!("{n} words"), wrong: bench.untamed(format, n)? });
             }
         }

@@ -7,7 +7,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::sample::{Check, Work};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::gemm::{kernel, tamed, words};
-use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::formats::standard::{Format, Meaning, format};
 use plimsoll_suite::probes::lab::gemm::ERROR;
@@ -245,11 +245,6 @@ impl Bench {
         }
         Ok(String::new())
     }
-}
-
-/// The kernel that makes numbers of a format, for those who name it.
-pub(super) fn named(format: &Format) -> KernelDesc {
-    kernel(format)
 }
 
 #[cfg(test)]
