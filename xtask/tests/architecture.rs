@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
     ("fakecuda", &[]),
     ("fakecupti", &[]),
+    ("fakecublas", &[]),
     ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-gen", "plimsoll-cuda"]),
 ];
 

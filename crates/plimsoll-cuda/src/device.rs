@@ -17,6 +17,7 @@ use crate::calibrate::calibrate;
 use crate::clock::CudaClock;
 use crate::compile::{Compiler, Kernels};
 use crate::counters::{self, Counters};
+use crate::cublas::Cublas;
 use crate::cupti::Cupti;
 use crate::driver;
 use crate::driver::nvml::Nvml;
@@ -86,6 +87,8 @@ pub struct CudaDevice {
     found: driver::Found,
     /// CUPTI's library, opened and not yet at work.
     pub(crate) cupti: Result<Arc<Cupti>, Unavailable>,
+    /// cuBLAS' library, where the user named one.
+    cublas: Option<PathBuf>,
     /// Opened when first asked for: from then on CUPTI has hooks in the driver.
     counters: OnceCell<Result<Counters, Unavailable>>,
 }
@@ -130,6 +133,7 @@ impl CudaDevice {
             found,
             counters: OnceCell::new(),
             cupti: self.cupti.clone(),
+            cublas: self.cublas.clone(),
         })
     }
 
@@ -163,6 +167,19 @@ impl CudaDevice {
         self.counters.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 
+    /// The library of matrix products that goes with the driver.
+    ///
+    /// # Errors
+    /// What is missing or unusable, and what brings it.
+    pub fn cublas(&self) -> Result<Arc<Cublas>, Unavailable> {
+        let driver = self.context.driver();
+        if self.cublas.is_none() && !driver.is_system() {
+            let why = "the driver in use is not the one that cuBLAS would find";
+            return Err(Unavailable::new("cuBLAS", why, "Open the device by the system's driver"));
+        }
+        Cublas::find(self.cublas.as_deref(), u32::try_from(driver.version() / 1000).ok())
+    }
+
     /// Whether chains of kernels can be launched as one graph.
     ///
     /// # Errors
@@ -182,6 +199,8 @@ pub struct Options {
     pub nvrtc: Option<PathBuf>,
     /// CUPTI's library, by absolute path; found by itself where `None`.
     pub cupti: Option<PathBuf>,
+    /// cuBLAS' library, by absolute path; found by itself where `None`.
+    pub cublas: Option<PathBuf>,
     /// Folder of compiled kernels; the user's where `None`.
     pub cache: Option<PathBuf>,
     /// Compile anew and keep nothing.
@@ -310,6 +329,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         clock_hz: calibration.clock_hz,
         found: limits,
         cupti: counters::find(options.cupti.as_deref(), driver),
+        cublas: options.cublas.clone(),
         counters: OnceCell::new(),
     };
     let found = Found { index, handle: &handle, device: &device, telemetry: &telemetry, replay };

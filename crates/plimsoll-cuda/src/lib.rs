@@ -11,6 +11,7 @@ mod calibrate;
 mod clock;
 pub mod compile;
 pub mod counters;
+pub mod cublas;
 #[allow(unsafe_code)]
 pub mod cupti;
 mod device;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
+use crate::cublas::{Numbers, Products};
 use crate::driver::{Context, Event, Graph, Stream};
 use crate::launch::Launch;
 use crate::memory::{HostBuffer, Span};
@@ -50,6 +51,8 @@ pub enum Action {
     },
     /// A kernel that reads or writes pinned memory of the host, which it keeps.
     OnHost(Rc<RefCell<HostBuffer>>, Launch),
+    /// A square product by the vendor's library, on its own stream: of what numbers, of how many rows, of A, B and C.
+    Product(Rc<Products>, Numbers, u32, [Span; 3]),
 }
 
 impl Action {
@@ -67,6 +70,7 @@ impl Action {
                 host.borrow_mut().enter(stream)?;
                 Ok(stream.launch(launch)?)
             }
+            Self::Product(products, numbers, n, parts) => products.square(*numbers, *n, *parts),
         }
     }
 }

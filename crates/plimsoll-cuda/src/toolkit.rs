@@ -1,10 +1,12 @@
 //! Where pieces of the CUDA toolkit may be: folders alone, in the order in which they are searched. Relative paths are left
 //! out and the current folder is never looked into, so that a file left in a folder of data can't become part of this
-//! process. What is wanted from there is `nvrtc`'s and `disassembler`'s.
+//! process. What is wanted from there is `nvrtc`'s, `cupti`'s, `cublas`' and `disassembler`'s.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::unavailable::Unavailable;
 
 /// What the search depends on of the process and the machine.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +69,82 @@ impl Places {
     pub fn loader_is_safe(&self) -> bool {
         let list = self.library_path.as_deref().filter(|list| !list.is_empty());
         list.is_none_or(|list| std::env::split_paths(list).all(|folder| folder.is_absolute()))
+    }
+}
+
+/// A library of the toolkit: what it is called, and in which folders of each place it lies.
+pub(crate) struct Wanted {
+    /// How error reasons name it.
+    pub what: &'static str,
+    /// The variable that names the library, or its folder, by absolute path.
+    pub variable: &'static str,
+    /// Its file's name without a version: `libcupti.so`.
+    pub file: &'static str,
+    /// Folders of a toolkit.
+    pub toolkit_folders: &'static [&'static str],
+    /// Folders of a Python environment's packages.
+    pub wheel_folders: &'static [&'static str],
+    /// Names that the loader is asked for, the newest first.
+    pub loader_names: &'static [&'static str],
+}
+
+impl Wanted {
+    /// What the user named, by argument or else by variable: a file or its folder. `None` where nothing was.
+    ///
+    /// # Errors
+    /// A path that is relative, or where there is no such library.
+    pub fn given(
+        &self,
+        explicit: Option<&Path>,
+        variable: Option<&OsStr>,
+    ) -> Result<Option<Vec<PathBuf>>, Unavailable> {
+        let (path, by) = match (explicit, variable.filter(|value| !value.is_empty())) {
+            (Some(path), _) => (path, "the path given"),
+            (None, Some(path)) => (Path::new(path), self.variable),
+            (None, None) => return Ok(None),
+        };
+        let refuse = |why: &str| {
+            let mend = format!("Give the absolute path of {} or of the folder that holds it", self.file);
+            Err(Unavailable::new(self.what, format!("{by} '{}' {why}", path.display()), mend))
+        };
+        if !path.is_absolute() {
+            return refuse("is relative");
+        }
+        if !path.exists() {
+            return refuse("does not exist");
+        }
+        let found = if path.is_dir() { self.in_folder(path) } else { vec![path.to_path_buf()] };
+        if found.is_empty() { refuse(&format!("is a folder without {}", self.file)) } else { Ok(Some(found)) }
+    }
+
+    /// Every other place, in the order of the search.
+    pub fn usual(&self, places: &Places) -> Vec<PathBuf> {
+        let below = |roots: Vec<PathBuf>, folders: &'static [&'static str]| {
+            roots.into_iter().flat_map(|root| folders.iter().map(move |folder| root.join(folder)))
+        };
+        let toolkits = below(places.toolkits().collect(), self.toolkit_folders);
+        let wheels = below(places.packages().collect(), self.wheel_folders);
+        let all = toolkits.chain(wheels).chain(places.libraries());
+        let mut found: Vec<PathBuf> = Vec::new();
+        let mut seen: Vec<PathBuf> = Vec::new();
+        for path in all.flat_map(|folder| self.in_folder(&folder)) {
+            // `libcupti.so.13` and what it links to are one, and so are a toolkit's two ways to its folder.
+            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+            if !seen.contains(&real) {
+                seen.push(real);
+                found.push(path);
+            }
+        }
+        if places.loader_is_safe() {
+            found.extend(self.loader_names.iter().map(PathBuf::from));
+        }
+        found
+    }
+
+    fn in_folder(&self, folder: &Path) -> Vec<PathBuf> {
+        children(folder, |name| {
+            name.strip_prefix(self.file).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
     }
 }
 

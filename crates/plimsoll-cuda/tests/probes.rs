@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{Fake, Named};
-use plimsoll_core::Fault;
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
+use plimsoll_core::{Fault, FaultClass};
 use plimsoll_cuda::probes::PROBES;
 use plimsoll_cuda::{Options, open_with};
 use plimsoll_gen::Target;
@@ -68,9 +68,11 @@ fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
                 Record::Point(point) => {
                     assert!(!point.samples.is_empty());
                 }
-                // The stand-in's kernels leave no marks.
+                // The stand-in's kernels leave no marks, and beside it there is no cuBLAS.
                 Record::Fault(fault) => {
-                    assert!(format!("{:?}", fault.class).to_lowercase().contains("verify"), "{name}: {}", fault.what)
+                    let expected = fault.class == FaultClass::Verify
+                        || fault.class == FaultClass::Unavailable && fault.what.starts_with("cuBLAS");
+                    assert!(expected, "{name}: {}", fault.what)
                 }
                 _ => {}
             }

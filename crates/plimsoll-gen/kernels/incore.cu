@@ -77,6 +77,12 @@ HALVES(fma_f16x2, 0x38003800, 0x3c003c00, "fma.rn.f16x2 %0, %0, %1, %1;")
 HALVES(add_f16x2, 0x38003800, 0x3c003c00, "add.rn.f16x2 %0, %0, %2;")
 HALVES(mul_f16x2, 0xbc00bc00, 0x3c003c00, "mul.rn.f16x2 %0, %0, %1;")
 HALVES(fma_bf16x2, 0x3f003f00, 0x3f803f80, "fma.rn.bf16x2 %0, %0, %1, %1;")
+// One number of 16 bits: the lower half of a register, and the result in both.
+#define HALF(name, half, one, instruction)                                                                             \
+    HALVES(name, half, one, "{.reg .b16 x, a, rest; mov.b32 {x, rest}, %0; mov.b32 {a, rest}, %1; "                    \
+                            instruction " x, x, a, a; mov.b32 %0, {x, x};}")
+HALF(fma_f16, 0x3800, 0x3c00, "fma.rn.f16")
+HALF(fma_bf16, 0x3f00, 0x3f80, "fma.rn.bf16")
 #if __CUDA_ARCH__ >= 900
 HALVES(add_bf16x2, 0x3f003f00, 0x3f803f80, "add.rn.bf16x2 %0, %0, %2;")
 HALVES(mul_bf16x2, 0xbf80bf80, 0x3f803f80, "mul.rn.bf16x2 %0, %0, %1;")

@@ -1,5 +1,5 @@
-// tensor: dense matrix products by one instruction: mma.sync of a warp on its registers and, for sm_90a, wgmma of four warps
-// on shared memory, in chains of accumulators, by the multiprocessor's own clock.
+// tensor: matrix products by one instruction, dense and with A half zeros: mma.sync of a warp on its registers and, for
+// sm_90a, wgmma of four warps on shared memory, in chains of accumulators, by the multiprocessor's own clock.
 //
 // What keeps it: the instructions are volatile PTX and each takes the accumulator of the one before; every accumulator is
 // stored.
@@ -8,12 +8,15 @@
 //
 // `in` holds rows of 32 bytes: 64 of A, then 128 of B by columns: 16 of 16 bits, 8 of tf32, 32 of 8 bits, 4 of f64. A
 // warp multiplies A's first rows and B's first eight columns. Every type has them in the same places, bytes counted, but
-// f64 in m16n8k16, which takes the four of each row four times. Accumulators begin at the number of their chain.
+// f64 in m16n8k16, which takes the four of each row four times. Accumulators begin at the number of their chain. Sparse
+// products are twice as deep: A's 32 bytes are what isn't zero, B's are taken twice, and a word behind B says where in its
+// row each of A's stands: four bits for two of four numbers (of tf32 one of two), the same everywhere.
 #include "span.h"
 
 #define ROW_WORDS 8
 #define A_ROWS 64
 #define B_ROWS 128
+#define PLACES_AT ((A_ROWS + B_ROWS) * ROW_WORDS)
 
 #define OF_LANE                                                                                                        \
     const u32 lane = threadIdx.x % 32, group = lane / 4, place = lane % 4;                                             \
@@ -43,7 +46,37 @@ MMA(mma_tf32, float, "f", "m16n8k8.row.col.f32.tf32.tf32.f32")
 MMA(mma_i8, int, "r", "m16n8k32.row.col.s32.s8.s8.s32")
 #if __CUDA_ARCH__ >= 890
 MMA(mma_f8, float, "f", "m16n8k32.row.col.f32.e4m3.e4m3.f32")
+MMA(mma_f8e5m2, float, "f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 #endif
+
+// The same with A half zeros: B is twice as deep. An older compiler knows the instruction by its older name.
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 5)
+#define SPARSE "sp::ordered_metadata"
+#else
+#define SPARSE "sp"
+#endif
+#define MMA_SPARSE(name, accumulator, kind, instruction)                                                               \
+    struct name {                                                                                                      \
+        typedef accumulator T;                                                                                         \
+        static constexpr int ACCUMULATORS = 4;                                                                         \
+        u32 a[4], b[4], places;                                                                                        \
+        __device__ name(const u32* in) : places(in[PLACES_AT]) {                                                       \
+            OF_LANE;                                                                                                   \
+            for (int r = 0; r < 4; ++r) a[r] = a_row[r % 2 * 8 * ROW_WORDS + r / 2 * 4 + place];                       \
+            for (int r = 0; r < 4; ++r) b[r] = b_row[r % 2 * 4 + place];                                               \
+        }                                                                                                              \
+        __device__ __forceinline__ void step(T (&d)[4]) const {                                                        \
+            asm volatile("mma." SPARSE ".sync.aligned." instruction                                                    \
+                         " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9,%10,%11}, {%0,%1,%2,%3}, %12, 0x0;"                    \
+                         : "+" kind(d[0]), "+" kind(d[1]), "+" kind(d[2]), "+" kind(d[3])                              \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]),     \
+                           "r"(places));                                                                               \
+        }                                                                                                              \
+    };
+MMA_SPARSE(mma_sp_f16, float, "f", "m16n8k32.row.col.f32.f16.f16.f32")
+MMA_SPARSE(mma_sp_bf16, float, "f", "m16n8k32.row.col.f32.bf16.bf16.f32")
+MMA_SPARSE(mma_sp_tf32, float, "f", "m16n8k16.row.col.f32.tf32.tf32.f32")
+MMA_SPARSE(mma_sp_i8, int, "r", "m16n8k64.row.col.s32.s8.s8.s32")
 
 __device__ __forceinline__ double double_at(const u32* row, u32 place) {
     return reinterpret_cast<const double*>(row)[place];

@@ -1,5 +1,5 @@
-// Matrix products of a warp group (64 × 128 by 32 bytes) for sm_90a: B, and mostly A, in shared memory. Part of
-// `tensor.cu`.
+// Matrix products of a warp group (64 × 128 by 32 bytes, or 64 of which A has half) for sm_90a: B, and mostly A, in shared
+// memory. Part of `tensor.cu`.
 #pragma once
 
 #include "span.h"
@@ -21,7 +21,8 @@
 #define WGMMA(name, accumulator, kind, instruction, scales)                                                            \
     struct name {                                                                                                      \
         typedef accumulator T;                                                                                         \
-        static __device__ __forceinline__ void step(T (&d)[64], const u32 (&)[4], u64 a, u64 b) {                      \
+        static constexpr u32 B_WORDS = ROW_WORDS;                                                                      \
+        static __device__ __forceinline__ void step(T (&d)[64], const u32 (&)[4], u64 a, u64 b, u32) {                 \
             asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned." instruction " " NAMES_64  \
                          ", %64, %65, p" scales ";}" : ALL_64(kind, d) : "l"(a), "l"(b));                              \
         }                                                                                                              \
@@ -30,35 +31,60 @@ WGMMA(wgmma_f16, float, "f", "m64n128k16.f32.f16.f16", ", 1, 1, 0, 0")
 WGMMA(wgmma_bf16, float, "f", "m64n128k16.f32.bf16.bf16", ", 1, 1, 0, 0")
 WGMMA(wgmma_tf32, float, "f", "m64n128k8.f32.tf32.tf32", ", 1, 1")
 WGMMA(wgmma_f8, float, "f", "m64n128k32.f32.e4m3.e4m3", ", 1, 1")
+WGMMA(wgmma_f8e5m2, float, "f", "m64n128k32.f32.e5m2.e5m2", ", 1, 1")
 WGMMA(wgmma_i8, int, "r", "m64n128k32.s32.s8.s8", "")
+
+// A half zeros: see `MMA_SPARSE`.
+#define WGMMA_SPARSE(name, accumulator, kind, instruction, scales)                                                     \
+    struct name {                                                                                                      \
+        typedef accumulator T;                                                                                         \
+        static constexpr u32 B_WORDS = 2 * ROW_WORDS;                                                                  \
+        static __device__ __forceinline__ void step(T (&d)[64], const u32 (&)[4], u64 a, u64 b, u32 places) {          \
+            asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sp.sync.aligned." instruction            \
+                         " " NAMES_64 ", %64, %65, %66, 0, p" scales ";}"                                              \
+                         : ALL_64(kind, d) : "l"(a), "l"(b), "r"(places));                                             \
+        }                                                                                                              \
+    };
+WGMMA_SPARSE(wgmma_sp_f16, float, "f", "m64n128k32.f32.f16.f16", ", 1, 1, 0, 0")
+WGMMA_SPARSE(wgmma_sp_bf16, float, "f", "m64n128k32.f32.bf16.bf16", ", 1, 1, 0, 0")
+WGMMA_SPARSE(wgmma_sp_tf32, float, "f", "m64n128k16.f32.tf32.tf32", ", 1, 1")
+WGMMA_SPARSE(wgmma_sp_f8, float, "f", "m64n128k64.f32.e4m3.e4m3", ", 1, 1")
+WGMMA_SPARSE(wgmma_sp_i8, int, "r", "m64n128k64.s32.s8.s8", "")
 
 // A in registers.
 struct wgmma_f16_registers {
     typedef float T;
-    static __device__ __forceinline__ void step(T (&d)[64], const u32 (&a)[4], u64, u64 b) {
+    static constexpr u32 B_WORDS = ROW_WORDS;
+    static __device__ __forceinline__ void step(T (&d)[64], const u32 (&a)[4], u64, u64 b, u32) {
         asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64
                      ", {%64,%65,%66,%67}, %68, p, 1, 1, 0;}"
                      : ALL_64("f", d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
     }
 };
 
-// Bytes between blocks of 8 rows × 16 bytes, along the 32 bytes and along the rows (PTX ISA, 'Matrix descriptor format'; no
-// swizzle).
+// Bytes between blocks of 8 rows × 16 bytes, along a row; along the rows they are 8 rows apart (PTX ISA, 'Matrix descriptor
+// format'; no swizzle).
 #define LEADING 128
-#define STRIDE 256
 
-__device__ __forceinline__ u64 descriptor(const void* shared) {
+__device__ __forceinline__ u64 descriptor(const void* shared, u32 row_words) {
     const u64 address = __cvta_generic_to_shared(shared);
-    return (address & 0x3ffff) >> 4 | u64(LEADING >> 4) << 16 | u64(STRIDE >> 4) << 32;
+    return (address & 0x3ffff) >> 4 | u64(LEADING >> 4) << 16 | u64(32 * row_words >> 4) << 32;
+}
+
+// Rows of `words` words, which begin as the input's rows do and go on with them again.
+__device__ __forceinline__ void lay(u32* tile, const u32* rows, u32 count, u32 words) {
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < count * words; i += blockDim.x) {
+        const u32 row = i / words, word = i % words;
+        tile[row / 8 * (8 * words) + word / 4 * (LEADING / 4) + row % 8 * 4 + word % 4] = rows[row * ROW_WORDS + word % ROW_WORDS];
+    }
 }
 
 template <class OF, int STEPS>
 __device__ __forceinline__ void group_products(typename OF::T* out, const u32* in, u64* cycles, u32 turns) {
-    __shared__ alignas(1024) u32 tile[(A_ROWS + B_ROWS) * ROW_WORDS];
-    for (u32 i = threadIdx.x; i < (A_ROWS + B_ROWS) * ROW_WORDS; i += blockDim.x) {
-        const u32 row = i / ROW_WORDS, word = i % ROW_WORDS;
-        tile[row / 8 * (STRIDE / 4) + word / 4 * (LEADING / 4) + row % 8 * 4 + word % 4] = in[i];
-    }
+    __shared__ alignas(1024) u32 a_rows[A_ROWS * ROW_WORDS], b_rows[B_ROWS * OF::B_WORDS];
+    lay(a_rows, in, A_ROWS, ROW_WORDS);
+    lay(b_rows, in + A_ROWS * ROW_WORDS, B_ROWS, OF::B_WORDS);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     u32 a[4];
     for (int r = 0; r < 4; ++r) a[r] = in[(warp * 16 + lane / 4 + r % 2 * 8) * ROW_WORDS + r / 2 * 4 + lane % 4];
@@ -67,13 +93,14 @@ __device__ __forceinline__ void group_products(typename OF::T* out, const u32* i
     for (int i = 0; i < 64; ++i) d[i] = 0;
     // The matrix units read shared memory by another way than stores are seen.
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    const u64 a_tile = descriptor(tile), b_tile = descriptor(tile + A_ROWS * ROW_WORDS);
+    const u64 a_tile = descriptor(a_rows, ROW_WORDS), b_tile = descriptor(b_rows, OF::B_WORDS);
+    const u32 places = in[PLACES_AT];
     const u64 start = start_together();
 #pragma unroll 1
     for (u32 turn = 0; turn < turns; ++turn) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) OF::step(d, a, a_tile, b_tile);
+        for (int step = 0; step < STEPS; ++step) OF::step(d, a, a_tile, b_tile, places);
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
         asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     }

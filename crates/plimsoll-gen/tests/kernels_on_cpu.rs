@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
-use plimsoll_gen::kernel::lab::{compression, residency};
-use plimsoll_gen::kernel::lab::block_order;
+use plimsoll_gen::kernel::lab::{block_order, compression, gemm, residency};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
+use plimsoll_suite::probes::lab::formats::standard;
 
 /// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
 fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
@@ -108,6 +108,21 @@ fn tiles_are_read_once_in_every_order() {
     let name = &kernel.name;
     let checks = format!("  failed |= check(\"{name}\", {}, {turn}, {name});\n", kernel.threads);
     run(Source::BlockOrder, &[kernel], &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn numbers_for_products_keep_sign_and_fraction() {
+    let mut checks = String::new();
+    let kernels = gemm::kernels();
+    for (kernel, name) in kernels.iter().zip(gemm::TAMED) {
+        let format = standard::format(name).unwrap();
+        let (numbers, scale) = (gemm::numbers(format), 1_u64 << (format.fraction + format.unused));
+        let (exponents, unused) = (1_u64 << format.exponent, format.unused);
+        let name = &kernel.name;
+        writeln!(checks, "  failed |= check(\"{name}\", {numbers}, {scale}, {exponents}, {unused}, {name});").unwrap();
+    }
+    run(Source::Gemm, &kernels, &checks);
 }
 
 #[test]

@@ -67,8 +67,8 @@ impl Cupti {
     /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is tried
     /// in its place.
     pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Arc<Self>, Unavailable> {
-        let given = search::given(explicit, std::env::var_os(VARIABLE).as_deref())?;
-        let candidates = given.unwrap_or_else(|| search::usual(&Places::of_process()));
+        let given = search::WANTED.given(explicit, std::env::var_os(VARIABLE).as_deref())?;
+        let candidates = given.unwrap_or_else(|| search::WANTED.usual(&Places::of_process()));
         let mut failed: Vec<String> = Vec::new();
         for path in &candidates {
             let name = shown(&path.display().to_string());

@@ -1,69 +1,21 @@
 //! Where CUPTI may be. Nothing is opened here.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{VARIABLE, WHAT};
-use crate::toolkit::{Places, children};
-use crate::unavailable::Unavailable;
+use crate::toolkit::Wanted;
 
-/// Names that the loader is asked for, the newest first.
-const LOADER_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
-/// Folders of a toolkit that hold it.
-const TOOLKIT_FOLDERS: [&str; 5] =
-    ["extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"];
-/// Folders of a Python environment's packages that hold it: the wheels of CUDA 13, and those before.
-const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"];
+/// The library in toolkits, in the wheels of CUDA 13 and those before, and by name.
+pub(super) const WANTED: Wanted = Wanted {
+    what: WHAT,
+    variable: VARIABLE,
+    file: "libcupti.so",
+    toolkit_folders: &["extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"],
+    wheel_folders: &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
+    loader_names: &["libcupti.so.13", "libcupti.so.12"],
+};
 /// What CUPTI opens by bare name.
 const COMPANIONS: [&str; 2] = ["libnvperf_host.so", "libnvperf_target.so"];
-
-/// What the user named, by argument or else by variable: a file or its folder. `None` where nothing was.
-pub(super) fn given(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result<Option<Vec<PathBuf>>, Unavailable> {
-    let (path, by) = match (explicit, variable.filter(|value| !value.is_empty())) {
-        (Some(path), _) => (path, "the path given"),
-        (None, Some(path)) => (Path::new(path), VARIABLE),
-        (None, None) => return Ok(None),
-    };
-    let refuse = |why: &str| {
-        let mend = "Give the absolute path of libcupti.so or of the folder that holds it";
-        Err(Unavailable::new(WHAT, format!("{by} '{}' {why}", path.display()), mend))
-    };
-    if !path.is_absolute() {
-        return refuse("is relative");
-    }
-    if !path.exists() {
-        return refuse("does not exist");
-    }
-    let found = if path.is_dir() { in_folder(path) } else { vec![path.to_path_buf()] };
-    if found.is_empty() { refuse("is a folder without libcupti.so") } else { Ok(Some(found)) }
-}
-
-/// Every other place, in the order of the search.
-pub(super) fn usual(places: &Places) -> Vec<PathBuf> {
-    let folders = places.toolkits().flat_map(|toolkit| TOOLKIT_FOLDERS.map(|folder| toolkit.join(folder)));
-    let wheels = places.packages().flat_map(|packages| WHEEL_FOLDERS.map(|folder| packages.join(folder)));
-    let all = folders.chain(wheels).chain(places.libraries());
-    let mut found: Vec<PathBuf> = Vec::new();
-    let mut seen: Vec<PathBuf> = Vec::new();
-    for path in all.flat_map(|folder| in_folder(&folder)) {
-        // `libcupti.so.13` and what it links to are one, and so are a toolkit's two ways to its folder.
-        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        if !seen.contains(&real) {
-            seen.push(real);
-            found.push(path);
-        }
-    }
-    if places.loader_is_safe() {
-        found.extend(LOADER_NAMES.map(PathBuf::from));
-    }
-    found
-}
-
-fn in_folder(folder: &Path) -> Vec<PathBuf> {
-    children(folder, |name| {
-        name.strip_prefix("libcupti.so").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
-}
 
 /// What to open before a library, by absolute path: it asks for them by bare name.
 pub(super) fn companions(library: &Path) -> Vec<PathBuf> {
@@ -74,9 +26,11 @@ pub(super) fn companions(library: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::fs;
 
     use super::*;
+    use crate::toolkit::Places;
 
     fn install(folder: &Path, names: &[&str]) {
         fs::create_dir_all(folder).unwrap();
@@ -97,11 +51,11 @@ mod tests {
             root: root.to_path_buf(),
             ..Places::default()
         };
-        let found = usual(&places);
+        let found = WANTED.usual(&places);
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[0].ends_with("home/extras/CUPTI/lib64/libcupti.so.12"));
         assert!(found[1].ends_with("nvidia/cu13/lib/libcupti.so.13"));
-        assert_eq!(found[2..], LOADER_NAMES.map(PathBuf::from));
+        assert_eq!(found[2..], ["libcupti.so.13", "libcupti.so.12"].map(PathBuf::from));
         assert_eq!(companions(&found[0]), [root.join("home/extras/CUPTI/lib64/libnvperf_host.so")]);
         assert!(companions(&found[2]).is_empty());
     }
@@ -110,10 +64,10 @@ mod tests {
     fn a_path_that_the_user_names_is_absolute_and_there() {
         let temporary = tempfile::tempdir().unwrap();
         install(temporary.path(), &["libcupti.so.13"]);
-        assert_eq!(given(Some(temporary.path()), None).unwrap().unwrap().len(), 1);
-        assert_eq!(given(None, Some(OsStr::new(""))).unwrap(), None);
+        assert_eq!(WANTED.given(Some(temporary.path()), None).unwrap().unwrap().len(), 1);
+        assert_eq!(WANTED.given(None, Some(OsStr::new(""))).unwrap(), None);
         for path in ["libcupti.so.13", "/nowhere/libcupti.so", "/"] {
-            assert!(given(None, Some(OsStr::new(path))).is_err(), "{path}");
+            assert!(WANTED.given(None, Some(OsStr::new(path))).is_err(), "{path}");
         }
     }
 }

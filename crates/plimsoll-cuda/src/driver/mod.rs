@@ -52,6 +52,8 @@ const OLDEST: i32 = 11_000;
 pub struct Driver {
     table: table::Table,
     version: i32,
+    /// Opened by the name that every other library opens it by.
+    system: bool,
     /// Whether the primary context of a device was given up: it is one for all of this process.
     dead: Mutex<Vec<(DeviceNumber, Arc<AtomicBool>)>>,
 }
@@ -89,6 +91,7 @@ impl Driver {
     /// # Errors
     /// Those of [`Driver::system`].
     pub fn open(library: &Path) -> Result<Arc<Self>, Unavailable> {
+        let system = library == Path::new(LIBRARY);
         let library = load(library).map_err(|why| {
             Unavailable::new(
                 "CUDA driver",
@@ -99,7 +102,7 @@ impl Driver {
                 ),
             )
         })?;
-        let mut driver = Self { table: table::Table::new(library), version: 0, dead: Mutex::default() };
+        let mut driver = Self { table: table::Table::new(library), version: 0, system, dead: Mutex::default() };
         driver.initialise().map_err(|error| match error {
             DriverError::Unavailable(reason) => reason,
             DriverError::Call { code, .. } => Unavailable::new("CUDA driver", error.to_string(), mend(code)),
@@ -145,6 +148,12 @@ impl Driver {
     /// Why not, and what brings it.
     pub fn has(&self, symbol: &str) -> Result<(), Unavailable> {
         self.table.has(symbol)
+    }
+
+    /// Whether it is the one that other libraries of this process find by its name.
+    #[must_use]
+    pub(crate) fn is_system(&self) -> bool {
+        self.system
     }
 
     /// The newest CUDA version that the driver supports, as it counts: 12040 is 12.4.

@@ -17,10 +17,10 @@ use plimsoll_suite::probes::incore;
 
 use super::inside::Inside;
 use super::kit::{Kit, late};
-use super::turns::long_enough;
-use crate::launch::Arguments;
-use crate::load::Action;
-use crate::memory::DeviceBuffer;
+use super::turns::{glance, long_enough, quickest, whole_device};
+use crate::launch::{Arguments, Launch};
+use crate::load::{Action, Load};
+use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
 
 /// Threads of a warp.
@@ -40,8 +40,8 @@ pub(super) struct Incore;
 
 /// An instruction in so many chains per thread and so many warps.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Spot {
-    of: &'static Instruction,
+pub(super) struct Spot {
+    pub(super) of: &'static Instruction,
     chains: u32,
     warps: u32,
 }
@@ -52,19 +52,20 @@ impl Spot {
     }
 }
 
-/// Chains in which all warps are tried.
-fn searched(effort: Effort) -> &'static [u32] {
-    if effort == Effort::Quick { &[2, 8] } else { &CHAINS }
+/// Chains in which all warps are tried: of an instruction that has but one, that one.
+fn searched(of: &'static Instruction, effort: Effort) -> impl Iterator<Item = u32> {
+    let all: &[u32] = match (effort, of.has(2)) {
+        (_, false) => &[1],
+        (Effort::Quick, true) => &[2, 8],
+        (_, true) => &CHAINS,
+    };
+    all.iter().copied().filter(|&chains| of.has(chains))
 }
 
 fn instructions(target: Target, effort: Effort) -> Vec<Spot> {
     let spots = |of: &'static Instruction| {
-        let full = searched(effort).iter().filter(|&&chains| of.has(chains));
-        std::iter::once(Spot { of, chains: 1, warps: 1 }).chain(full.map(move |&chains| Spot {
-            of,
-            chains,
-            warps: MOST_WARPS,
-        }))
+        let full = searched(of, effort).map(move |chains| Spot { of, chains, warps: MOST_WARPS });
+        std::iter::once(Spot { of, chains: 1, warps: 1 }).chain(full)
     };
     Instruction::of(target).flat_map(spots).collect()
 }
@@ -150,7 +151,7 @@ impl Probe<Cuda> for Incore {
 
 /// What all points share.
 #[derive(Clone)]
-struct Bench {
+pub(super) struct Bench {
     kit: Rc<Kit>,
     /// Ends of chains, and where the reference's go.
     out: Rc<DeviceBuffer>,
@@ -163,6 +164,18 @@ impl Bench {
         let of = |spot: &Spot| [spot.of.kernel(spot.chains), spot.of.reference()];
         let kernels: Vec<KernelDesc> = all.iter().chain(grid).flat_map(of).collect();
         Self::of(session.device, &kernels)
+    }
+
+    /// With every kernel of these instructions.
+    pub(super) fn of_instructions(
+        device: &CudaDevice,
+        instructions: impl IntoIterator<Item = &'static Instruction>,
+    ) -> Result<Self, Fault> {
+        let kernels = |of: &'static Instruction| {
+            let chains = CHAINS.into_iter().filter(|&chains| of.has(chains)).map(|chains| of.kernel(chains));
+            chains.chain([of.reference()])
+        };
+        Self::of(device, &instructions.into_iter().flat_map(kernels).collect::<Vec<KernelDesc>>())
     }
 
     fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
@@ -180,21 +193,48 @@ impl Bench {
         threads * u64::from(spot.chains * spot.of.element.bytes())
     }
 
-    fn launch(&self, kernel: KernelDesc, spot: Spot, arguments: Arguments) -> Result<crate::launch::Launch, Fault> {
+    fn launch(&self, kernel: KernelDesc, spot: Spot, arguments: Arguments) -> Result<Launch, Fault> {
         self.kit.unit.launch(&kernel.with_threads(spot.warps * WARP)?, 0, arguments)
     }
 
     fn load(&self, spot: Spot) -> Result<Inside, Fault> {
         let Spot { of, chains, warps } = spot;
-        let launch = |cycles, turns| {
-            let arguments = Arguments::new().buffer(&self.out).span(cycles).u32(turns);
-            self.launch(of.kernel(chains), spot, arguments)
-        };
+        let launch = |cycles, turns| self.chains(spot, cycles, turns);
         let operations = f64::from(of.links(chains) * chains * of.per_link * warps);
         let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
         let bench = self.clone();
         Ok(load.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// Longer launches on the whole device by its time; `flop` are the operations of a link in one thread.
+    pub(super) fn whole(&self, spot: Spot, flop: f64) -> Result<Load, Fault> {
+        let operations = flop * self.threads_links(spot);
+        let launch = |cycles, turns| self.chains(spot, cycles, turns);
+        let (load, turns) = whole_device(&self.kit, (operations, MOST_TURNS), &self.cycles, launch)?;
+        self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
+        let bench = self.clone();
+        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// The number of chains in which an instruction is fastest at a glance, with all warps.
+    pub(super) fn fastest(&self, of: &'static Instruction) -> Result<Option<Spot>, Fault> {
+        let spots = CHAINS.into_iter().filter(|&chains| of.has(chains));
+        quickest(spots.map(|chains| Spot { of, chains, warps: MOST_WARPS }), |spot| {
+            let links = self.threads_links(spot);
+            let launch = |cycles, turns| self.chains(spot, cycles, turns);
+            glance(long_enough(&self.kit, (links, MOST_TURNS), launch)?, links)
+        })
+    }
+
+    /// Links of all threads of a multiprocessor in one turn.
+    fn threads_links(&self, Spot { of, chains, warps }: Spot) -> f64 {
+        f64::from(of.links(chains) * chains * warps * WARP)
+    }
+
+    fn chains(&self, spot: Spot, cycles: Span, turns: u32) -> Result<Launch, Fault> {
+        let arguments = Arguments::new().buffer(&self.out).span(cycles).u32(turns);
+        self.launch(spot.of.kernel(spot.chains), spot, arguments)
     }
 
     /// Is what the chains left what the reference leaves?

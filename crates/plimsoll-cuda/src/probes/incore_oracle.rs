@@ -78,7 +78,7 @@ fn word(name: &str, x: u32, lane: u32) -> Option<f64> {
     Some(value.into())
 }
 
-/// Two numbers of 16 bits at once: x · ½ + ½, x + 1, −x.
+/// Numbers of 16 bits, one or two at once: x · ½ + ½, x + 1, −x.
 fn pair(name: &str, x: u32) -> Option<u32> {
     let (what, of) = name.split_once('_')?;
     let next = |x: f64| match what {
@@ -88,12 +88,14 @@ fn pair(name: &str, x: u32) -> Option<u32> {
         _ => None,
     };
     let format = match of {
-        "f16x2" => F16,
-        "bf16x2" => BF16,
+        "f16" | "f16x2" => F16,
+        "bf16" | "bf16x2" => BF16,
         _ => return None,
     };
     let half = |bits: u32| Some(format.nearest(next(format.value(bits))?));
-    Some(half(x >> 16)? << 16 | half(x & 0xffff)?)
+    // One number leaves its result in both places.
+    let upper = if of.ends_with("x2") { x >> 16 } else { x & 0xffff };
+    Some(half(upper)? << 16 | half(x & 0xffff)?)
 }
 
 /// A format of 16 bits: bits of the fraction, and the exponent's bias.

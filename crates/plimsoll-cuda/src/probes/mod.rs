@@ -1,7 +1,7 @@
 //! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
-//! Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
+//! Experiments on the architecture are `lab`'s. Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
 //! `plimsoll-suite`'s.
 
 mod atomics;
@@ -74,12 +74,14 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &peer::Peer,
     &roofline::Roofline,
     &tensor::Tensor,
+    &lab::sectors::Sectors,
     &lab::fetch_granularity::FetchGranularity,
     &lab::l2_reuse::L2Reuse,
     &lab::residency::Residency,
     &lab::compression::Compression,
-    &lab::sectors::Sectors,
+    &lab::async_copy::AsyncCopy,
     &lab::write_path::WritePath,
     &lab::block_order::BlockOrder,
-    &lab::async_copy::AsyncCopy,
+    &lab::formats::Formats,
+    &lab::gemm::Gemm,
 ];

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::sample::{Check, Clock as _, Effort};
 use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::stream::Op;
@@ -16,10 +16,10 @@ use plimsoll_gen::kernel::{Element, KernelDesc, Source};
 use plimsoll_suite::probes::tensor;
 
 use super::inside::Inside;
-use super::kit::{GRAPH, Kit, late};
+use super::kit::{Kit, late};
 use super::steady::Steady;
-use super::tensor_oracle as oracle;
-use super::turns::long_enough;
+use super::tensor_oracle::{self as oracle, Data};
+use super::turns::{glance, long_enough, quickest, whole_device};
 use super::unit::Unit;
 use crate::launch::{Arguments, Launch};
 use crate::load::{Action, Load};
@@ -30,30 +30,42 @@ use crate::{Cuda, CudaDevice};
 const WARP: u32 = 32;
 /// Most warps of a block.
 const MOST_WARPS: u32 = 16;
+/// Ways in which a sparse row's numbers may stand.
+const WAYS: u32 = 6;
 /// Most turns of a loop: sums of small whole numbers stay exact in single precision.
 const MOST_TURNS: u32 = 3072;
-/// How much longer a launch of the whole device is than one that counts cycles: 0.4 ms, which starting it is little of.
-const LONGER: u32 = 8;
 
 /// The probe.
 #[derive(Debug)]
 pub(super) struct Tensor;
 
-/// An instruction in so many chains and so many warps.
+/// An instruction in so many chains and so many warps, on what numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Spot {
-    of: &'static Instruction,
+pub(super) struct Spot {
+    pub(super) of: &'static Instruction,
     chains: u32,
     warps: u32,
+    pub(super) data: Data,
+    /// Where a sparse instruction's numbers stand: which of the ways that there are.
+    way: u32,
 }
 
 impl Spot {
+    fn new(of: &'static Instruction, chains: u32, warps: u32) -> Self {
+        Self { of, chains, warps, data: Data::Whole, way: 0 }
+    }
+
     fn at(&self) -> Vec<Value> {
         vec![self.of.name.into(), u64::from(self.chains).into(), u64::from(self.warps).into()]
     }
 
     fn name(&self) -> Vec<Value> {
         vec![self.of.name.into()]
+    }
+
+    /// Operations of one multiprocessor in one turn.
+    fn flop(&self) -> f64 {
+        self.instructions() * self.of.operations() as f64
     }
 
     /// Instructions of one multiprocessor in one turn.
@@ -70,27 +82,33 @@ fn targets(device: &CudaDevice) -> Vec<Target> {
 }
 
 /// The instructions of a device with the target that has each.
-fn instructions(device: &CudaDevice) -> Vec<&'static Instruction> {
+pub(super) fn instructions(device: &CudaDevice) -> Vec<&'static Instruction> {
     Instruction::of(targets(device)[targets(device).len() - 1]).collect()
+}
+
+/// Those of dense matrices, which this probe measures.
+pub(super) fn dense(device: &CudaDevice) -> Vec<&'static Instruction> {
+    instructions(device).into_iter().filter(|of| !of.sparse).collect()
 }
 
 /// One chain of as few warps as work together.
 fn alone(device: &CudaDevice) -> Vec<Spot> {
-    instructions(device).into_iter().map(|of| Spot { of, chains: 1, warps: of.threads() / WARP }).collect()
+    dense(device).into_iter().map(|of| Spot::new(of, 1, of.threads() / WARP)).collect()
 }
 
 fn searched(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
-    let quick = effort == Effort::Quick;
-    let spots = |of: &'static Instruction| {
-        let warps: &[u32] = match (of.group, quick) {
-            (true, _) => &[4, 8],
-            (false, true) => &[4, 16],
-            (false, false) => &[1, 2, 4, 8, 16],
-        };
-        let chains = CHAINS.into_iter().filter(|&chains| of.has(chains));
-        chains.flat_map(move |chains| warps.iter().map(move |&warps| Spot { of, chains, warps }))
+    dense(device).into_iter().flat_map(|of| spots(of, effort == Effort::Quick)).collect()
+}
+
+/// The configurations in which an instruction may be fastest; few where `quick`.
+fn spots(of: &'static Instruction, quick: bool) -> impl Iterator<Item = Spot> {
+    let warps: &[u32] = match (of.group, quick) {
+        (true, _) => &[4, 8],
+        (false, true) => &[4, 16],
+        (false, false) => &[1, 2, 4, 8, 16],
     };
-    instructions(device).into_iter().flat_map(spots).collect()
+    let chains = CHAINS.into_iter().filter(|&chains| of.has(chains));
+    chains.flat_map(move |chains| warps.iter().map(move |&warps| Spot::new(of, chains, warps)))
 }
 
 /// Where each instruction went fastest. Its figure is left behind: it is measured afresh.
@@ -117,7 +135,7 @@ impl Probe<Cuda> for Tensor {
     }
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        searched(device, request.effort).len() + 3 * instructions(device).len()
+        searched(device, request.effort).len() + 3 * dense(device).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -128,14 +146,13 @@ impl Probe<Cuda> for Tensor {
         let late = late(session, begin, tensor::SPEC.budget(effort));
         let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(sweep, Spot::name, |_, spot| bench.load(*spot, spot.instructions()))?;
-        let flop = |spot: &Spot| spot.instructions() * spot.of.operations() as f64;
         let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
-        let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, flop(spot)))?;
+        let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, spot.flop()))?;
         let fastest = fastest(series, &all, &alone);
         let sweep = Sweep { series: tensor::saturated(), points: &fastest, share: 0.1, flags: Flags::NONE };
-        session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, flop(spot)))?;
+        session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, spot.flop()))?;
         let sweep = Sweep { series: tensor::device(), points: &fastest, share: 0.5, flags: Flags::NONE };
-        session.sweep(sweep, Spot::name, |_, spot| Ok(Steady::new(bench.whole(*spot, flop(spot))?)))?;
+        session.sweep(sweep, Spot::name, |_, spot| Ok(Steady::new(bench.whole(*spot)?)))?;
         Ok(())
     }
 
@@ -151,12 +168,14 @@ impl Probe<Cuda> for Tensor {
             let most = if of.group { 8 } else { MOST_WARPS };
             for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
                 for (warps, &turns) in [group, most].into_iter().flat_map(|w| turns.iter().map(move |t| (w, t))) {
-                    let spot = Spot { of, chains, warps };
-                    let wrong = match bench.again(spot, turns)? {
-                        Check::Passed => String::new(),
-                        Check::Failed(wrong) => wrong,
-                    };
-                    report(Case { kernel: of.kernel(chains).name, on: format!("{warps} warps, {turns} turns"), wrong });
+                    let spot = Spot { way: turns, ..Spot::new(of, chains, warps) };
+                    let on = format!("{warps} warps, {turns} turns");
+                    report(Case { kernel: of.kernel(chains).name, on, wrong: bench.wrong(spot, turns)? });
+                }
+                for way in 0..if of.sparse { WAYS } else { 1 } {
+                    let spot = Spot { way, data: Data::Random, ..Spot::new(of, chains, group) };
+                    let on = format!("random numbers, way {way}");
+                    report(Case { kernel: of.kernel(chains).name, on, wrong: bench.wrong(spot, 1)? });
                 }
             }
         }
@@ -164,9 +183,14 @@ impl Probe<Cuda> for Tensor {
     }
 }
 
+/// Whether sums may be kept in fewer bits than single precision has.
+fn few_bits(of: &Instruction) -> bool {
+    matches!(of.number, Number::F8 | Number::F8E5m2)
+}
+
 /// What all points share.
 #[derive(Clone)]
-struct Bench {
+pub(super) struct Bench {
     /// Its unit has what every form of the target has.
     kit: Rc<Kit>,
     /// What only the architecture-specific form has.
@@ -178,7 +202,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(device: &CudaDevice) -> Result<Self, Fault> {
+    pub(super) fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let mut units = Vec::new();
         for target in targets(device) {
             let of_target = |of: &&Instruction| of.group == target.specific;
@@ -220,7 +244,7 @@ impl Bench {
 
     /// Fills the input with the instruction's numbers, and the outputs with poison.
     fn begin(&self, spot: Spot) -> Result<(), Fault> {
-        self.input.upload(self.kit.stream(), &oracle::input(spot.of.number))?;
+        self.input.upload(self.kit.stream(), &oracle::input(spot.of.number, spot.data, spot.way))?;
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)
     }
 
@@ -234,25 +258,34 @@ impl Bench {
     }
 
     /// Samples of longer launches of the same by the device's time.
-    fn whole(&self, spot: Spot, operations: f64) -> Result<Load, Fault> {
+    pub(super) fn whole(&self, spot: Spot) -> Result<Load, Fault> {
         self.begin(spot)?;
         let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
-        let (_, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
-        let turns = (turns * LONGER).min(MOST_TURNS);
-        let long = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
-        let multiprocessors = f64::from(self.kit.unit.machine().multiprocessors);
-        let work = Work { operations: operations * f64::from(turns) * multiprocessors, ..Work::default() };
+        let (load, turns) = whole_device(&self.kit, (spot.flop(), MOST_TURNS), &self.cycles, launch)?;
         let bench = self.clone();
-        Ok(self.kit.load(GRAPH, vec![long], work)?.with_check(move |_| bench.compare(spot, turns)))
+        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// The configuration in which one of these is fastest at a glance, on these numbers.
+    pub(super) fn fastest(&self, of: &[&'static Instruction], data: Data) -> Result<Option<Spot>, Fault> {
+        let spots = of.iter().flat_map(|of| spots(of, true)).map(|spot| Spot { data, ..spot });
+        quickest(spots, |spot| {
+            self.begin(spot)?;
+            let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+            glance(long_enough(&self.kit, (spot.flop(), MOST_TURNS), launch)?, spot.flop())
+        })
     }
 
     /// Are the accumulators what so many turns make of them? Where sums are kept in fewer bits than single precision has
-    /// (8-bit floats on 9.0), one turn is made again, whose sums are small.
+    /// (8-bit floats on 9.0) or numbers are random, one turn is made again.
     fn compare(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
-        if spot.of.number == Number::F8 && turns > 1 {
+        if spot.data == Data::Random {
+            return Ok(self.error(spot)?.1.map_or(Check::Passed, Check::Failed));
+        }
+        if few_bits(spot.of) && turns > 1 {
             return self.again(spot, 1);
         }
-        let one = oracle::block(spot.of, spot.chains, spot.warps, turns);
+        let one = oracle::block(spot.of, spot.way, spot.chains, spot.warps, turns);
         let bytes = self.bytes(spot);
         self.expected.part(0, bytes)?;
         self.expected.upload(self.kit.stream(), &one.repeat((bytes / one.len() as u64) as usize))?;
@@ -260,15 +293,46 @@ impl Bench {
         self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
-    /// One launch of so many turns, and what it leaves.
-    fn again(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+    /// One turn's largest error relative to the products' magnitudes, and what is wrong beyond what rounding explains.
+    pub(super) fn error(&self, spot: Spot) -> Result<(f64, Option<String>), Fault> {
+        self.run(spot, 1)?;
+        let mut left = vec![0; self.bytes(spot) as usize];
+        self.out.whole().first(self.bytes(spot))?.download(self.kit.stream(), &mut left)?;
+        let expected = oracle::expected(spot.of, (spot.data, spot.way), (spot.chains, spot.warps), 1);
+        let block = oracle::block_bytes(spot.of, spot.chains, spot.warps) as usize;
+        let mut worst = 0.0_f64;
+        for (place, left) in left.chunks_exact(block).enumerate() {
+            let (error, wrong) = oracle::compare(spot.of, &expected, left);
+            if let Some(wrong) = wrong {
+                return Ok((error, Some(format!("block {place}, {wrong}"))));
+            }
+            worst = worst.max(error);
+        }
+        Ok((worst, None))
+    }
+
+    /// One launch of so many turns.
+    fn run(&self, spot: Spot, turns: u32) -> Result<(), Fault> {
         self.begin(spot)?;
         let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
-        self.kit.run(&[Action::Launch(launch)])?;
+        self.kit.run(&[Action::Launch(launch)])
+    }
+
+    /// One launch of so many turns, and what it leaves.
+    fn again(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+        self.run(spot, turns)?;
         // Few turns of few products are exact in any format.
-        if spot.of.number == Number::F8 && turns > 1 {
+        if few_bits(spot.of) && turns > 1 {
             return Ok(Check::Passed);
         }
         self.compare(spot, turns)
+    }
+
+    /// What is wrong with so many turns; empty where nothing is.
+    fn wrong(&self, spot: Spot, turns: u32) -> Result<String, Fault> {
+        Ok(match self.again(spot, turns)? {
+            Check::Passed => String::new(),
+            Check::Failed(wrong) => wrong,
+        })
     }
 }

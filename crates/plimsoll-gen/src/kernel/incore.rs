@@ -51,6 +51,11 @@ const fn word(name: &'static str, link: &'static str, links: u32, mnemonics: &'s
     Instruction { mnemonics, ..row(name, link, Element::Word, links) }
 }
 
+/// One number of 16 bits. Of two chains the assembler makes one of pairs, so that there is one.
+const fn single(name: &'static str, link: &'static str, mnemonics: &'static [&'static str]) -> Instruction {
+    Instruction { most_chains: 1, ..word(name, link, FULL, mnemonics) }
+}
+
 /// A function of the compiler's library: long, and with one or two chains.
 const fn function(name: &'static str, link: &'static str) -> Instruction {
     Instruction { most_chains: 2, ..row(name, link, Element::F64, 4) }
@@ -58,7 +63,7 @@ const fn function(name: &'static str, link: &'static str) -> Instruction {
 
 /// All of them. In pairs of 16 bits the assembler may take the multiply-add for sums and products, because two pipes
 /// can do it.
-pub const INSTRUCTIONS: [Instruction; 37] = [
+pub const INSTRUCTIONS: [Instruction; 39] = [
     f32("FMA f32", "fma_f32", FULL, &["FFMA"]),
     f32("ADD f32", "add_f32", FULL, &["FADD"]),
     f32("MUL f32", "mul_f32", FULL, &["FMUL"]),
@@ -81,6 +86,8 @@ pub const INSTRUCTIONS: [Instruction; 37] = [
     function("LG2 f64", "lg2_f64"),
     function("SIN f64", "sin_f64"),
     function("TANH f64", "tanh_f64"),
+    single("FMA f16", "fma_f16", &["HFMA2"]),
+    single("FMA bf16", "fma_bf16", &["HFMA2"]),
     word("FMA f16x2", "fma_f16x2", FULL, &["HFMA2"]),
     word("ADD f16x2", "add_f16x2", FULL, &["HADD2", "HFMA2"]),
     word("MUL f16x2", "mul_f16x2", FULL, &["HMUL2", "HFMA2"]),

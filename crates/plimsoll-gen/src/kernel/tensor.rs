@@ -9,12 +9,15 @@ pub const CHAINS: [u32; 3] = [1, 2, 4];
 pub const ROW_WORDS: u32 = 8;
 /// Rows of A in the input, which its columns of B follow.
 pub const A_ROWS: u32 = 64;
-/// Columns of B in the input.
+/// Columns of B in the input, which a word follows: where numbers of A stand in sparse products, in four bits for four of
+/// its numbers (of tf32 for two), over and over.
 pub const B_ROWS: u32 = 128;
 /// `mma` of one warp in a turn of the loop, of all chains together.
 const STEPS: u32 = 16;
 /// `wgmma` in a turn of the loop.
 const GROUP_STEPS: u32 = 8;
+/// The same of sparse ones: a longer loop than the one that lays out B.
+const SPARSE_GROUP_STEPS: u32 = 16;
 
 /// What the numbers of A and B are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub enum Number {
     F64,
     /// Eight bits: four of exponent, three of fraction.
     F8,
+    /// Eight bits: five of exponent, two of fraction.
+    F8E5m2,
     /// Signed bytes.
     I8,
 }
@@ -41,7 +46,7 @@ impl Number {
             Self::F16 | Self::Bf16 => 2,
             Self::Tf32 => 4,
             Self::F64 => 8,
-            Self::F8 | Self::I8 => 1,
+            Self::F8 | Self::F8E5m2 | Self::I8 => 1,
         }
     }
 }
@@ -61,6 +66,8 @@ pub struct Instruction {
     pub shape: [u32; 3],
     /// Four warps work on it together.
     pub group: bool,
+    /// Half of A is zeros, in places that the input names: the shape's depth counts them.
+    pub sparse: bool,
     /// Its mnemonics, by how they begin.
     mnemonics: &'static [&'static str],
     /// The compute capabilities that have it as one instruction, times ten: from the first to the last.
@@ -77,7 +84,7 @@ const fn mma(
     shape: [u32; 3],
     mnemonics: &'static [&'static str],
 ) -> Instruction {
-    Instruction { name, of, product, number, shape, group: false, mnemonics, capability: ANY }
+    Instruction { name, of, product, number, shape, group: false, sparse: false, mnemonics, capability: ANY }
 }
 
 const fn wgmma(
@@ -91,9 +98,15 @@ const fn wgmma(
     Instruction { group: true, capability: HOPPER, ..mma((name, of), product, number, shape, mnemonics) }
 }
 
+/// Twice as deep, with half of A zeros.
+const fn sparse(of: Instruction) -> Instruction {
+    let [rows, columns, depth] = of.shape;
+    Instruction { sparse: true, shape: [rows, columns, 2 * depth], ..of }
+}
+
 /// All of them. Where a target has no instruction for a type (8-bit floats by `mma` on 9.0), what the compiler makes in its
 /// place isn't measured.
-pub const INSTRUCTIONS: [Instruction; 14] = [
+pub const INSTRUCTIONS: [Instruction; 26] = [
     mma(("mma f16", "f16 matrix"), "mma_f16", Number::F16, [16, 8, 16], &["HMMA.16816.F32"]),
     mma(("mma bf16", "bf16 matrix"), "mma_bf16", Number::Bf16, [16, 8, 16], &["HMMA.16816.F32.BF16"]),
     mma(("mma tf32", "tf32 matrix"), "mma_tf32", Number::Tf32, [16, 8, 8], &["HMMA.1688.F32.TF32"]),
@@ -111,12 +124,36 @@ pub const INSTRUCTIONS: [Instruction; 14] = [
         capability: (120, u32::MAX),
         ..mma(("mma f8", "f8 matrix"), "mma_f8", Number::F8, [16, 8, 32], &["QMMA.16832"])
     },
+    Instruction {
+        capability: (89, 89),
+        ..mma(("mma f8e5m2", "f8 matrix"), "mma_f8e5m2", Number::F8E5m2, [16, 8, 32], &["QMMA.16832"])
+    },
+    Instruction {
+        capability: (120, u32::MAX),
+        ..mma(("mma f8e5m2", "f8 matrix"), "mma_f8e5m2", Number::F8E5m2, [16, 8, 32], &["QMMA.16832"])
+    },
     wgmma(("wgmma f16", "f16 matrix"), "wgmma_f16", Number::F16, 16, &["HGMMA.64x128x16.F32"]),
     wgmma(("wgmma f16 of registers", "f16 matrix"), "wgmma_f16_registers", Number::F16, 16, &["HGMMA.64x128x16.F32"]),
     wgmma(("wgmma bf16", "bf16 matrix"), "wgmma_bf16", Number::Bf16, 16, &["HGMMA.64x128x16.F32.BF16"]),
     wgmma(("wgmma tf32", "tf32 matrix"), "wgmma_tf32", Number::Tf32, 8, &["HGMMA.64x128x8.F32.TF32"]),
     wgmma(("wgmma f8", "f8 matrix"), "wgmma_f8", Number::F8, 32, &["QGMMA.64x128x32.F32.E4M3.E4M3"]),
+    wgmma(("wgmma f8e5m2", "f8 matrix"), "wgmma_f8e5m2", Number::F8E5m2, 32, &["QGMMA.64x128x32.F32.E5M2.E5M2"]),
     wgmma(("wgmma i8", "i8 matrix"), "wgmma_i8", Number::I8, 32, &["IGMMA.64x128x32.S8.S8"]),
+    sparse(mma(("mma.sp f16", "f16 matrix"), "mma_sp_f16", Number::F16, [16, 8, 16], &["HMMA.SP.16832.F32"])),
+    sparse(mma(("mma.sp bf16", "bf16 matrix"), "mma_sp_bf16", Number::Bf16, [16, 8, 16], &["HMMA.SP.16832.F32.BF16"])),
+    sparse(mma(("mma.sp tf32", "tf32 matrix"), "mma_sp_tf32", Number::Tf32, [16, 8, 8], &["HMMA.SP.16816.F32.TF32"])),
+    sparse(mma(("mma.sp i8", "i8 matrix"), "mma_sp_i8", Number::I8, [16, 8, 32], &["IMMA.SP.16864"])),
+    sparse(wgmma(("wgmma.sp f16", "f16 matrix"), "wgmma_sp_f16", Number::F16, 16, &["HGMMA.SP.64x128x32.F32"])),
+    sparse(wgmma(
+        ("wgmma.sp bf16", "bf16 matrix"),
+        "wgmma_sp_bf16",
+        Number::Bf16,
+        16,
+        &["HGMMA.SP.64x128x32.F32.BF16"],
+    )),
+    sparse(wgmma(("wgmma.sp tf32", "tf32 matrix"), "wgmma_sp_tf32", Number::Tf32, 8, &["HGMMA.SP.64x128x16.F32.TF32"])),
+    sparse(wgmma(("wgmma.sp f8", "f8 matrix"), "wgmma_sp_f8", Number::F8, 32, &["QGMMA.SP.64x128x64.F32.E4M3.E4M3"])),
+    sparse(wgmma(("wgmma.sp i8", "i8 matrix"), "wgmma_sp_i8", Number::I8, 32, &["IGMMA.SP.64x128x64.S8.S8"])),
 ];
 
 impl Instruction {
@@ -146,13 +183,13 @@ impl Instruction {
         self.shape[0] * self.shape[1] / self.threads()
     }
 
-    /// How often the 32 bytes of each row go into a product: more than once where it is deeper than they are.
+    /// How often the 32 bytes of each row of A go into a product: more than once where it is deeper than they are.
     #[must_use]
     pub fn repeats(&self) -> u32 {
-        self.shape[2] * self.number.bytes() / (4 * ROW_WORDS)
+        self.shape[2] / if self.sparse { 2 } else { 1 } * self.number.bytes() / (4 * ROW_WORDS)
     }
 
-    /// Operations of one instruction, a multiply-add being two.
+    /// Operations of one instruction, a multiply-add being two; those with zeros count, as vendors count them.
     #[must_use]
     pub fn operations(&self) -> u64 {
         2 * self.shape.iter().map(|&extent| u64::from(extent)).product::<u64>()
@@ -161,7 +198,11 @@ impl Instruction {
     /// Instructions of one chain in one turn of the loop.
     #[must_use]
     pub fn steps(&self, chains: u32) -> u32 {
-        if self.group { GROUP_STEPS } else { STEPS / chains }
+        match (self.group, self.sparse) {
+            (true, true) => SPARSE_GROUP_STEPS,
+            (true, false) => GROUP_STEPS,
+            (false, _) => STEPS / chains,
+        }
     }
 
     /// The kernel of so many chains per warp (or one per warp group), in blocks of whole warps (or groups).
@@ -208,7 +249,8 @@ mod tests {
         for one in &INSTRUCTIONS {
             let [rows, columns, depth] = one.shape;
             assert!(rows <= A_ROWS && columns <= B_ROWS, "{}", one.name);
-            assert_eq!(one.repeats() * 4 * ROW_WORDS, depth * one.number.bytes(), "{}", one.name);
+            let zeros = if one.sparse { 2 } else { 1 };
+            assert_eq!(zeros * one.repeats() * 4 * ROW_WORDS, depth * one.number.bytes(), "{}", one.name);
             assert_eq!(one.accumulators() * one.threads(), rows * columns, "{}", one.name);
         }
     }
@@ -220,6 +262,6 @@ mod tests {
         assert!(names(specific).contains(&"wgmma f8") && !names(specific).contains(&"mma f8"));
         assert!(!names(Target::plain(90)).iter().any(|name| name.starts_with("wgmma")));
         assert!(names(Target::plain(89)).contains(&"mma f8") && names(Target::plain(120)).contains(&"mma f8"));
-        assert_eq!(names(Target::plain(80)).len(), 5);
+        assert_eq!(names(Target::plain(80)).len(), 9);
     }
 }

@@ -62,14 +62,16 @@ pub static ALL: &[&ProbeSpec] = &[
     &peer::SPEC,
     &roofline::SPEC,
     &tensor::SPEC,
+    &lab::sectors::SPEC,
     &lab::fetch_granularity::SPEC,
     &lab::l2_reuse::SPEC,
     &lab::residency::SPEC,
     &lab::compression::SPEC,
-    &lab::sectors::SPEC,
+    &lab::async_copy::SPEC,
     &lab::write_path::SPEC,
     &lab::block_order::SPEC,
-    &lab::async_copy::SPEC,
+    &lab::formats::SPEC,
+    &lab::gemm::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

@@ -71,7 +71,9 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 
 /// The kind of arithmetic of an instruction, as peaks name it: `f16 matrix` of `wgmma f16 of registers`.
 fn kind(instruction: &str) -> Option<String> {
-    Some(format!("{} matrix", instruction.split(' ').nth(1)?))
+    let of = instruction.split(' ').nth(1)?;
+    // Both forms of 8-bit floats are one kind.
+    Some(format!("{} matrix", if of.starts_with("f8") { "f8" } else { of }))
 }
 
 fn per_multiprocessor(info: &DeviceInfo, series: &Series, row: &Row) -> Option<Finding> {

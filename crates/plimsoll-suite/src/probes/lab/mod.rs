@@ -2,12 +2,14 @@
 //! and each ending in one sentence of [`advice`] for this device. `measure` runs them where they are asked for.
 
 pub mod advice;
-pub mod compression;
-pub mod fetch_granularity;
-pub mod l2_reuse;
-pub mod residency;
 pub mod async_copy;
 pub mod block_order;
+pub mod compression;
+pub mod fetch_granularity;
+pub mod formats;
+pub mod gemm;
+pub mod l2_reuse;
+pub mod residency;
 pub mod sectors;
 #[cfg(test)]
 mod synthetic;

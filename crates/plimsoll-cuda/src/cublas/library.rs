@@ -1,0 +1,205 @@
+//! The calls of cuBLAS that we use. The library is never closed: it keeps state of its own in the driver.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::path::Path;
+use std::sync::Arc;
+
+use libloading::os::unix::{self, RTLD_LOCAL, RTLD_NOW};
+
+use super::{Cublas, Numbers};
+use crate::toolkit::children;
+
+/// `cublasStatus_t`; 0 is success.
+type Code = c_int;
+/// `cublasHandle_t`.
+type Raw = *mut c_void;
+
+/// `CUBLAS_OP_N`, `CUBLAS_OP_T` and `CUBLAS_GEMM_DEFAULT` of cublas_api.h.
+const AS_IT_IS: c_int = 0;
+const TRANSPOSED: c_int = 1;
+const DEFAULT: c_int = -1;
+/// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL` of library_types.h.
+const VERSION: [c_int; 3] = [0, 1, 2];
+
+/// Declares the table of calls: each by its name in cublas_api.h and its type there.
+macro_rules! calls {
+    ($($name:ident [$symbol:literal] ($($ty:ty),*) -> $result:ty;)*) => {
+        struct Calls { $($name: unsafe extern "C" fn($($ty),*) -> $result,)* }
+
+        impl Calls {
+            fn resolve(library: &unix::Library) -> Result<Self, String> {
+                Ok(Self { $($name: {
+                    // SAFETY: the type is that of cublas_api.h (CUDA 11.4 to 13) for this symbol. The library is never
+                    // closed, so the pointer stays valid.
+                    let found = unsafe { library.get($symbol.as_bytes()) };
+                    *found.map_err(|_| format!("it has no {}: CUDA 11.4 or newer is needed", $symbol))?
+                },)* })
+            }
+        }
+    };
+}
+
+calls! {
+    property["cublasGetProperty"](c_int, *mut c_int) -> Code;
+    text["cublasGetStatusString"](Code) -> *const c_char;
+    create["cublasCreate_v2"](*mut Raw) -> Code;
+    destroy["cublasDestroy_v2"](Raw) -> Code;
+    stream["cublasSetStream_v2"](Raw, *mut c_void) -> Code;
+    gemm["cublasGemmEx"](
+        Raw, c_int, c_int, c_int, c_int, c_int, *const c_void, *const c_void, c_int, c_int, *const c_void, c_int, c_int,
+        *const c_void, *mut c_void, c_int, c_int, c_int, c_int) -> Code;
+}
+
+/// The opened library with its calls.
+pub(super) struct Library {
+    calls: Calls,
+    _library: ManuallyDrop<unix::Library>,
+}
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Library")
+    }
+}
+
+impl Library {
+    /// Opens what the library asks for by bare name and that lies beside it, then the library.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let open = |path: &Path| {
+            // SAFETY: loading runs the library's initialisers. The path is absolute, in a folder that the user or the
+            // system chose, or a bare name that the loader looks up in the system's folders; never in the current one.
+            unsafe { unix::Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| error.to_string())
+        };
+        // cublasLt does the products; a wheel's library finds it by itself, a copied one may not. Of several majors the
+        // loader takes the one that the library names.
+        if let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) {
+            for beside in children(folder, |name| name.starts_with("libcublasLt.so.")) {
+                // Never closed: it is found by name among the libraries that are loaded.
+                let _ = open(&beside).map(ManuallyDrop::new);
+            }
+        }
+        let library = ManuallyDrop::new(open(path)?);
+        Ok(Self { calls: Calls::resolve(&library)?, _library: library })
+    }
+
+    /// Its version as one number: 130002 is 13.0.2.
+    pub(super) fn version(&self) -> Result<u32, String> {
+        let mut version = 0;
+        for part in VERSION {
+            let mut value = 0;
+            // SAFETY: the pointer is valid for one write.
+            self.check("cublasGetProperty", unsafe { (self.calls.property)(part, &raw mut value) })?;
+            version = version * 100 + u32::try_from(value).unwrap_or(0);
+        }
+        Ok(version)
+    }
+
+    fn check(&self, call: &str, code: Code) -> Result<(), String> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: the call takes any code and returns a static text or null.
+        let text = unsafe { (self.calls.text)(code) };
+        if text.is_null() {
+            return Err(format!("{call} gave error {code}"));
+        }
+        // SAFETY: not null, and by cublas_api.h a text that ends with a zero byte and is never freed.
+        let text = unsafe { CStr::from_ptr(text) };
+        Err(format!("{call}: {}", text.to_string_lossy()))
+    }
+}
+
+/// `cudaDataType` of A and B, of C, and `cublasComputeType_t` (library_types.h, cublas_api.h).
+fn types(numbers: Numbers) -> [c_int; 3] {
+    match numbers {
+        Numbers::F64 => [1, 1, 70],
+        // CUDA_R_32F, computed as CUBLAS_COMPUTE_32F_FAST_TF32.
+        Numbers::Tf32 => [0, 0, 77],
+        Numbers::F16 => [2, 2, 68],
+        Numbers::Bf16 => [14, 14, 68],
+        Numbers::I8 => [3, 10, 72],
+    }
+}
+
+/// One and zero in the type that a product is scaled in.
+union Scale {
+    double: f64,
+    single: f32,
+    whole: i32,
+}
+
+fn scales(numbers: Numbers) -> [Scale; 2] {
+    match numbers {
+        Numbers::F64 => [Scale { double: 1.0 }, Scale { double: 0.0 }],
+        Numbers::I8 => [Scale { whole: 1 }, Scale { whole: 0 }],
+        Numbers::Tf32 | Numbers::F16 | Numbers::Bf16 => [Scale { single: 1.0 }, Scale { single: 0.0 }],
+    }
+}
+
+/// The library's state on one stream, destroyed when dropped.
+pub(super) struct Handle {
+    cublas: Arc<Cublas>,
+    raw: Raw,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}
+
+impl Handle {
+    /// State in the context that is bound, whose calls go to `stream`: a live stream of that context.
+    pub(super) fn new(cublas: &Arc<Cublas>, stream: *mut c_void) -> Result<Self, String> {
+        let mut made = Self { cublas: Arc::clone(cublas), raw: std::ptr::null_mut() };
+        let calls = &cublas.library.calls;
+        // SAFETY: the pointer is valid for one write.
+        cublas.library.check("cublasCreate", unsafe { (calls.create)(&raw mut made.raw) })?;
+        // SAFETY: the state is live; a stream that isn't is refused.
+        cublas.library.check("cublasSetStream", unsafe { (calls.stream)(made.raw, stream) })?;
+        Ok(made)
+    }
+
+    /// C = Aᵀ · B, all by columns of n numbers. The arrays must be as long as that, which the caller has checked.
+    pub(super) fn gemm(&self, numbers: Numbers, n: c_int, [a, b, c]: [u64; 3]) -> Result<(), String> {
+        let [factors, sums, compute] = types(numbers);
+        let [one, zero] = scales(numbers);
+        let pointer = |at: u64| at as usize as *mut c_void;
+        // SAFETY: the state is live; both scales live until after the call, which copies them, and are of the type that
+        // `compute` says; the arrays are the device's and as long as n · n of their types.
+        let code = unsafe {
+            (self.cublas.library.calls.gemm)(
+                self.raw,
+                TRANSPOSED,
+                AS_IT_IS,
+                n,
+                n,
+                n,
+                (&raw const one).cast(),
+                pointer(a),
+                factors,
+                n,
+                pointer(b),
+                factors,
+                n,
+                (&raw const zero).cast(),
+                pointer(c),
+                sums,
+                n,
+                compute,
+                DEFAULT,
+            )
+        };
+        self.cublas.library.check("cublasGemmEx", code)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: the state is live and is used no more. A failure leaves nothing to do.
+            unsafe { (self.cublas.library.calls.destroy)(self.raw) };
+        }
+    }
+}

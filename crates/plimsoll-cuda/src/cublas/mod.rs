@@ -1,0 +1,189 @@
+//! cuBLAS, NVIDIA's library of matrix products: found and opened at run time, never required. It is what a device's own
+//! vendor makes of its matrix units, and so what one instruction's rate is held against. What the figures mean is the
+//! probes'.
+
+#[allow(unsafe_code)]
+mod library;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+
+use crate::driver::Stream;
+use crate::memory::Span;
+use crate::toolkit::{Places, Wanted};
+use crate::unavailable::Unavailable;
+use library::{Handle, Library};
+
+/// Names the library, or its folder, by absolute path.
+pub const VARIABLE: &str = "PLIMSOLL_CUBLAS";
+/// How error reasons name it.
+const WHAT: &str = "cuBLAS";
+/// What brings it.
+const MEND: &str = "Install it into the active Python environment with 'pip install nvidia-cublas' (for a driver of CUDA 12: \
+                    'nvidia-cublas-cu12'), or install the CUDA toolkit, or set PLIMSOLL_CUBLAS to the library's absolute path";
+/// The library in toolkits, in the wheels of CUDA 13 and those before, and by name.
+const WANTED: Wanted = Wanted {
+    what: WHAT,
+    variable: VARIABLE,
+    file: "libcublas.so",
+    toolkit_folders: &["lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "lib"],
+    wheel_folders: &["nvidia/cu13/lib", "nvidia/cublas/lib"],
+    loader_names: &["libcublas.so.13", "libcublas.so.12"],
+};
+
+/// What a product's numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Double precision throughout.
+    F64,
+    /// Single precision, of which the products take 19 bits.
+    Tf32,
+    /// Half precision, with sums in single.
+    F16,
+    /// bfloat16, with sums in single.
+    Bf16,
+    /// Signed bytes, with sums in 32 bits.
+    I8,
+}
+
+impl Numbers {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::F64, Self::Tf32, Self::F16, Self::Bf16, Self::I8];
+
+    /// As axes name them.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::Tf32 => "tf32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::I8 => "i8",
+        }
+    }
+
+    /// Bytes of a number of A and of B.
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::F64 => 8,
+            Self::Tf32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::I8 => 1,
+        }
+    }
+
+    /// Bytes of a number of C.
+    #[must_use]
+    pub fn sum_bytes(self) -> u64 {
+        if self == Self::I8 { 4 } else { self.bytes() }
+    }
+}
+
+/// An opened library.
+#[derive(Debug)]
+pub struct Cublas {
+    library: Library,
+    version: u32,
+}
+
+impl Cublas {
+    /// Finds and opens the library: `explicit` (a file or its folder), else what `PLIMSOLL_CUBLAS` names, else that of the
+    /// toolkits of `CUDA_HOME` and `CUDA_PATH`, the usual toolkit folders, the active Python environment, and at last the
+    /// loader's own places. The first whose major version of CUDA is at most `major` is taken.
+    ///
+    /// # Errors
+    /// What is missing or unusable, and what brings it. A path that was given and fails is an error: nothing else is tried
+    /// in its place.
+    pub fn find(explicit: Option<&Path>, major: Option<u32>) -> Result<Arc<Self>, Unavailable> {
+        let given = WANTED.given(explicit, std::env::var_os(VARIABLE).as_deref())?;
+        let candidates = given.unwrap_or_else(|| WANTED.usual(&Places::of_process()));
+        let mut failed: Vec<String> = Vec::new();
+        for path in &candidates {
+            match Library::open(path).and_then(|library| Ok((library.version()?, library))) {
+                Ok((version, library)) if major.is_none_or(|major| version / 10_000 <= major) => {
+                    return Ok(Arc::new(Self { library, version }));
+                }
+                Ok((version, _)) => failed.push(format!(
+                    "{} is of CUDA {}, newer than the driver's CUDA {}",
+                    path.display(),
+                    version / 10_000,
+                    major.unwrap_or_default()
+                )),
+                // Of a bare name that the loader doesn't know there is nothing to say.
+                Err(why) if path.is_absolute() => failed.push(format!("{}: {why}", path.display())),
+                Err(_) => {}
+            }
+        }
+        let none = "no libcublas.so in a toolkit folder, the active Python environment or the loader's places";
+        Err(Unavailable::new(WHAT, failed.into_iter().next().unwrap_or_else(|| none.to_owned()), MEND))
+    }
+
+    /// Its version: 130002 is 13.0.2.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+/// The library at work on one stream. It keeps some memory of the device until it is dropped.
+#[derive(Debug)]
+pub struct Products {
+    handle: Handle,
+    stream: Arc<Stream>,
+}
+
+impl Products {
+    /// Makes it ready. Takes some tenths of a second: its kernels are loaded when they are first wanted.
+    ///
+    /// # Errors
+    /// The library's; the driver's.
+    pub fn new(cublas: &Arc<Cublas>, stream: &Arc<Stream>) -> Result<Self, Fault> {
+        stream.context().bind()?;
+        let handle = Handle::new(cublas, stream.handle().0).map_err(refusal)?;
+        Ok(Self { handle, stream: Arc::clone(stream) })
+    }
+
+    /// Queues C = A · B of square matrices of n rows: A by rows, B and C by columns, each without gaps, so that both
+    /// factors are read along the sums.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for parts too short; the library's; the driver's.
+    pub fn square(&self, numbers: Numbers, n: u32, [a, b, c]: [Span; 3]) -> Result<(), Fault> {
+        let elements = u64::from(n) * u64::from(n);
+        let short = |part: Span, bytes| part.bytes() < elements * bytes;
+        if short(a, numbers.bytes()) || short(b, numbers.bytes()) || short(c, numbers.sum_bytes()) {
+            return Err(Fault::Invalid(format!("a part is too short for {n} × {n} numbers of {}", numbers.name())));
+        }
+        let size = i32::try_from(n).map_err(|_| Fault::Invalid(format!("{n} rows are more than cuBLAS counts")))?;
+        self.stream.context().bind()?;
+        Ok(self.handle.gemm(numbers, size, [a, b, c].map(Span::pointer)).map_err(refusal)?)
+    }
+}
+
+fn refusal(why: String) -> Unavailable {
+    Unavailable::new(
+        WHAT,
+        why,
+        "Install a cuBLAS of the driver's CUDA version, and see that the device's memory isn't full",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_it_and_a_relative_path_are_refused_with_the_way_out() {
+        let empty = tempfile::tempdir().unwrap();
+        for (path, why) in [(empty.path(), "without libcublas.so"), (Path::new("libcublas.so"), "is relative")] {
+            let reason = Cublas::find(Some(path), None).unwrap_err();
+            assert!(reason.why.contains(why) && reason.mend.contains("libcublas.so"), "{reason}");
+        }
+        std::fs::write(empty.path().join("libcublas.so.13"), "no library").unwrap();
+        let reason = Cublas::find(Some(empty.path()), None).unwrap_err();
+        assert!(reason.mend.contains("pip install nvidia-cublas"), "{reason}");
+    }
+}

@@ -1,0 +1,175 @@
+//! cuBLAS on stand-ins for it and for the driver: products are what the caller asked for, and whatever the library lacks or
+//! refuses is a reason with the way out.
+#![allow(unsafe_code)]
+
+mod common;
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use common::{Bare, Fake, Named};
+use libloading::os::unix::Library;
+use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
+use plimsoll_core::record::Record;
+use plimsoll_core::{Fault, FaultClass};
+use plimsoll_cuda::cublas::{Cublas, Numbers, Products};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Options, open_with};
+
+/// A cuBLAS of this test's own.
+struct Vendor {
+    path: PathBuf,
+    library: Library,
+}
+
+impl Vendor {
+    fn without(folder: &Path, missing: &[&str]) -> Self {
+        let path = folder.join("libcublas.so.13");
+        fakecuda::copy_without(&fakecuda::built("libfakecublas.so").unwrap(), &path, missing).unwrap();
+        // SAFETY: the stand-in's initialisers do nothing.
+        let library = unsafe { Library::new(&path) }.unwrap();
+        Self { path, library }
+    }
+
+    fn order(&self, orders: &str) -> &Self {
+        let orders = CString::new(orders).unwrap();
+        // SAFETY: the symbol has this type, and the text is terminated.
+        unsafe {
+            let configure =
+                self.library.get::<unsafe extern "C" fn(*const std::ffi::c_char)>(b"fakecublas_configure").unwrap();
+            configure(orders.as_ptr());
+        }
+        self
+    }
+
+    fn number(&self, symbol: &str) -> u64 {
+        // SAFETY: both symbols have this type.
+        unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
+    }
+}
+
+const N: usize = 7;
+
+/// A by rows, B and C by columns.
+fn f64s(from: f64) -> Vec<f64> {
+    (0..N * N).map(|place| from + (place * place % 13) as f64).collect()
+}
+
+fn bytes(numbers: &[f64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_product_is_of_rows_and_columns_and_nothing_is_left_behind() {
+    let fake = Fake::new();
+    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let bare = Bare::new(fake.order("")).unwrap();
+    let cublas = Cublas::find(Some(&vendor.path), Some(13)).unwrap();
+    assert_eq!(cublas.version(), 130_000);
+    let (a, b) = (f64s(-3.0), f64s(0.5));
+    let buffers = [(); 3].map(|()| DeviceBuffer::new(&bare.context, (8 * N * N) as u64).unwrap());
+    buffers[0].upload(&bare.stream, &bytes(&a)).unwrap();
+    buffers[1].upload(&bare.stream, &bytes(&b)).unwrap();
+    let products = Products::new(&cublas, &bare.stream).unwrap();
+    let parts = [buffers[0].whole(), buffers[1].whole(), buffers[2].whole()];
+    products.square(Numbers::F64, N as u32, parts).unwrap();
+    let mut left = vec![0; 8 * N * N];
+    buffers[2].download(&bare.stream, &mut left).unwrap();
+    for (place, left) in left.chunks_exact(8).enumerate() {
+        let (row, column) = (place % N, place / N);
+        let sum: f64 = (0..N).map(|k| a[row * N + k] * b[column * N + k]).sum();
+        assert_eq!(f64::from_le_bytes(left.try_into().unwrap()), sum, "{row} {column}");
+    }
+    for numbers in Numbers::ALL {
+        products.square(numbers, 5, parts).unwrap();
+    }
+    let short = products.square(Numbers::F64, 8, parts);
+    assert!(matches!(short, Err(Fault::Invalid(ref why)) if why.contains("too short")), "{short:?}");
+    assert_eq!((vendor.number("fakecublas_products"), vendor.number("fakecublas_alive")), (6, 1));
+    drop(products);
+    assert_eq!(vendor.number("fakecublas_alive"), 0);
+}
+
+#[test]
+fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
+    let fake = Fake::new();
+    for missing in ["cublasGetProperty", "cublasCreate_v2", "cublasSetStream_v2", "cublasGemmEx", "cublasDestroy_v2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let vendor = Vendor::without(folder.path(), &[missing]);
+        let reason = Cublas::find(Some(&vendor.path), None).unwrap_err();
+        assert!(reason.why.contains(missing) && reason.mend.contains("pip install"), "{reason}");
+    }
+    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let newer = Cublas::find(Some(&vendor.order("version=14").path), Some(13)).unwrap_err();
+    assert!(newer.why.contains("is of CUDA 14"), "{newer}");
+    let bare = Bare::new(fake.order("")).unwrap();
+    let buffer = DeviceBuffer::new(&bare.context, 512).unwrap();
+    let parts = [buffer.whole(); 3];
+    for (call, code) in [("cublasCreate_v2", 1), ("cublasSetStream_v2", 7), ("cublasGemmEx", 13)] {
+        vendor.order(&format!("fail={call}:{code}"));
+        let cublas = Cublas::find(Some(&vendor.path), Some(13)).unwrap();
+        let ended = Products::new(&cublas, &bare.stream).and_then(|made| made.square(Numbers::F64, N as u32, parts));
+        let Err(Fault::Unavailable { what, why, mend }) = ended else { panic!("{call}: {ended:?}") };
+        assert!(what == "cuBLAS" && !mend.is_empty(), "{why}");
+        let said = if code == 13 { "failed to execute" } else { "gave error" };
+        assert!(why.contains(said), "{call}: {why}");
+        assert_eq!(vendor.number("fakecublas_alive"), 0, "{call}");
+    }
+    let refused = Cublas::find(Some(&vendor.order("fail=cublasGetProperty:1").path), None).unwrap_err();
+    assert!(refused.why.contains("cublasGetProperty gave error 1"), "{refused}");
+}
+
+/// The probe on both stand-ins.
+fn gemm(fake: &Fake, vendor: &Vendor) -> (Outcome, Vec<Record>) {
+    let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
+    let driver = fake.order("kernel=500000;cache=1048576").driver().unwrap();
+    let mut bench = open_with(&driver, 0, &options).unwrap();
+    let (request, stop, mut records) = (Request { seed: 7, ..Request::default() }, AtomicBool::new(false), Vec::new());
+    let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let outcome = bench.measure("gemm", &mut run).unwrap();
+    (outcome, records)
+}
+
+fn cases(records: &[Record]) -> Vec<&str> {
+    let series = records.iter().filter_map(|record| match record {
+        Record::Series(series) => Some(series.case.as_str()),
+        _ => None,
+    });
+    series.collect()
+}
+
+#[test]
+fn the_probe_measures_every_type_by_the_library_and_leaves_nothing_behind() {
+    let fake = Fake::new();
+    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let (outcome, records) = gemm(&fake, vendor.order(""));
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!(cases(&records), ["instructions", "products"]);
+    let of_library = |record: &&Record| matches!(record, Record::Point(point) if point.at.len() == 2);
+    assert_eq!(records.iter().filter(of_library).count(), Numbers::ALL.len());
+    assert!(vendor.number("fakecublas_products") > 0);
+    assert_eq!((vendor.number("fakecublas_alive"), fake.alive()), (0, 0));
+}
+
+#[test]
+fn a_library_that_does_not_start_costs_its_own_series_alone() {
+    let fake = Fake::new();
+    let vendor = Vendor::without(fake.folder.path(), &[]);
+    let (outcome, records) = gemm(&fake, vendor.order("fail=cublasCreate_v2:1"));
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!(cases(&records), ["instructions"]);
+    let told = |record: &&Record| match record {
+        Record::Fault(fault) => fault.class == FaultClass::Unavailable && fault.what.contains("cublasCreate"),
+        _ => false,
+    };
+    assert_eq!(records.iter().filter(told).count(), 1);
+    let mut bench = {
+        let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
+        open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap()
+    };
+    let mut kernels = Vec::new();
+    bench.verify("gemm", Depth::Small, &mut |case| kernels.push(case.kernel)).unwrap();
+    assert!(!kernels.is_empty() && kernels.iter().all(|kernel| kernel.starts_with("gemm_tame")), "{kernels:?}");
+}
