@@ -7,6 +7,7 @@ use plimsoll_core::series::{Row, Series, SeriesSpec, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 use plimsoll_suite::probes;
+use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Standing, shipped_reference, standings};
 
 use crate::faults::faults;
@@ -43,6 +44,14 @@ pub struct Section<'r> {
     pub cases: Vec<Case<'r>>,
     /// Its findings with what tells their sources apart.
     pub findings: Vec<(String, &'r Finding)>,
+}
+
+impl Section<'_> {
+    /// What an experiment advises, each device's own: whose it is where there are several, and the sentence. Safe to show.
+    pub fn advice(&self) -> impl Iterator<Item = (String, String)> {
+        let advice = self.findings.iter().filter(|(_, finding)| is_advice(finding));
+        advice.map(|(label, finding)| (clean(label), clean(&finding.says)))
+    }
 }
 
 /// One series of a probe, from every run and device that has it.

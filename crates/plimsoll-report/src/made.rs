@@ -3,10 +3,11 @@
 use plimsoll_core::device::{CacheInfo, DeviceInfo, Peak};
 use plimsoll_core::record::{FaultRecord, Finding, Record, Run, RunHeader};
 use plimsoll_core::sample::{CachePolicy, Effort, Evidence, Figure, Work};
-use plimsoll_core::series::{Point, SeriesSpec, Value};
+use plimsoll_core::series::{Estimate, Point, SeriesSpec, Value};
 use plimsoll_core::stats::{Interval, Rng};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{FaultClass, Flag, Flags, Traffic};
+use plimsoll_suite::probes::lab::advice;
 use plimsoll_suite::probes::{footprint, stream, strides};
 
 /// A name that tries everything.
@@ -93,6 +94,13 @@ impl Maker {
             says: String::new(),
             published: None,
         }));
+    }
+
+    /// A finding that is its probe's advice.
+    pub fn advice(&mut self, probe: &str, says: &str) {
+        let known = Estimate { value: 1.5, interval: Interval { lo: 1.4, hi: 1.6 } };
+        let advice = advice::advice(says, Unit::One, known, []);
+        self.records.push(Record::Finding(Finding { probe: probe.into(), ..advice }));
     }
 
     pub fn fault(&mut self, probe: &str, class: FaultClass, what: &str) {

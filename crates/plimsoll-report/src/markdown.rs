@@ -41,6 +41,10 @@ pub fn render(report: &Report<'_>) -> String {
             out.push_str(&format!("### {} {} ({cache})\n\n", escape(&section.probe), escape(&case.name)));
             out.push_str(&data(case));
         }
+        for (label, says) in section.advice() {
+            let of = if label.is_empty() { String::new() } else { format!(" ({})", escape(&label)) };
+            out.push_str(&format!("**Advice{of}:** {}\n\n", escape(&says)));
+        }
     }
     let flags: Vec<String> =
         glossary(report.flags()).map(|(name, meaning)| format!("- `{name}`: {meaning}\n")).collect();

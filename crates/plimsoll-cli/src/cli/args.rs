@@ -30,6 +30,9 @@ const MEASURE_HELP: &str = "A probe that fails costs itself only: the others go 
 The exit code is 1 where a result was wrong, 3 where a device was lost or of all could not be opened, a probe ended in an internal error or nothing could \
 be measured, and 2 where a size can't be measured as stated or the record could not be written.
 
+Without a choice every group but `lab` is run: its experiments answer questions of kernel engineers, each with advice for \
+this device, and take minutes; `--group lab` runs them.
+
 What is found is kept in the device's profile, for `plimsoll peak` and the verbs that predict. A figure with a flag that \
 throws doubt on it never replaces one without, and runs with --bytes, --trace or --concurrent add nothing.
 
@@ -161,10 +164,10 @@ pub(crate) struct ProfileArg {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeChoice {
-    /// Probes to run, by name; all by default
+    /// Probes to run, by name; all by default, and of `measure` all but those of the group lab
     #[arg(value_name = "PROBE")]
     pub probes: Vec<String>,
-    /// Probes of a group, such as bandwidth; may be repeated
+    /// Probes of a group, such as bandwidth or lab; may be repeated
     #[arg(long, value_name = "GROUP")]
     pub group: Vec<String>,
 }

@@ -55,12 +55,22 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, Failure> {
     Ok(devices::exit(&missing, Exit::Success))
 }
 
-/// The probes that were asked for, in the order in which they run; all where none was named.
+/// What is meant where neither a probe nor a group was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// Every probe.
+    All,
+    /// Every probe but the lab's, which answer questions and take minutes.
+    AllButLab,
+}
+
+/// The probes that were asked for, in the order in which they run; what `unnamed` says where none was.
 ///
 /// # Errors
 /// 2 for a probe or group that doesn't exist, with the nearest that do; for a choice that is empty.
 pub(crate) fn choose(
     choice: &ProbeChoice,
+    unnamed: Unnamed,
     devices: &[Box<dyn Instrument>],
     request: &Request,
 ) -> Result<Vec<&'static ProbeSpec>, Failure> {
@@ -71,21 +81,23 @@ pub(crate) fn choose(
     for group in &choice.group {
         check("group", group, specs.iter().map(|spec| spec.group))?;
     }
-    let any = choice.probes.is_empty() && choice.group.is_empty();
-    let wanted = |spec: &ProbeSpec| {
-        any || choice.probes.iter().any(|name| name == spec.name)
-            || choice.group.iter().any(|group| group == spec.group)
-    };
     let offered = |spec: &ProbeSpec| {
         devices.iter().flat_map(|device| device.probes(request)).any(|listing| listing.spec.name == spec.name)
     };
-    let chosen: Vec<_> = specs.into_iter().filter(|spec| wanted(spec) && offered(spec)).collect();
+    let chosen: Vec<_> = specs.into_iter().filter(|spec| wanted(choice, unnamed, spec) && offered(spec)).collect();
     if chosen.is_empty() {
         let asked = choice.probes.iter().chain(&choice.group).cloned().collect::<Vec<_>>().join(", ");
         return Err(Failure::usage(format!("no device here runs {asked}"))
             .hint("`plimsoll list` shows every probe with its devices"));
     }
     Ok(chosen)
+}
+
+fn wanted(choice: &ProbeChoice, unnamed: Unnamed, spec: &ProbeSpec) -> bool {
+    if choice.probes.is_empty() && choice.group.is_empty() {
+        return unnamed == Unnamed::All || spec.group != probes::LAB;
+    }
+    choice.probes.iter().any(|name| name == spec.name) || choice.group.iter().any(|group| group == spec.group)
 }
 
 /// Of the chosen probes, the names of those to which a size means nothing on any device.
@@ -115,6 +127,21 @@ fn check(kind: &str, given: &str, known: impl Iterator<Item = &'static str>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn experiments_are_run_where_they_are_named_or_all_is_meant() {
+        let lab = ProbeSpec { name: "residency", group: probes::LAB, ..*probes::ALL[0] };
+        let choice = |probes: &[&str], group: &[&str]| ProbeChoice {
+            probes: probes.iter().map(|name| (*name).to_owned()).collect(),
+            group: group.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        assert!(!wanted(&choice(&[], &[]), Unnamed::AllButLab, &lab));
+        assert!(wanted(&choice(&[], &[]), Unnamed::AllButLab, probes::ALL[0]));
+        assert!(wanted(&choice(&[], &[]), Unnamed::All, &lab));
+        assert!(wanted(&choice(&[], &["lab"]), Unnamed::AllButLab, &lab));
+        assert!(wanted(&choice(&["residency"], &[]), Unnamed::AllButLab, &lab));
+        assert!(!wanted(&choice(&[], &["bandwidth"]), Unnamed::All, &lab));
+    }
 
     #[test]
     fn a_slip_is_answered_with_the_nearest_names_and_nonsense_with_all() {

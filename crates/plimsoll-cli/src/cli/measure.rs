@@ -9,6 +9,7 @@ use plimsoll_report::faults;
 
 use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
+use super::list::Unnamed;
 use super::progress::Bar;
 use super::tee::Tee;
 use super::{devices, list, output, present, profile, runs as disk, signals};
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<Exit, Failure> {
         counters: args.counters,
     };
     let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
-    let specs = list::choose(&args.choice, &instruments, &request)?;
+    let specs = list::choose(&args.choice, Unnamed::AllButLab, &instruments, &request)?;
     let plan = Plan {
         probes: specs.iter().map(|spec| spec.name.to_owned()).collect(),
         request,

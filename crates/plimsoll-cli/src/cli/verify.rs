@@ -10,6 +10,7 @@ use plimsoll_report::text::clean;
 
 use super::args::{ProbeChoice, VerifyArgs};
 use super::exit::{Exit, Failure, say};
+use super::list::Unnamed;
 use super::{devices, list, output, signals};
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
@@ -66,7 +67,7 @@ fn chosen(
     let named = !expressions.is_empty();
     let choice = ProbeChoice { probes, group: args.choice.group.clone() };
     let others = !choice.probes.is_empty() || !choice.group.is_empty();
-    let specs = if named && !others { Vec::new() } else { list::choose(&choice, instruments, request)? };
+    let specs = if named && !others { Vec::new() } else { list::choose(&choice, Unnamed::All, instruments, request)? };
     if !named && !others {
         expressions.push(EXPRESSIONS.to_owned());
     }

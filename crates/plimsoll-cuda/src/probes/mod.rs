@@ -21,6 +21,7 @@ mod interference;
 mod kit;
 mod l1;
 mod l2;
+mod lab;
 mod latency;
 mod launch;
 mod loaded_latency;

@@ -18,6 +18,7 @@ mod grid;
 pub mod incore;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod loaded_latency;

@@ -16,6 +16,20 @@ fn the_page_needs_nothing_from_outside_and_runs_no_script() {
 }
 
 #[test]
+fn the_advice_of_an_experiment_is_shown_once_and_stays_text() {
+    let mut made = made::Maker::new("Box", "2026-01-02T03:04:05Z");
+    made.advice("residency", "Pin it: <b>1.5</b> times as fast.");
+    let runs = [made.run()];
+    let page = render(&Report::new(&runs));
+    assert_eq!(page.matches("Pin it: &lt;b&gt;1.5&lt;&#x2f;b&gt; times as fast.").count(), 1, "{page}");
+    assert!(page.contains("<strong>Advice:</strong>"));
+    let marked = crate::markdown::render(&Report::new(&runs));
+    assert!(marked.contains("**Advice:** Pin it: &lt;b&gt;1.5&lt;/b&gt; times as fast."), "{marked}");
+    let plain = crate::terminal::render(&Report::new(&runs), &crate::terminal::Style::PLAIN);
+    assert!(plain.contains("Advice of residency: Pin it: <b>1.5</b> times as fast."), "{plain}");
+}
+
+#[test]
 fn hostile_names_stay_text() {
     let mut run = made::run(made::HOSTILE, "2026-01-02T03:04:05Z", 1.0);
     let device = &mut run.header.devices[0];

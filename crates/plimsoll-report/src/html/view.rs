@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use plimsoll_core::device::{DeviceInfo, Peak};
 use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Beside, Standing};
 
 use crate::chart::charts;
@@ -56,6 +57,7 @@ struct Probe {
     probe: String,
     sentence: &'static str,
     pictures: Vec<Value>,
+    advice: Vec<(String, String)>,
     findings: Vec<String>,
     tables: Vec<Table>,
 }
@@ -195,7 +197,8 @@ fn id(place: usize) -> String {
 
 fn probe(report: &Report<'_>, place: usize, section: &Section<'_>) -> Probe {
     let pictures = charts(report, section).into_iter();
-    let findings = section.findings.iter().map(|(label, finding)| {
+    let others = section.findings.iter().filter(|(_, finding)| !is_advice(finding));
+    let findings = others.map(|(label, finding)| {
         let figure = finding.unit.format_with_interval(finding.value, finding.interval.into());
         let of = if label.is_empty() { String::new() } else { format!(" ({label})") };
         let says = if finding.says.is_empty() { String::new() } else { format!(": {}", finding.says) };
@@ -207,6 +210,7 @@ fn probe(report: &Report<'_>, place: usize, section: &Section<'_>) -> Probe {
         probe: clean(&section.probe),
         sentence: section.sentence,
         pictures: pictures.map(|chart| Value::from_safe_string(svg::inline(&chart))).collect(),
+        advice: section.advice().collect(),
         findings: findings.collect(),
         tables: section.cases.iter().map(table).collect(),
     }

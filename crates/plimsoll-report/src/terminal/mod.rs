@@ -13,6 +13,7 @@ mod tests;
 
 use crate::Report;
 use crate::chart::{Plot, charts};
+use crate::text::clean;
 
 pub use comparison::comparison;
 pub(crate) use summary::beside;
@@ -29,6 +30,9 @@ pub struct Style {
     /// Box, block and braille characters; else ASCII, but for the text of records and the signs of units.
     pub unicode: bool,
 }
+
+/// What stands before a sentence of advice.
+const ADVICE: &str = "Advice of";
 
 /// Rows of a plot's canvas.
 const HEIGHT: usize = 14;
@@ -66,7 +70,7 @@ pub fn render(report: &Report<'_>, style: &Style) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// One plot for each series that can be drawn.
+/// One plot for each series that can be drawn, and below those of an experiment its advice.
 #[must_use]
 pub fn plots(report: &Report<'_>, style: &Style) -> String {
     let mut out = String::new();
@@ -82,6 +86,11 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
                 Plot::Heat(heat) => bars::heat(heat, style),
             });
             out.push('\n');
+        }
+        for (label, says) in section.advice() {
+            let of = if label.is_empty() { section.probe.clone() } else { format!("{} ({label})", section.probe) };
+            let line = wrap(&format!("{ADVICE} {}: {says}", clean(&of)), style.columns(), "    ");
+            out.push_str(&format!("{}\n\n", line.replacen(ADVICE, &style.bold(ADVICE), 1)));
         }
     }
     out.truncate(out.trim_end().len());

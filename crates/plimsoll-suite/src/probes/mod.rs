@@ -12,6 +12,7 @@ pub mod incore;
 pub mod interference;
 pub mod l1;
 pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
 pub mod levels;
@@ -62,6 +63,9 @@ pub static ALL: &[&ProbeSpec] = &[
     &roofline::SPEC,
     &tensor::SPEC,
 ];
+
+/// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.
+pub const LAB: &str = "lab";
 
 /// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
 /// machine the host's speed wanders by 1–4 % within seconds, however long one samples.
