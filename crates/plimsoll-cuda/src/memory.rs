@@ -148,6 +148,16 @@ impl Span {
         (bytes <= self.bytes).then_some(Self { bytes, ..self }).ok_or_else(short)
     }
 
+    /// `bytes` of it from `offset`.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where that isn't inside.
+    pub fn part(self, offset: u64, bytes: u64) -> Result<Self, Fault> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside a span of {}", self.bytes));
+        inside.then(|| Self { pointer: self.pointer + offset, bytes }).ok_or_else(outside)
+    }
+
     fn size(self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }

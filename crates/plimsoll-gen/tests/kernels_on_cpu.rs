@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
+use plimsoll_gen::kernel::lab::rtm;
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
@@ -27,6 +28,7 @@ fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
         .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
         .args([Path::new("-I"), &here.join("kernels"), Path::new("-I"), &here.join("tests/shim"), Path::new("-o")])
         .args([&program, &main])
+        .arg("-pthread")
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -133,4 +135,18 @@ fn checks_find_one_wrong_element_and_fills_are_the_hosts() {
     let lines =
         names.iter().zip(values).flat_map(|(name, value)| (0..5).map(move |i| format!("{name} {i} {:x}", value(i))));
     assert_eq!(printed.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
+    // The blocks are smaller than a GPU's, as each of their threads is one of the host.
+    let mut kernels = vec![rtm::begin(), rtm::check()];
+    let mut checks = "  failed |= begins(rtm_begin);\n".to_owned();
+    for (x, y) in [(8, 16), (32, 8)] {
+        let name = format!("rtm_step_{x}x{y}");
+        writeln!(checks, "  failed |= check(\"{name}\", {x}, {y}, {name}, rtm_check);").unwrap();
+        kernels.push(KernelDesc { entry: format!("RTM_STEP({name}, {x}, {y})"), name, ..rtm::begin() });
+    }
+    run(Source::Rtm, &kernels, &checks);
 }

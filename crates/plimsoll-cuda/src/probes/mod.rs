@@ -74,4 +74,5 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &peer::Peer,
     &roofline::Roofline,
     &tensor::Tensor,
+    &lab::rtm::Rtm,
 ];

@@ -91,6 +91,8 @@ pub enum Source {
     Roofline,
     /// `tensor.cu`
     Tensor,
+    /// `lab/rtm.cu`
+    Rtm,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -99,7 +101,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -120,6 +122,7 @@ impl Source {
         Self::Incore,
         Self::Roofline,
         Self::Tensor,
+        Self::Rtm,
         Self::Check,
         Self::Clock,
     ];
@@ -148,6 +151,7 @@ impl Source {
             Self::Incore => "incore",
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
+            Self::Rtm => "rtm",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -177,6 +181,7 @@ impl Source {
             Self::Incore => include_str!("../../kernels/incore.cu"),
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
+            Self::Rtm => include_str!("../../kernels/lab/rtm.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -206,6 +211,7 @@ impl Source {
             Self::Incore => incore::kernels(target),
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
+            Self::Rtm => lab::rtm::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

@@ -62,6 +62,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &peer::SPEC,
     &roofline::SPEC,
     &tensor::SPEC,
+    &lab::rtm::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

@@ -2,3 +2,4 @@
 //! and each ending in one sentence of [`advice`] for this device. `measure` runs them where they are asked for.
 
 pub mod advice;
+pub mod rtm;
