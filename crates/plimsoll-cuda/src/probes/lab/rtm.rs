@@ -95,7 +95,7 @@ fn points(effort: Effort) -> Vec<Point> {
 
 /// What three arrays read and one written can be at best.
 fn streaming() -> KernelDesc {
-    Parameters::new(Op::Schoenauer).kernel()
+    Parameters { threads: 128, ..Parameters::new(Op::Schoenauer) }.kernel()
 }
 
 /// What all points share.
