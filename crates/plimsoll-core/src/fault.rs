@@ -51,7 +51,7 @@ pub enum Fault {
     /// A request that can't be measured as stated (a size that overflows, zero bytes).
     #[error("{0}")]
     Invalid(String),
-    /// A probe panicked; its message.
+    /// A probe panicked, or left the device changed; what is wrong.
     #[error("internal error: {0}")]
     Panicked(String),
     /// The record could not be written: this ends the whole run. Made by sinks alone, so no other error of input and

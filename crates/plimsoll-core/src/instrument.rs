@@ -99,6 +99,14 @@ impl<B: Backend> Bench<B> {
         &mut self.device
     }
 
+    /// Whether the device is as it was found, however a probe ended; one that is lost can't be asked.
+    fn settled(&mut self, ended: &Result<(), Fault>) -> Result<(), Fault> {
+        match ended {
+            Err(fault) if fault.ends_the_device() => Ok(()),
+            _ => caught(|| B::settled(&mut self.device)),
+        }
+    }
+
     /// Runs a probe that is in no registry, because what it measures was asked for as text, say. Writes what
     /// [`Instrument::measure`] writes.
     ///
@@ -121,6 +129,13 @@ impl<B: Backend> Bench<B> {
             let mut session = Session::new(&mut self.device, run.request, &self.info, run.device, spec, parts);
             ended = caught(|| probe.run(&mut session));
             series = session.into_series();
+        }
+        if let Err(changed) = self.settled(&ended) {
+            if ended.is_err() {
+                run.sink.write(&Record::Fault(FaultRecord::of(run.device, spec.name, &changed)))?;
+            } else {
+                ended = Err(changed);
+            }
         }
         // Findings of what there is, even where the probe ended early.
         let found = caught(|| Ok((spec.findings)(&self.info, &series)));
@@ -174,10 +189,11 @@ impl<B: Backend> Instrument for Bench<B> {
             return caught(|| B::verify_expressions(&mut self.device, &functions, depth, report));
         }
         let probe = self.find(probe)?;
-        caught(|| {
+        let ended = caught(|| {
             probe.supports(&self.device)?;
             probe.verify(&mut self.device, depth, report)
-        })
+        });
+        self.settled(&ended).and(ended)
     }
 }
 

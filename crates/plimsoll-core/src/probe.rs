@@ -92,6 +92,14 @@ pub trait Backend: 'static {
         Self::counters(device).map(|()| BTreeMap::new())
     }
 
+    /// Whether the device is as it was found, once a probe has ended, however it did; what isn't is put back.
+    ///
+    /// # Errors
+    /// [`Fault::Panicked`] with what a probe left changed; the device's.
+    fn settled(_device: &mut Self::Device) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Holds the expressions that this backend runs to the oracle; of `functions` alone, where any are named, how exact they
     /// are.
     ///

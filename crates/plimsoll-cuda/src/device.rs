@@ -19,6 +19,7 @@ use crate::compile::{Compiler, Kernels};
 use crate::counters::{self, Counters};
 use crate::cupti::Cupti;
 use crate::driver::nvml::Nvml;
+use crate::driver;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
     Stream, mend,
@@ -51,6 +52,10 @@ impl Backend for Cuda {
         device.counters()?.of(workload)
     }
 
+    fn settled(device: &mut CudaDevice) -> Result<(), Fault> {
+        device.found.holds(&device.context)
+    }
+
     fn verify_expressions(
         device: &mut CudaDevice,
         functions: &[&str],
@@ -77,6 +82,8 @@ pub struct CudaDevice {
     pub capability: u32,
     /// The multiprocessors' clock when it was opened, hertz, where its timer told.
     pub(crate) clock_hz: Option<f64>,
+    /// What its limits were when it was opened.
+    found: driver::Found,
     /// CUPTI's library, opened and not yet at work.
     pub(crate) cupti: Result<Arc<Cupti>, Unavailable>,
     /// Opened when first asked for: from then on CUPTI has hooks in the driver.
@@ -108,6 +115,7 @@ impl CudaDevice {
         }
         let context = make_context(&handle, self.context.deadline())?;
         let stream = Arc::new(Stream::new(&context)?);
+        let found = driver::Found::new(&context)?;
         let kernels = self.kernels.beside(&context);
         let spinner =
             Err(Unavailable::new("calibration kernels", "the device was opened beside another", "Open it by itself"));
@@ -119,6 +127,7 @@ impl CudaDevice {
             multiprocessors,
             capability,
             clock_hz: None,
+            found,
             counters: OnceCell::new(),
             cupti: self.cupti.clone(),
         })
@@ -276,6 +285,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         telemetry.context_was_made();
     }
     let stream = Arc::new(Stream::new(&context)?);
+    let limits = driver::Found::new(&context)?;
     let attribute = |attribute| handle.attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0));
     let multiprocessors = attribute(Attribute::Multiprocessors)?;
     let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
@@ -298,6 +308,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         multiprocessors,
         capability,
         clock_hz: calibration.clock_hz,
+        found: limits,
         cupti: counters::find(options.cupti.as_deref(), driver),
         counters: OnceCell::new(),
     };

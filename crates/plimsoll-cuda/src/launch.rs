@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
-use crate::driver::Function;
+use crate::driver::{AccessWindow, Function};
 use crate::memory::{DeviceBuffer, Span};
 
 /// Most parameters of a kernel.
@@ -206,7 +206,7 @@ impl WordKernel {
         self.takes(words)?;
         geometry.launches()?;
         let given = Given::Words(words.into());
-        Ok(Launch { function: self.function.clone(), geometry, given, form: Form::default() })
+        Ok(Launch { function: self.function.clone(), geometry, given, form: Form::default(), window: None })
     }
 }
 
@@ -217,6 +217,7 @@ pub struct Launch {
     pub(crate) geometry: Geometry,
     pub(crate) given: Given,
     pub(crate) form: Form,
+    pub(crate) window: Option<AccessWindow>,
 }
 
 impl Launch {
@@ -232,13 +233,20 @@ impl Launch {
         function.takes(count)?;
         geometry.launches()?;
         let given = Given::Slots(arguments);
-        Ok(Self { function: function.clone(), geometry, given, form: Form::default() })
+        Ok(Self { function: function.clone(), geometry, given, form: Form::default(), window: None })
     }
 
     /// The same in another form.
     #[must_use]
     pub fn with_form(mut self, form: Form) -> Self {
         self.form = form;
+        self
+    }
+
+    /// The same with an access policy window, in a stream and in a graph alike.
+    #[must_use]
+    pub fn with_window(mut self, window: AccessWindow) -> Self {
+        self.window = Some(window);
         self
     }
 

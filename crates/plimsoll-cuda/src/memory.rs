@@ -2,6 +2,7 @@
 //! for, and free memory before an allocation.
 
 mod managed;
+mod mapped;
 mod ordered;
 mod plain;
 
@@ -13,6 +14,7 @@ use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
 use crate::wait;
 
 pub use managed::{Advice, ManagedBuffer, Side};
+pub use mapped::MappedBuffer;
 pub use ordered::StreamBuffer;
 pub(crate) use plain::bytes_of_bits;
 pub use plain::{Plain, bytes};
@@ -87,9 +89,7 @@ impl DeviceBuffer {
     /// # Errors
     /// [`Fault::Invalid`] where that isn't inside.
     pub fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside {} bytes", self.bytes));
-        inside.then(|| Span { pointer: self.pointer + offset, bytes }).ok_or_else(outside)
+        self.whole().part(offset, bytes)
     }
 
     /// Copies host bytes to its beginning and waits.
@@ -148,13 +148,13 @@ impl Span {
         (bytes <= self.bytes).then_some(Self { bytes, ..self }).ok_or_else(short)
     }
 
-    /// `bytes` of it from `offset`.
+    /// `bytes` from `offset`.
     ///
     /// # Errors
     /// [`Fault::Invalid`] where that isn't inside.
     pub fn part(self, offset: u64, bytes: u64) -> Result<Self, Fault> {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside a span of {}", self.bytes));
+        let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside {} bytes", self.bytes));
         inside.then(|| Self { pointer: self.pointer + offset, bytes }).ok_or_else(outside)
     }
 

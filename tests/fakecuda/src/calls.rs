@@ -21,6 +21,7 @@ const NO_DEVICE: Code = 100;
 const INVALID_DEVICE: Code = 101;
 const INVALID_IMAGE: Code = 200;
 const INVALID_CONTEXT: Code = 201;
+const UNSUPPORTED_LIMIT: Code = 215;
 const INVALID_HANDLE: Code = 400;
 const ILLEGAL_STATE: Code = 401;
 const NOT_FOUND: Code = 500;
@@ -105,10 +106,36 @@ fn attribute(orders: &Orders, number: c_int) -> c_int {
         83 | 89 => 1,
         82 => 65_536,
         97 => 227 << 10,
+        102 => 1,
         106 => 32,
+        107 => orders.compression,
+        108 => orders.persisting,
+        109 => 128 << 20,
         115 => 1,
         _ => 0,
     }
+}
+
+/// A limit as it is until it is set: 64 bytes at once, nothing set aside.
+fn limit(state: &mut State, number: c_uint) -> Result<usize, Code> {
+    let usual = match number {
+        5 => 64,
+        6 if state.orders().persisting > 0 => 0,
+        _ => return Err(UNSUPPORTED_LIMIT),
+    };
+    Ok(state.limits.get(&number).copied().unwrap_or(usual))
+}
+
+/// Sets a limit from outside, as somebody who forgot to put it back would.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_set_limit(number: u32, value: u64) {
+    lock().get().limits.insert(number, value as usize);
+}
+
+/// A limit in force.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_limit(number: u32) -> u64 {
+    limit(lock().get(), number).unwrap_or(0) as u64
 }
 
 /// Takes orders and forgets everything that exists.
@@ -152,6 +179,9 @@ pub extern "C" fn fakecuda_alive() -> u64 {
         state.events.len(),
         state.modules.len(),
         state.graphs.len(),
+        state.physical.len(),
+        state.reserved.len(),
+        state.mapped.len(),
     ];
     counts.iter().sum::<usize>() as u64 + state.contexts
 }
@@ -204,6 +234,76 @@ calls! {
     }
     fn cuCtxEnablePeerAccess(state, peer: Handle, flags: c_uint) {
         if peer == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
+    }
+    fn cuCtxGetLimit(state, value: *mut usize, number: c_uint) {
+        let found = limit(state, number)?;
+        give(value, found)
+    }
+    fn cuCtxSetLimit(state, number: c_uint, value: usize) {
+        limit(state, number)?;
+        let most = if number == 5 { 128 } else { state.orders().persisting as usize };
+        state.limits.insert(number, value.min(most));
+        Ok(())
+    }
+    fn cuCtxResetPersistingL2Cache(state) {
+        Ok(())
+    }
+    fn cuStreamSetAttribute(state, stream: Handle, attribute: c_uint, value: *const c_void) {
+        known(state.streams.contains(&stream) && !value.is_null())
+    }
+    fn cuGraphKernelNodeSetAttribute(state, node: Handle, attribute: c_uint, value: *const c_void) {
+        known(!value.is_null())
+    }
+    fn cuMemGetAllocationGranularity(state, bytes: *mut usize, wanted: *const AllocationProperties, flags: c_uint) {
+        give(bytes, 2 << 20)
+    }
+    fn cuMemCreate(state, to: *mut u64, bytes: usize, wanted: *const AllocationProperties, flags: u64) {
+        let free = state.orders().memory.saturating_sub(state.used());
+        if bytes == 0 || bytes > free || bytes % (2 << 20) != 0 {
+            return Err(if bytes > free { OUT_OF_MEMORY } else { INVALID_VALUE });
+        }
+        // SAFETY: a live structure by the caller's contract.
+        let asked = unsafe { (*wanted).compression };
+        let granted = if state.orders().compression == 1 { asked } else { 0 };
+        let handle = state.handle();
+        state.physical.insert(handle, (bytes, granted));
+        give(to, handle as u64)
+    }
+    fn cuMemRelease(state, handle: u64) {
+        state.physical.remove(&(handle as usize)).map(drop).ok_or(INVALID_VALUE)
+    }
+    fn cuMemGetAllocationPropertiesFromHandle(state, found: *mut AllocationProperties, handle: u64) {
+        let (_, compression) = *state.physical.get(&(handle as usize)).ok_or(INVALID_VALUE)?;
+        give(found, AllocationProperties { words: [0; 6], compression, rest: [0; 7] })
+    }
+    fn cuMemAddressReserve(state, pointer: *mut u64, bytes: usize, alignment: usize, place: u64, flags: u64) {
+        let address = allocate(bytes)?;
+        state.reserved.insert(address, bytes);
+        give(pointer, address as u64)
+    }
+    fn cuMemAddressFree(state, pointer: u64, bytes: usize) {
+        let address = pointer as usize;
+        if state.mapped.contains_key(&address) || state.reserved.get(&address) != Some(&bytes) {
+            return Err(INVALID_VALUE);
+        }
+        state.reserved.remove(&address);
+        free(address, bytes);
+        Ok(())
+    }
+    fn cuMemMap(state, pointer: u64, bytes: usize, offset: usize, handle: u64, flags: u64) {
+        let address = pointer as usize;
+        let made = state.physical.get(&(handle as usize)).map(|(bytes, _)| *bytes);
+        if made != Some(bytes) || state.reserved.get(&address) != Some(&bytes) {
+            return Err(INVALID_VALUE);
+        }
+        state.mapped.insert(address, bytes);
+        Ok(())
+    }
+    fn cuMemUnmap(state, pointer: u64, bytes: usize) {
+        state.mapped.remove(&(pointer as usize)).map(drop).ok_or(INVALID_VALUE)
+    }
+    fn cuMemSetAccess(state, pointer: u64, bytes: usize, access: *const c_void, count: usize) {
+        if state.mapped.get(&(pointer as usize)) == Some(&bytes) { Ok(()) } else { Err(INVALID_VALUE) }
     }
     fn cuMemcpyPeerAsync(
         state, to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle
@@ -476,4 +576,13 @@ pub struct KernelNodeParams {
     function: Handle,
     words: [c_uint; 7],
     parameters: *mut *mut c_void,
+}
+
+/// `CUmemAllocationProp_v1`, as far as it is looked at.
+#[derive(Debug)]
+#[repr(C)]
+pub struct AllocationProperties {
+    words: [c_uint; 6],
+    compression: u8,
+    rest: [u8; 7],
 }

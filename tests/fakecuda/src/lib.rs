@@ -16,6 +16,8 @@
 //! | `mode=2` | its compute mode |
 //! | `capability=80` | its compute capability times ten |
 //! | `cache=1048576` | its second-level cache in bytes |
+//! | `compression=0` | memory is not compressed, whoever asks |
+//! | `persisting=0` | how much of the cache may be set aside, bytes; with 0 there is no such limit |
 //! | `kernel=100000` | nanoseconds that a kernel takes |
 //!
 //! An older driver is a copy of the library in which names of calls were made unreadable: see [`without`].

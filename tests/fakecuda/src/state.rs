@@ -29,6 +29,10 @@ pub struct Orders {
     pub cache: i32,
     /// Nanoseconds of a kernel.
     pub kernel: u64,
+    /// Whether compression is granted where it is asked for.
+    pub compression: i32,
+    /// Most of the second-level cache that may be set aside, bytes; without any a limit of it is unknown.
+    pub persisting: i32,
 }
 
 impl Default for Orders {
@@ -44,6 +48,8 @@ impl Default for Orders {
             capability: 90,
             cache: 50 << 20,
             kernel: 1_200,
+            compression: 1,
+            persisting: 32 << 20,
         }
     }
 }
@@ -65,6 +71,8 @@ impl Orders {
                 "capability" => set(&mut orders.capability, value),
                 "cache" => set(&mut orders.cache, value),
                 "kernel" => set(&mut orders.kernel, value),
+                "compression" => set(&mut orders.compression, value),
+                "persisting" => set(&mut orders.persisting, value),
                 _ => {}
             }
         }
@@ -124,6 +132,14 @@ pub struct State {
     pub memory: BTreeMap<usize, usize>,
     /// Pinned allocations: address and bytes.
     pub pinned: BTreeMap<usize, usize>,
+    /// Memory without an address: handle, bytes and compression.
+    pub physical: BTreeMap<usize, (usize, u8)>,
+    /// Addresses without memory: address and bytes.
+    pub reserved: BTreeMap<usize, usize>,
+    /// Addresses that memory is mapped at: address and bytes.
+    pub mapped: BTreeMap<usize, usize>,
+    /// Limits of the context, by number.
+    pub limits: BTreeMap<u32, usize>,
     /// Contexts retained.
     pub contexts: u64,
     /// Streams.
@@ -154,13 +170,16 @@ impl State {
 
     /// Bytes of device memory in use.
     pub fn used(&self) -> usize {
-        self.memory.values().sum()
+        self.memory.values().sum::<usize>() + self.physical.values().map(|(bytes, _)| bytes).sum::<usize>()
     }
 
     /// Whether these bytes are inside one allocation.
     pub fn holds(&self, address: usize, bytes: usize) -> bool {
-        let below = self.memory.range(..=address).next_back();
-        below.is_some_and(|(start, size)| address - start + bytes <= *size)
+        let inside = |known: &BTreeMap<usize, usize>| {
+            let below = known.range(..=address).next_back();
+            below.is_some_and(|(start, size)| address - start + bytes <= *size)
+        };
+        inside(&self.memory) || inside(&self.mapped)
     }
 
     /// Whether waiting is in vain.

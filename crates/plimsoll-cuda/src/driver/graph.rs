@@ -51,6 +51,12 @@ impl Plan<'_> {
         // SAFETY: graph, function and earlier node are live; `after` holds as many handles as are counted; parameters
         // are as for a launch (`Stream::launch`) and are copied before the call returns.
         unsafe { call.graph_kernel(&raw mut handle, self.handle, &raw const before, plain, &raw const node) }?;
+        if let Some(window) = &launch.window {
+            let attribute = window.attribute();
+            let value = (&raw const attribute.value).cast();
+            // SAFETY: the node is live; the value is a union of 64 bytes that the driver reads before the call returns.
+            unsafe { call.graph_node_attribute(handle, attribute.id, value) }?;
+        }
         if after.is_some() && dependent {
             let edge = GraphEdge::DEPENDENT;
             // SAFETY: one edge between two live nodes of this graph; all three arrays have one element.

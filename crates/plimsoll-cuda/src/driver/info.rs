@@ -46,10 +46,18 @@ pub enum Attribute {
     RegistersPerMultiprocessor = 82,
     /// Cooperative launches.
     Cooperative = 95,
+    /// Memory that is made and mapped apart.
+    VirtualMemory = 102,
     /// Most dynamic shared memory of a block, bytes.
     SharedPerBlock = 97,
     /// Resident blocks per multiprocessor.
     BlocksPerMultiprocessor = 106,
+    /// Memory that may be compressed.
+    Compression = 107,
+    /// Most of the second-level cache that may be set aside for persisting lines, bytes.
+    MostPersistingL2 = 108,
+    /// Largest access policy window, bytes.
+    LargestWindow = 109,
     /// Memory in a stream's order.
     MemoryPools = 115,
 }

@@ -11,11 +11,13 @@ mod cudarc;
 mod error;
 mod graph;
 mod info;
+mod limits;
 mod module;
 pub(crate) mod nvml;
 mod stream;
 mod table;
 mod types;
+mod window;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -30,11 +32,14 @@ pub(crate) use error::{DEVICE_UNAVAILABLE, NO_DEVICE, OUT_OF_MEMORY, STUB_LIBRAR
 pub use error::{DriverError, mend, name};
 pub use graph::{Graph, Node};
 pub use info::{Attribute, DeviceHandle};
+pub use limits::{Found, Held, Limit};
 pub use module::{Function, Module};
 pub use stream::{Event, Stream};
 pub(crate) use table::Calls;
 use types::DeviceNumber;
+pub(crate) use types::{AllocationProperties, MappedAccess};
 pub use types::{DevicePointer, Handle};
+pub use window::{Access, AccessWindow};
 
 /// The driver's library.
 const LIBRARY: &str = "libcuda.so.1";

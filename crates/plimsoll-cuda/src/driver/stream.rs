@@ -12,7 +12,7 @@ use super::error::NOT_READY;
 use super::types::{
     ATTRIBUTE_CLUSTER, ATTRIBUTE_COOPERATIVE, ATTRIBUTE_DEPENDENT, DevicePointer, Handle, LaunchAttribute, LaunchConfig,
 };
-use super::{Context, DriverError, Function, Graph};
+use super::{AccessWindow, Context, DriverError, Function, Graph};
 use crate::launch::{Form, Geometry, Launch, MOST_PARAMETERS, WordKernel, only};
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream.
@@ -168,7 +168,8 @@ impl Stream {
     /// # Errors
     /// The driver's; a driver before 11.8 has no launch attributes.
     pub fn launch(&self, launch: &Launch) -> Result<(), DriverError> {
-        self.submit(&launch.function, launch.geometry, launch.form, launch.given.pointers())
+        let window = launch.window.as_ref();
+        self.submit(&launch.function, launch.geometry, launch.form, window, launch.given.pointers())
     }
 
     /// Launches a kernel with words that it takes ([`WordKernel::new`]), which the driver copies; else as
@@ -184,7 +185,7 @@ impl Stream {
         words: &[u64],
     ) -> Result<(), Fault> {
         kernel.takes(words)?;
-        Ok(self.submit(&kernel.function, geometry, form, only(words))?)
+        Ok(self.submit(&kernel.function, geometry, form, None, only(words))?)
     }
 
     fn submit(
@@ -192,6 +193,7 @@ impl Stream {
         function: &Function,
         geometry: Geometry,
         form: Form,
+        window: Option<&AccessWindow>,
         mut parameters: [*mut c_void; MOST_PARAMETERS],
     ) -> Result<(), DriverError> {
         let Geometry { grid, block, shared } = geometry;
@@ -199,17 +201,18 @@ impl Stream {
         let null = std::ptr::null_mut();
         let call = self.context.call();
         let function = function.handle();
-        let mut attributes = [LaunchAttribute::new(0, &[]); 3];
+        let mut attributes = [LaunchAttribute::new(0, &[]); 4];
         let mut count = 0;
-        let mut add = |wanted: bool, id: u32, words: &[u32]| {
-            if wanted {
-                attributes[count] = LaunchAttribute::new(id, words);
+        let mut add = |wanted: Option<LaunchAttribute>| {
+            if let Some(attribute) = wanted {
+                attributes[count] = attribute;
                 count += 1;
             }
         };
-        add(form.dependent, ATTRIBUTE_DEPENDENT, &[1]);
-        add(form.cooperative, ATTRIBUTE_COOPERATIVE, &[1]);
-        add(form.cluster > 1, ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1]);
+        add(form.dependent.then(|| LaunchAttribute::new(ATTRIBUTE_DEPENDENT, &[1])));
+        add(form.cooperative.then(|| LaunchAttribute::new(ATTRIBUTE_COOPERATIVE, &[1])));
+        add((form.cluster > 1).then(|| LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1])));
+        add(window.map(AccessWindow::attribute));
         // SAFETY: function and stream are live and of this context. `parameters` holds more pointers than a kernel of ours has
         // parameters, each to a slot of 16 bytes, and no parameter is larger (`Function::takes`); or one to as many words
         // as the only parameter has (`WordKernel::new`): both where the driver can tell, else promised by who made the

@@ -9,7 +9,10 @@ use std::sync::OnceLock;
 use libloading::os::unix::Library;
 
 use super::error::{DriverError, SUCCESS};
-use super::types::{Code, DeviceNumber, DevicePointer, GraphEdge, Handle, KernelNodeParams, LaunchConfig, Uuid};
+use super::types::{
+    AllocationProperties, Code, DeviceNumber, DevicePointer, GraphEdge, Handle, KernelNodeParams, LaunchConfig,
+    MappedAccess, Uuid,
+};
 use crate::unavailable::Unavailable;
 
 /// Looks up the first of `symbols` that the library has.
@@ -113,6 +116,10 @@ table! {
     context_release ["cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"] (device: DeviceNumber);
     context_set ["cuCtxSetCurrent"] (context: Handle);
 
+    limit_get ["cuCtxGetLimit"] (value: *mut usize, limit: c_uint);
+    limit_set ["cuCtxSetLimit"] (limit: c_uint, value: usize);
+    persisting_reset ["cuCtxResetPersistingL2Cache"] ();
+
     peer_can ["cuDeviceCanAccessPeer"] (can: *mut c_int, device: DeviceNumber, peer: DeviceNumber);
     peer_enable ["cuCtxEnablePeerAccess"] (peer: Handle, flags: c_uint);
     copy_peer ["cuMemcpyPeerAsync"] (
@@ -130,6 +137,21 @@ table! {
         pointer: DevicePointer, bytes: usize, device: DeviceNumber, stream: Handle
     );
     managed_advise ["cuMemAdvise"] (pointer: DevicePointer, bytes: usize, advice: c_uint, device: DeviceNumber);
+    mapped_granularity ["cuMemGetAllocationGranularity"] (
+        bytes: *mut usize, wanted: *const AllocationProperties, flags: c_uint
+    );
+    mapped_create ["cuMemCreate"] (handle: *mut u64, bytes: usize, wanted: *const AllocationProperties, flags: u64);
+    mapped_release ["cuMemRelease"] (handle: u64);
+    mapped_properties ["cuMemGetAllocationPropertiesFromHandle"] (found: *mut AllocationProperties, handle: u64);
+    mapped_reserve ["cuMemAddressReserve"] (
+        pointer: *mut DevicePointer, bytes: usize, alignment: usize, place: DevicePointer, flags: u64
+    );
+    mapped_address_free ["cuMemAddressFree"] (pointer: DevicePointer, bytes: usize);
+    mapped_map ["cuMemMap"] (pointer: DevicePointer, bytes: usize, offset: usize, handle: u64, flags: u64);
+    mapped_unmap ["cuMemUnmap"] (pointer: DevicePointer, bytes: usize);
+    mapped_access ["cuMemSetAccess"] (
+        pointer: DevicePointer, bytes: usize, access: *const MappedAccess, count: usize
+    );
     host_alloc ["cuMemHostAlloc"] (pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     host_free ["cuMemFreeHost"] (pointer: *mut c_void);
     copy_up ["cuMemcpyHtoDAsync_v2"] (to: DevicePointer, from: *const c_void, bytes: usize, stream: Handle);
@@ -141,6 +163,7 @@ table! {
     stream_destroy ["cuStreamDestroy_v2"] (stream: Handle);
     stream_query ["cuStreamQuery"] (stream: Handle);
     stream_wait_event ["cuStreamWaitEvent"] (stream: Handle, event: Handle, flags: c_uint);
+    stream_attribute ["cuStreamSetAttribute"] (stream: Handle, attribute: c_uint, value: *const c_void);
     capture_begin ["cuStreamBeginCapture_v2"] (stream: Handle, mode: c_uint);
     capture_end ["cuStreamEndCapture"] (stream: Handle, graph: *mut Handle);
 
@@ -182,6 +205,7 @@ table! {
     graph_edges ["cuGraphAddDependencies_v2"] (
         graph: Handle, from: *const Handle, to: *const Handle, edges: *const GraphEdge, count: usize
     );
+    graph_node_attribute ["cuGraphKernelNodeSetAttribute"] (node: Handle, attribute: c_uint, value: *const c_void);
     // 11.4.
     graph_instantiate ["cuGraphInstantiateWithFlags"] (executable: *mut Handle, graph: Handle, flags: u64);
     graph_upload ["cuGraphUpload"] (executable: Handle, stream: Handle);

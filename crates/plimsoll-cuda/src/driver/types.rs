@@ -73,6 +73,8 @@ impl LaunchAttribute {
     }
 }
 
+/// `CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW`: a pointer, a size, a float, two ints.
+pub const ATTRIBUTE_WINDOW: u32 = 1;
 /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`: one int.
 pub const ATTRIBUTE_COOPERATIVE: u32 = 2;
 /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`: three unsigned ints.
@@ -117,6 +119,71 @@ impl GraphEdge {
     pub const DEPENDENT: Self = Self { from_port: 1, to_port: 0, kind: 1, reserved: [0; 5] };
 }
 
+/// `CUmemLocation`: which memory is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct MemoryLocation {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE` is 1.
+    kind: u32,
+    /// The device.
+    id: DeviceNumber,
+}
+
+/// `CUmemAllocationProp_v1`: what memory is asked for, or was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct AllocationProperties {
+    /// `CU_MEM_ALLOCATION_TYPE_PINNED` is 1.
+    kind: u32,
+    handles: u32,
+    location: MemoryLocation,
+    windows: *mut c_void,
+    /// `CU_MEM_ALLOCATION_COMP_GENERIC` is 1.
+    compression: u8,
+    remote: u8,
+    usage: u16,
+    reserved: [u8; 4],
+}
+
+impl AllocationProperties {
+    /// Memory of a device, with generic compression or without.
+    #[must_use]
+    pub fn new(device: DeviceNumber, compressible: bool) -> Self {
+        let location = MemoryLocation { kind: 1, id: device };
+        Self { kind: 1, location, compression: u8::from(compressible), ..Self::default() }
+    }
+
+    /// Whether compression is among them.
+    #[must_use]
+    pub fn is_compressible(&self) -> bool {
+        self.compression == 1
+    }
+}
+
+impl Default for AllocationProperties {
+    fn default() -> Self {
+        let (location, windows) = (MemoryLocation::default(), std::ptr::null_mut());
+        Self { kind: 0, handles: 0, location, windows, compression: 0, remote: 0, usage: 0, reserved: [0; 4] }
+    }
+}
+
+/// `CUmemAccessDesc`: who may access a mapping, and how.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct MappedAccess {
+    location: MemoryLocation,
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE` is 3.
+    flags: u32,
+}
+
+impl MappedAccess {
+    /// A device may read and write.
+    #[must_use]
+    pub fn new(device: DeviceNumber) -> Self {
+        Self { location: MemoryLocation { kind: 1, id: device }, flags: 3 }
+    }
+}
+
 /// Sizes, alignments and offsets as cuda.h of CUDA 11.8 to 13.0 has them on 64-bit Linux.
 const _: () = {
     assert!(size_of::<Handle>() == 8 && size_of::<Uuid>() == 16);
@@ -126,5 +193,8 @@ const _: () = {
     assert!(offset_of!(LaunchAttribute, value) == 8);
     assert!(size_of::<LaunchConfig>() == 56 && offset_of!(LaunchConfig, stream) == 32);
     assert!(offset_of!(LaunchConfig, attributes) == 40 && offset_of!(LaunchConfig, attribute_count) == 48);
+    assert!(size_of::<AllocationProperties>() == 32 && offset_of!(AllocationProperties, location) == 8);
+    assert!(offset_of!(AllocationProperties, windows) == 16 && offset_of!(AllocationProperties, compression) == 24);
+    assert!(size_of::<MappedAccess>() == 12 && offset_of!(MappedAccess, flags) == 8);
     assert!(size_of::<GraphEdge>() == 8 && offset_of!(GraphEdge, kind) == 2);
 };

@@ -13,9 +13,13 @@ use libloading::os::unix::Library;
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Work, Workload};
 use plimsoll_cuda::compile::{Compiler, Program};
-use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Function, Stream};
+use plimsoll_cuda::driver::{
+    Access, AccessWindow, Context, DeviceHandle, Driver, Function, Graph, Held, Limit, Stream,
+};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::{Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Side, StreamBuffer};
+use plimsoll_cuda::memory::{
+    Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, Side, StreamBuffer,
+};
 use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Source};
@@ -66,6 +70,18 @@ impl Fake {
     /// How many calls were made.
     pub fn total(&self) -> u64 {
         self.number("fakecuda_total")
+    }
+
+    /// A limit of the context in force, by cuda.h's number.
+    pub fn limit(&self, number: u32) -> u64 {
+        // SAFETY: the symbol has this type.
+        unsafe { self.library.get::<extern "C" fn(u32) -> u64>(b"fakecuda_limit").unwrap()(number) }
+    }
+
+    /// Sets such a limit past the backend.
+    pub fn set_limit(&self, number: u32, value: u64) {
+        // SAFETY: the symbol has this type.
+        unsafe { self.library.get::<extern "C" fn(u32, u64)>(b"fakecuda_set_limit").unwrap()(number, value) }
     }
 
     /// How often one call was made.
@@ -158,6 +174,31 @@ impl Bare {
     }
 }
 
+/// What changes how the second-level cache works: limits, windows of a stream, a launch and a graph's node, and memory that
+/// may be compressed.
+fn settings(bare: &Bare, buffer: &DeviceBuffer) -> Result<(), Fault> {
+    let (context, stream) = (&bare.context, &bare.stream);
+    let held = Held::new(context, Limit::PersistingL2)?;
+    if held.set(1 << 20)? != 1 << 20 {
+        return Err(Fault::Invalid("the limit is not what was set".to_owned()));
+    }
+    context.reset_persisting()?;
+    let window = AccessWindow::new(buffer.whole(), 0.5, Access::Persisting);
+    stream.set_window(Some(window))?;
+    stream.set_window(None)?;
+    let launch = bare.launch(buffer)?.with_window(window);
+    stream.launch(&launch)?;
+    Graph::chain(context, &[launch], 2, false)?.launch(stream)?;
+    for asked in [true, false] {
+        let mapped = MappedBuffer::new(stream, 5 << 20, asked)?;
+        if mapped.is_compressible() != asked || mapped.whole().bytes() != 6 << 20 {
+            return Err(Fault::Invalid("the memory is not what was asked for".to_owned()));
+        }
+        mapped.part(4096, 4096)?.copy_from(stream, buffer.whole())?;
+    }
+    Ok(())
+}
+
 /// Everything that the backend does, once: opens a bench, then memory, copies, and every shape of load. Returns how
 /// many calls that took, before all of it is destroyed.
 pub fn everything(fake: &Fake) -> Result<u64, Fault> {
@@ -185,6 +226,7 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     let recorded = stream.recorded()?;
     recorded.launch(stream)?;
     drop(ordered);
+    settings(&bare, &a)?;
     bare.scale.clusters_at_once(Geometry::linear(8, 256), 2)?;
     let mut loads = vec![
         Load::graph(stream, vec![bare.launch(&a)?, bare.launch(&b)?], false, Work::default())?.with_lead(&bare.spinner),

@@ -1,0 +1,158 @@
+//! Memory that is made and mapped in separate steps, as it must be to ask for compression: the second-level cache may then
+//! keep what it writes back in fewer bytes where the data allow.
+
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+
+use super::{Span, free};
+use crate::driver::{AllocationProperties, Context, DevicePointer, DriverError, MappedAccess, OUT_OF_MEMORY, Stream};
+use crate::wait;
+
+/// Memory of the device, made but without an address, `CUmemGenericAllocationHandle`.
+#[derive(Debug)]
+struct Physical {
+    context: Arc<Context>,
+    handle: u64,
+}
+
+impl Physical {
+    fn new(context: &Arc<Context>, bytes: usize, wanted: &AllocationProperties) -> Result<Self, DriverError> {
+        let mut handle = 0;
+        // SAFETY: the handle is written to a live integer; the properties live until the call returns.
+        context.watch(unsafe { context.call().mapped_create(&raw mut handle, bytes, wanted, 0) })?;
+        Ok(Self { context: Arc::clone(context), handle })
+    }
+
+    fn properties(&self) -> Result<AllocationProperties, DriverError> {
+        let mut found = AllocationProperties::default();
+        // SAFETY: the handle lives; the properties are written to a live structure of that layout.
+        self.context.watch(unsafe { self.context.call().mapped_properties(&raw mut found, self.handle) })?;
+        Ok(found)
+    }
+}
+
+impl Drop for Physical {
+    fn drop(&mut self) {
+        // SAFETY: made once, released once.
+        self.context.destroy(|call| unsafe { call.mapped_release(self.handle) });
+    }
+}
+
+/// Addresses without memory behind them.
+#[derive(Debug)]
+struct Reserved {
+    context: Arc<Context>,
+    pointer: DevicePointer,
+    bytes: usize,
+}
+
+impl Reserved {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, DriverError> {
+        let mut pointer = 0;
+        // SAFETY: the pointer is written to a live integer. No alignment beyond the granularity and no place is asked for.
+        context.watch(unsafe { context.call().mapped_reserve(&raw mut pointer, bytes, 0, 0, 0) })?;
+        Ok(Self { context: Arc::clone(context), pointer, bytes })
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // SAFETY: reserved once, freed once, with nothing mapped there any more.
+        self.context.destroy(|call| unsafe { call.mapped_address_free(self.pointer, self.bytes) });
+    }
+}
+
+/// Addresses with memory behind them: unmapped first when dropped, since that is declared first of what holds them.
+#[derive(Debug)]
+struct Mapping {
+    reserved: Reserved,
+    _physical: Physical,
+}
+
+impl Mapping {
+    fn new(reserved: Reserved, physical: Physical) -> Result<Self, DriverError> {
+        let call = reserved.context.call();
+        // SAFETY: as many bytes as the memory has, at addresses that were reserved for them and have nothing mapped.
+        let answer = unsafe { call.mapped_map(reserved.pointer, reserved.bytes, 0, physical.handle, 0) };
+        reserved.context.watch(answer)?;
+        Ok(Self { reserved, _physical: physical })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let Reserved { context, pointer, bytes } = &self.reserved;
+        // SAFETY: mapped once, unmapped once; `MappedBuffer` waited for what uses it.
+        context.destroy(|call| unsafe { call.mapped_unmap(*pointer, *bytes) });
+    }
+}
+
+/// Memory of the device that was asked for with compression, or without.
+#[derive(Debug)]
+pub struct MappedBuffer {
+    mapping: Mapping,
+    stream: Arc<Stream>,
+    bytes: u64,
+    compressible: bool,
+}
+
+impl MappedBuffer {
+    /// At least `bytes` of memory, of the device's granularity; `stream` is what uses it. Whether compression was granted
+    /// is told by [`MappedBuffer::is_compressible`].
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`] where less is free, before the driver is asked, or where it refuses; the driver's.
+    pub fn new(stream: &Arc<Stream>, bytes: u64, compressible: bool) -> Result<Self, Fault> {
+        let context = stream.context();
+        let (room, _) = free(context)?;
+        let refused = || Fault::OutOfMemory { asked: bytes, free: room };
+        let wanted = AllocationProperties::new(context.device().number(), compressible);
+        let mut granularity = 0;
+        // SAFETY: the size is written to a live integer; the properties live until the call returns. 0 is
+        // CU_MEM_ALLOC_GRANULARITY_MINIMUM.
+        context.watch(unsafe { context.call().mapped_granularity(&raw mut granularity, &raw const wanted, 0) })?;
+        let size = bytes.max(1).checked_next_multiple_of((granularity as u64).max(1)).filter(|size| *size <= room);
+        let size = usize::try_from(size.ok_or_else(refused)?).map_err(|_| refused())?;
+        let memory = |error: DriverError| match error.code() {
+            Some(OUT_OF_MEMORY) => refused(),
+            _ => error.into(),
+        };
+        let physical = Physical::new(context, size, &wanted).map_err(memory)?;
+        let granted = physical.properties()?.is_compressible();
+        let mapping = Mapping::new(Reserved::new(context, size).map_err(memory)?, physical)?;
+        let access = MappedAccess::new(context.device().number());
+        // SAFETY: the whole of one mapping; one description, which lives until the call returns.
+        context.watch(unsafe { context.call().mapped_access(mapping.reserved.pointer, size, &raw const access, 1) })?;
+        Ok(Self { mapping, stream: Arc::clone(stream), bytes: size as u64, compressible: granted })
+    }
+
+    /// Whether the driver granted compression.
+    #[must_use]
+    pub fn is_compressible(&self) -> bool {
+        self.compressible
+    }
+
+    /// The whole of it.
+    #[must_use]
+    pub fn whole(&self) -> Span {
+        Span { pointer: self.mapping.reserved.pointer, bytes: self.bytes }
+    }
+
+    /// `bytes` from `offset`.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where that isn't inside.
+    pub fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
+        self.whole().part(offset, bytes)
+    }
+}
+
+impl Drop for MappedBuffer {
+    fn drop(&mut self) {
+        // Unmapping waits for nothing. Where the wait fails the context is given up, and nothing is unmapped.
+        if wait::stream(&self.stream).is_err() {
+            self.stream.context().give_up();
+        }
+    }
+}
