@@ -18,8 +18,8 @@ use crate::clock::CudaClock;
 use crate::compile::{Compiler, Kernels};
 use crate::counters::{self, Counters};
 use crate::cupti::Cupti;
-use crate::driver::nvml::Nvml;
 use crate::driver;
+use crate::driver::nvml::Nvml;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
     Stream, mend,

@@ -33,15 +33,23 @@ const PICTURE: (u32, u32) = (500, 48);
 const SCALAR: f32 = 1.0;
 /// What a cell of the picture takes by the record: nothing was timed, and a sample of nothing is none.
 const UNTIMED: u64 = 1_000_000;
-/// Arrays of a model, and the one that steps are checked with.
-const ARRAYS: u64 = 4;
+/// Arrays of a model in either memory, and the one that steps are checked with.
+const ARRAYS: u64 = 7;
 
 /// The probe.
 #[derive(Debug)]
 pub(in super::super) struct Rtm;
 
-/// What is timed at a time step: a walk, or where there is none the streaming of as many bytes.
-type Point = (u32, Option<usize>);
+/// What is timed at a time step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    /// The streaming of as many bytes.
+    Ceiling,
+    /// A walk, by its place among the suite's, in plain or in compressible memory.
+    Step(usize, bool),
+}
+
+type Point = (u32, What);
 
 impl Probe<Cuda> for Rtm {
     fn spec(&self) -> &'static ProbeSpec {
@@ -54,18 +62,21 @@ impl Probe<Cuda> for Rtm {
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
-        points(request.effort).len() + (PICTURE.1 * PICTURE.1) as usize
+        points(request.effort, true).len() + (PICTURE.1 * PICTURE.1) as usize
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let bench = Rc::new(Bench::new(session.device, effort, session.request.bytes)?);
-        let points = points(effort);
+        let points = points(effort, bench.compressible.is_some());
         let late = late(session, begin, rtm::SPEC.budget(effort));
         let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
-        let at = |(step, walk): &Point| -> Vec<Value> {
-            let case = walk.map_or(CEILING.to_owned(), |walk| rtm::case(WALKS[walk], false));
+        let at = |(step, what): &Point| -> Vec<Value> {
+            let case = match *what {
+                What::Ceiling => CEILING.to_owned(),
+                What::Step(walk, compressible) => rtm::case(WALKS[walk], compressible),
+            };
             vec![case.as_str().into(), u64::from(*step).into()]
         };
         session.sweep(sweep, at, |_, point| bench.load(*point))?;
@@ -86,11 +97,13 @@ impl Probe<Cuda> for Rtm {
     }
 }
 
-/// At every time step the streaming, then the walks.
-fn points(effort: Effort) -> Vec<Point> {
+/// At every time step the streaming, then the walks, each in one memory beside the other.
+fn points(effort: Effort, compressible: bool) -> Vec<Point> {
     let steps = STEPS[usize::from(effort != Effort::Quick)];
-    let cases = || std::iter::once(None).chain((0..WALKS.len()).map(Some));
-    steps.iter().flat_map(|step| cases().map(move |case| (*step, case))).collect()
+    let kinds: &[bool] = if compressible { &[false, true] } else { &[false] };
+    let walks = (0..WALKS.len()).flat_map(|walk| kinds.iter().map(move |kind| What::Step(walk, *kind)));
+    let cases: Vec<What> = std::iter::once(What::Ceiling).chain(walks).collect();
+    steps.iter().flat_map(|step| cases.iter().map(move |case| (*step, *case))).collect()
 }
 
 /// What three arrays read and one written can be at best.
@@ -103,6 +116,7 @@ struct Bench {
     lab: Rc<Lab>,
     stream: Unit,
     plain: Model,
+    compressible: Option<Model>,
     scratch: DeviceBuffer,
 }
 
@@ -112,7 +126,8 @@ impl Bench {
         let stream = Unit::new(device, Source::Stream, &[streaming()])?;
         let shape = grid(lab.kit.unit.machine(), effort, bytes, (ARRAYS, device.memory_free()?))?;
         let (plain, scratch) = (Model::plain(&lab, shape)?, lab.kit.array(shape.bytes())?);
-        Ok(Self { lab, stream, plain, scratch })
+        let compressible = Model::compressible(&lab, shape)?;
+        Ok(Self { lab, stream, plain, compressible, scratch })
     }
 
     /// One of the suite's walks, by its place.
@@ -127,20 +142,26 @@ impl Bench {
         Work { traffic, operations: cells as f64, window: 4 * cells, ..Work::default() }
     }
 
-    fn load(self: &Rc<Self>, (step, walk): Point) -> Result<Load, Fault> {
-        self.plain.go_to(step, self.walk(WALKS.len() - 1))?;
-        match walk {
-            Some(place) => self.stepping(self.walk(place)),
-            None => self.ceiling(),
+    /// The model in one of the memories.
+    fn model(&self, compressible: bool) -> &Model {
+        self.compressible.as_ref().filter(|_| compressible).unwrap_or(&self.plain)
+    }
+
+    fn load(self: &Rc<Self>, (step, what): Point) -> Result<Load, Fault> {
+        let compressible = matches!(what, What::Step(_, true));
+        self.model(compressible).go_to(step, self.walk(WALKS.len() - 1))?;
+        match what {
+            What::Ceiling => self.ceiling(),
+            What::Step(walk, _) => self.stepping(self.walk(walk), compressible),
         }
     }
 
     /// Steps forth and back, so that time stands still.
-    fn stepping(self: &Rc<Self>, walk: Walk) -> Result<Load, Fault> {
-        let step = self.plain.launch(walk)?;
+    fn stepping(self: &Rc<Self>, walk: Walk, compressible: bool) -> Result<Load, Fault> {
+        let step = self.model(compressible).launch(walk)?;
         let load = self.lab.kit.load(GRAPH, vec![step.clone(), step], self.work())?;
         let own = Rc::clone(self);
-        Ok(load.with_check(move |_| own.plain.check(walk, own.scratch.whole())))
+        Ok(load.with_check(move |_| own.model(compressible).check(walk, own.scratch.whole())))
     }
 
     fn ceiling(self: &Rc<Self>) -> Result<Load, Fault> {

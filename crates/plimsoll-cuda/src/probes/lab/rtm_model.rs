@@ -13,7 +13,7 @@ use super::super::unit::Unit;
 use crate::CudaDevice;
 use crate::launch::{Arguments, Geometry, Launch};
 use crate::load::Action;
-use crate::memory::{DeviceBuffer, Span};
+use crate::memory::{DeviceBuffer, MappedBuffer, Span};
 
 /// Planes that a block of a slab walks through: of its reads an eighth more than the slab has.
 pub(super) const SLAB: u32 = 64;
@@ -79,6 +79,12 @@ fn placed(list: Arguments, shape: &Shape) -> Arguments {
     list.u32(nx).u32(ny).u32(nz).u32(shape.pitch).u32(shape.rows)
 }
 
+/// The memory of a model.
+enum Held {
+    Plain { _arrays: [DeviceBuffer; 3] },
+    Mapped { _arrays: [MappedBuffer; 3] },
+}
+
 /// A model. Its arrays are spans of whatever memory holds them.
 pub(super) struct Model {
     lab: Rc<Lab>,
@@ -87,7 +93,7 @@ pub(super) struct Model {
     fields: Cell<[Span; 2]>,
     pub(super) courant: Span,
     step: Cell<Option<u32>>,
-    _held: Vec<DeviceBuffer>,
+    _held: Held,
 }
 
 impl Model {
@@ -96,12 +102,30 @@ impl Model {
     /// # Errors
     /// [`Fault::OutOfMemory`]; the driver's.
     pub(super) fn plain(lab: &Rc<Lab>, shape: Shape) -> Result<Self, Fault> {
-        let held = (0..3).map(|_| lab.kit.array(shape.bytes())).collect::<Result<Vec<_>, Fault>>()?;
-        let spans = [held[0].whole(), held[1].whole(), held[2].whole()];
-        Self::of(lab, shape, spans, held)
+        let array = || lab.kit.array(shape.bytes());
+        let arrays = [array()?, array()?, array()?];
+        let spans = arrays.each_ref().map(DeviceBuffer::whole);
+        Self::of(lab, shape, spans, Held::Plain { _arrays: arrays })
     }
 
-    fn of(lab: &Rc<Lab>, shape: Shape, [field, p, courant]: [Span; 3], held: Vec<DeviceBuffer>) -> Result<Self, Fault> {
+    /// The same in memory that the device may keep compressed; none where the driver has or grants no such memory.
+    ///
+    /// # Errors
+    /// Those of [`Model::plain`].
+    pub(super) fn compressible(lab: &Rc<Lab>, shape: Shape) -> Result<Option<Self>, Fault> {
+        let array = || MappedBuffer::new(lab.kit.stream(), shape.bytes(), true);
+        let arrays = match array() {
+            Ok(first) if first.is_compressible() => [first, array()?, array()?],
+            Ok(_) | Err(Fault::Unavailable { .. }) => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
+        let spans = [&arrays[0], &arrays[1], &arrays[2]].map(|array| array.part(0, shape.bytes()));
+        let [field, p, courant] = spans;
+        let spans = [field?, p?, courant?];
+        Self::of(lab, shape, spans, Held::Mapped { _arrays: arrays }).map(Some)
+    }
+
+    fn of(lab: &Rc<Lab>, shape: Shape, [field, p, courant]: [Span; 3], held: Held) -> Result<Self, Fault> {
         for array in [field, p, courant] {
             lab.kit.checker.words(array, 0)?;
         }

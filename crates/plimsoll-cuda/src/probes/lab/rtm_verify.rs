@@ -53,6 +53,9 @@ pub(super) fn all(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case
     for block in Block::ALL {
         let walk = Walk { block, depth: LONG[2] };
         report(bench.case(block, format!("{steps} steps"), bench.many_steps((walk, steps), &wave)?));
+        if let Some(wrong) = bench.other_memory((walk, steps))? {
+            report(bench.case(block, "compressible memory".to_owned(), wrong));
+        }
         report(bench.case(block, "source and receiver changed".to_owned(), bench.changed_places(walk)?));
     }
     Ok(())
@@ -179,6 +182,22 @@ impl Bench {
         let apart = found.iter().zip(&wave.p).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, nan_or_more);
         let right = apart <= APART * largest;
         Ok(if right { String::new() } else { format!("{apart:.2e} from double precision, of {largest:.2e}") })
+    }
+
+    /// The same bits in memory that may be compressed; nothing where there is none.
+    fn other_memory(&self, (walk, steps): (Walk, u32)) -> Result<Option<String>, Fault> {
+        let Some(model) = Model::compressible(&self.lab, self.shape)? else { return Ok(None) };
+        let left = |model: &Model| {
+            model.begin()?;
+            (0..steps).try_for_each(|_| model.forth(walk))?;
+            let [before, now] = model.fields();
+            Ok::<_, Fault>(
+                [self.get(before)?, self.get(now)?]
+                    .map(|field| field.into_iter().map(f32::to_bits).collect::<Vec<u32>>()),
+            )
+        };
+        let same = left(&self.model)? == left(&model)?;
+        Ok(Some(if same { String::new() } else { "the bits differ from those in plain memory".to_owned() }))
     }
 
     /// What arrives at B of an impulse at A is what arrives at A of one at B.
