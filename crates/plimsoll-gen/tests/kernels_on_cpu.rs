@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
-use plimsoll_gen::kernel::lab::rtm;
+use plimsoll_gen::kernel::lab::{rtm, tti};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
@@ -28,7 +28,7 @@ fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
         .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
         .args([Path::new("-I"), &here.join("kernels"), Path::new("-I"), &here.join("tests/shim"), Path::new("-o")])
         .args([&program, &main])
-        .arg("-pthread")
+        .args([Path::new("-pthread"), Path::new("-I"), &here.join("kernels/lab")])
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -149,4 +149,19 @@ fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
         kernels.push(KernelDesc { entry: format!("RTM_STEP({name}, {x}, {y})"), name, ..rtm::begin() });
     }
     run(Source::Rtm, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
+    let mut kernels = vec![tti::begin(), tti::check()];
+    let mut checks = String::new();
+    for (loads, how) in [("DIRECT", "check"), ("NONE", "turns")] {
+        for (x, y) in [(16, 4), (8, 16)] {
+            let (name, rest) = (format!("tti_{x}x{y}_{loads}"), if how == "check" { ", tti_check" } else { "" });
+            writeln!(checks, "  failed |= {how}(\"{name}\", {x}, {y}, {name}{rest});").unwrap();
+            kernels.push(KernelDesc { entry: format!("TTI_STEP({name}, {loads}, {x}, {y})"), name, ..tti::begin() });
+        }
+    }
+    run(Source::Tti, &kernels, &checks);
 }

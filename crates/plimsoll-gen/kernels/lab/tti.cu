@@ -1,5 +1,5 @@
 // tti: one time step of a pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, with one block
-// per multiprocessor, and three ways to bring the next plane into shared memory.
+// per multiprocessor, and three ways to bring the next plane into shared memory, beside none.
 //
 // What keeps it: both new fields are stored in every cell.
 // Its loop in SASS: one plane of a tile: the copies of a plane (LDG.128 and STS.128; LDGSTS.128; UBLKCP by row and a wait for

@@ -1,7 +1,8 @@
 // A block of tti.cu: how it loads planes, and how it goes through them. Blocks of TX × TY threads, a cell of a plane each.
 #pragma once
 
-enum Loads { DIRECT, ASYNC, BULK };
+// NONE leaves the ring empty: what the rest takes by itself.
+enum Loads { DIRECT, ASYNC, BULK, NONE };
 
 struct Model {
     float *p_field, *q_field;
@@ -147,7 +148,9 @@ template <Loads LOADS, int TX, int TY> struct Block {
         const int last = int(m.nz) - 1;
         // The first planes lie from slot 0 on; where copies run beside the work, a plane more is under way.
         constexpr int AHEAD = LOADS == DIRECT ? 0 : 1;
-        fetch(-RADIUS, 0, 2 * RADIUS + AHEAD);
+        if constexpr (LOADS != NONE) fetch(-RADIUS, 0, 2 * RADIUS + AHEAD);
+        else
+            for (u32 i = thread(); i < IN_Y; i += THREADS) shared[i] = 0;
         u32 middle = RADIUS;
 #pragma unroll 1
         for (int z = 0; z <= last; ++z, at += plane()) {
@@ -157,7 +160,7 @@ template <Loads LOADS, int TX, int TY> struct Block {
             const u32 far = slot(middle, RADIUS + AHEAD, 0) / (2 * PLANE);
             if constexpr (LOADS == DIRECT) fetch(z + RADIUS, far, 1);
             arrive(u32(z));
-            if constexpr (LOADS != DIRECT) {
+            if constexpr (LOADS == ASYNC || LOADS == BULK) {
                 if (z < last) fetch(z + RADIUS + 1, far, 1);
             }
             prepare(middle);

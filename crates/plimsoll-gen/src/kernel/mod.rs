@@ -38,7 +38,7 @@ pub use grid::{Geometry, Grid, Machine};
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 7] = [
+pub const HEADERS: [(&str, &str); 9] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
@@ -46,6 +46,8 @@ pub const HEADERS: [(&str, &str); 7] = [
     ("walk.h", include_str!("../../kernels/walk.h")),
     ("span.h", include_str!("../../kernels/span.h")),
     ("wgmma.h", include_str!("../../kernels/wgmma.h")),
+    ("tti_block.h", include_str!("../../kernels/lab/tti_block.h")),
+    ("tti_check.h", include_str!("../../kernels/lab/tti_check.h")),
 ];
 
 /// A source file: one per probe, one that checks them, and one for the device's clock.
@@ -93,6 +95,8 @@ pub enum Source {
     Tensor,
     /// `lab/rtm.cu`
     Rtm,
+    /// `lab/tti.cu`
+    Tti,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -101,7 +105,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -123,6 +127,7 @@ impl Source {
         Self::Roofline,
         Self::Tensor,
         Self::Rtm,
+        Self::Tti,
         Self::Check,
         Self::Clock,
     ];
@@ -152,6 +157,7 @@ impl Source {
             Self::Roofline => "roofline",
             Self::Tensor => "tensor",
             Self::Rtm => "rtm",
+            Self::Tti => "tti",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -182,6 +188,7 @@ impl Source {
             Self::Roofline => include_str!("../../kernels/roofline.cu"),
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Rtm => include_str!("../../kernels/lab/rtm.cu"),
+            Self::Tti => include_str!("../../kernels/lab/tti.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -212,6 +219,7 @@ impl Source {
             Self::Roofline => roofline::kernels(),
             Self::Tensor => tensor::kernels(target),
             Self::Rtm => lab::rtm::kernels(),
+            Self::Tti => lab::tti::kernels(target),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

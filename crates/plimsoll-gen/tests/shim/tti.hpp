@@ -81,6 +81,15 @@ inline int once(const char* name, Grid g, bool upright, u32 tx, u32 ty, Step ste
     return f.wrongs(check) == 1 ? 0 : wrong("tti_check of a wrong cell", spoilt, g.floats());
 }
 
+// Without copies a step turns the field before around.
+inline int turns(const char* name, u32 tx, u32 ty, Step step) {
+    Fields f(grid_of(33, 13, 20), false);
+    f.step(step, tx, ty);
+    for (size_t i = 0; i < f.g.floats(); ++i)
+        if (f.p_field[i] != -f.p_before[i] || f.q_field[i] != -f.q_before[i]) return wrong(name, i, f.g.floats());
+    return 0;
+}
+
 inline int check(const char* name, u32 tx, u32 ty, Step step, Check check) {
     int failed = 0;
     for (Grid g : {grid_of(1, 1, 1), grid_of(5, 3, 2), grid_of(33, 13, 20)})

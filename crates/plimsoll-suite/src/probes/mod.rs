@@ -63,6 +63,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &roofline::SPEC,
     &tensor::SPEC,
     &lab::rtm::SPEC,
+    &lab::tti::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

@@ -1,58 +1,65 @@
-//! How large a grid of `rtm` is: as many columns as the device works at once, so that no wave of blocks is left half empty,
-//! and as many planes as the effort or the user asks for.
+//! How large a grid of a wave equation is: as many columns as the device works at once, so that no wave of blocks is left half
+//! empty, and as many planes as the effort or the user asks for.
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Effort;
 use plimsoll_core::unit::ByteSize;
-use plimsoll_gen::kernel::Machine;
-use plimsoll_gen::kernel::lab::rtm::Shape;
+use plimsoll_gen::kernel::lab::shape::{Margin, Shape};
 
 /// Cells in x.
 const NX: u32 = 512;
-/// Threads of a block.
-const THREADS: u32 = 1024;
-/// Rows and columns of a square block.
-const SIDE: u32 = 32;
-/// Fewest square blocks in y that waves are added for: 416 cells.
-const FEWEST: u32 = 13;
-/// Fewest planes: the difference reaches over nine.
+/// Fewest planes: a difference reaches over nine or seventeen.
 const LEAST: u32 = 16;
 /// Share of the free memory that may be used.
 const SHARE: f64 = 0.9;
 
-/// Cells in x and y.
-pub(super) fn plane(machine: Machine) -> [u32; 2] {
-    let resident = machine.multiprocessors.max(1) * (machine.threads_per_multiprocessor / THREADS).max(1);
-    let in_x = NX / SIDE;
-    let in_y = (1..).map(|waves| waves * resident / in_x).find(|in_y| *in_y >= FEWEST).unwrap_or(FEWEST);
-    [NX, SIDE * in_y]
+/// What a kernel asks of its grid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// What lies around its fields.
+    pub(super) margin: Margin,
+    /// Threads of a block in x and y.
+    pub(super) block: [u32; 2],
+    /// Blocks that the device holds at once.
+    pub(super) resident: u32,
+    /// Fewest cells in y: waves of blocks are added until there are as many.
+    pub(super) fewest: u32,
+    /// Planes at quick, standard and thorough.
+    pub(super) planes: [u64; 3],
+    /// Arrays of the size of a field.
+    pub(super) arrays: u64,
 }
 
-/// Planes of an effort, or as many as `bytes` of a field hold.
-fn planes(effort: Effort, bytes: Option<u64>, plane: [u32; 2]) -> u64 {
-    match (bytes, effort) {
-        (Some(bytes), _) => bytes / (4 * u64::from(plane[0]) * u64::from(plane[1])),
-        (None, Effort::Thorough) => 768,
-        (None, Effort::Standard) => 512,
-        (None, _) => 128,
+impl Wanted {
+    /// Cells in x and y.
+    fn plane(&self) -> [u32; 2] {
+        let [x, y] = self.block;
+        let in_x = NX / x;
+        let in_y = (1..).map(|waves| waves * self.resident.max(1) / in_x).find(|in_y| *in_y * y >= self.fewest);
+        [NX, in_y.unwrap_or(1) * y]
+    }
+
+    /// Planes of an effort, or as many as `bytes` of a field hold.
+    fn planes(&self, effort: Effort, bytes: Option<u64>) -> u64 {
+        let [nx, ny] = self.plane().map(u64::from);
+        let of_effort = match effort {
+            Effort::Thorough => self.planes[2],
+            Effort::Standard => self.planes[1],
+            _ => self.planes[0],
+        };
+        bytes.map_or(of_effort, |bytes| bytes / (4 * nx * ny))
     }
 }
 
-/// The grid, where `arrays` fields of it fit into `free` bytes.
+/// The grid, where all its arrays fit into `free` bytes.
 ///
 /// # Errors
 /// [`Fault::Invalid`] where they don't, with a size that would; where the user asked for too little or too much.
-pub(super) fn grid(
-    machine: Machine,
-    effort: Effort,
-    bytes: Option<u64>,
-    (arrays, free): (u64, u64),
-) -> Result<Shape, Fault> {
-    let plane = plane(machine);
-    let [nx, ny] = plane;
-    let shape = |nz: u64| Shape::new([nx, ny, u32::try_from(nz).ok()?]);
+pub(super) fn grid(wanted: &Wanted, effort: Effort, bytes: Option<u64>, free: u64) -> Result<Shape, Fault> {
+    let ([nx, ny], arrays) = (wanted.plane(), wanted.arrays);
+    let shape = |nz: u64| Shape::new([nx, ny, u32::try_from(nz).ok()?], wanted.margin);
     let field = |nz: u64| 4 * u64::from(nx) * u64::from(ny) * nz;
-    let nz = planes(effort, bytes, plane);
+    let nz = wanted.planes(effort, bytes);
     if nz < u64::from(LEAST) {
         let (asked, least) = (ByteSize(bytes.unwrap_or(0)), ByteSize(field(LEAST.into())));
         return Err(Fault::Invalid(format!(
@@ -77,27 +84,30 @@ pub(super) fn grid(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_gen::kernel::lab::rtm::MARGIN;
 
-    const H200: Machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
+    fn on(resident: u32) -> Wanted {
+        Wanted { margin: MARGIN, block: [32, 32], resident, fewest: 416, planes: [128, 512, 768], arrays: 7 }
+    }
 
     #[test]
     fn the_columns_fill_the_device_and_the_planes_follow_the_effort() {
-        assert_eq!(plane(H200), [512, 512]);
-        assert_eq!(plane(Machine { multiprocessors: 108, ..H200 }), [512, 416]);
-        assert_eq!(plane(Machine { multiprocessors: 58, threads_per_multiprocessor: 1536 }), [512, 448]);
-        let standard = grid(H200, Effort::Standard, None, (7, 140 << 30)).unwrap();
+        // Blocks of 1024 threads on an H200, an A100 and an L4.
+        assert_eq!([264, 216, 58].map(|resident| on(resident).plane()[1]), [512, 416, 448]);
+        let standard = grid(&on(264), Effort::Standard, None, 140 << 30).unwrap();
         assert_eq!(standard.cells, [512, 512, 512]);
-        assert_eq!(grid(H200, Effort::Quick, Some(64 << 20), (7, 1 << 30)).unwrap().cells[2], 64);
+        assert_eq!(grid(&on(264), Effort::Quick, Some(64 << 20), 1 << 30).unwrap().cells[2], 64);
     }
 
     #[test]
     fn grids_that_do_not_fit_are_refused_with_one_that_does() {
-        let why = grid(H200, Effort::Standard, None, (7, 1 << 30)).unwrap_err().to_string();
+        let of = |effort, bytes, free| grid(&on(264), effort, bytes, free);
+        let why = of(Effort::Standard, None, 1 << 30).unwrap_err().to_string();
         let bytes: u64 = why.split("--bytes ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-        assert!(grid(H200, Effort::Standard, Some(bytes), (7, 1 << 30)).is_ok(), "{why}");
-        assert!(grid(H200, Effort::Standard, Some(bytes + (16 << 20)), (7, 1 << 30)).is_err(), "{why}");
-        assert!(grid(H200, Effort::Quick, Some(1), (7, 1 << 30)).unwrap_err().to_string().contains("at least 16"));
-        assert!(grid(H200, Effort::Quick, Some(u64::MAX), (7, 1 << 30)).is_err());
-        assert!(grid(H200, Effort::Quick, None, (7, 1 << 20)).unwrap_err().to_string().contains("more memory"));
+        assert!(of(Effort::Standard, Some(bytes), 1 << 30).is_ok(), "{why}");
+        assert!(of(Effort::Standard, Some(bytes + (16 << 20)), 1 << 30).is_err(), "{why}");
+        assert!(of(Effort::Quick, Some(1), 1 << 30).unwrap_err().to_string().contains("at least 16"));
+        assert!(of(Effort::Quick, Some(u64::MAX), 1 << 30).is_err());
+        assert!(of(Effort::Quick, None, 1 << 20).unwrap_err().to_string().contains("more memory"));
     }
 }

@@ -10,14 +10,14 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::lab::rtm::{BYTES_READ, BYTES_WRITTEN, Block};
+use plimsoll_gen::kernel::lab::rtm::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, KernelDesc, Machine, Source};
 use plimsoll_suite::probes::lab::rtm::{self, CEILING, PRESSURE, WALKS};
 
 use super::super::kit::{GRAPH, late};
 use super::super::unit::Unit;
-use super::grid::grid;
+use super::grid::{Wanted, grid};
 use super::rtm_model::{Lab, Model, SLAB, Walk};
 use super::rtm_verify;
 use crate::launch::Arguments;
@@ -111,6 +111,14 @@ fn streaming() -> KernelDesc {
     Parameters { threads: 128, ..Parameters::new(Op::Schoenauer) }.kernel()
 }
 
+/// A plane is as many square blocks as the device holds at once, or some waves of them; planes make 512³ cells on an H200.
+fn wanted(machine: Machine) -> Wanted {
+    let block = Block::Square.threads();
+    let at_once = (machine.threads_per_multiprocessor / block.iter().product::<u32>()).max(1);
+    let resident = machine.multiprocessors * at_once;
+    Wanted { margin: MARGIN, block, resident, fewest: 416, planes: [128, 512, 768], arrays: ARRAYS }
+}
+
 /// What all points share.
 struct Bench {
     lab: Rc<Lab>,
@@ -124,7 +132,7 @@ impl Bench {
     fn new(device: &CudaDevice, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
         let lab = Lab::new(device)?;
         let stream = Unit::new(device, Source::Stream, &[streaming()])?;
-        let shape = grid(lab.kit.unit.machine(), effort, bytes, (ARRAYS, device.memory_free()?))?;
+        let shape = grid(&wanted(lab.kit.unit.machine()), effort, bytes, device.memory_free()?)?;
         let (plain, scratch) = (Model::plain(&lab, shape)?, lab.kit.array(shape.bytes())?);
         let compressible = Model::compressible(&lab, shape)?;
         Ok(Self { lab, stream, plain, compressible, scratch })

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block, Shape};
+use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block};
+use plimsoll_gen::kernel::lab::shape::Shape;
 use plimsoll_gen::kernel::{KernelDesc, Source};
 
 use super::super::kit::Kit;

@@ -1,6 +1,6 @@
 //! What a time step of `rtm` must leave, by plain loops in double precision.
 
-use plimsoll_gen::kernel::lab::rtm::{RADIUS, Shape};
+use plimsoll_gen::kernel::lab::rtm::RADIUS;
 
 /// Central differences for the second derivative, 8th order (Fornberg 1988, Mathematics of Computation 51, table 1).
 const WEIGHT: [f64; RADIUS as usize + 1] = [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
@@ -57,29 +57,6 @@ impl Wave {
         self.field = std::mem::replace(&mut self.p, new);
         off
     }
-}
-
-/// A field without gaps from one with them.
-pub(super) fn packed(shape: &Shape, field: &[f32]) -> Vec<f32> {
-    let [nx, ny, nz] = shape.cells;
-    let rows = (0..nz).flat_map(|z| (0..ny).map(move |y| (y, z)));
-    rows.flat_map(|(y, z)| {
-        let first = shape.at([0, y, z]) as usize;
-        field[first..first + nx as usize].to_vec()
-    })
-    .collect()
-}
-
-/// The other way; gaps are zero.
-pub(super) fn padded(shape: &Shape, field: &[f32]) -> Vec<f32> {
-    let [nx, ny, nz] = shape.cells;
-    let mut all = vec![0.0; shape.floats() as usize];
-    let rows = (0..nz).flat_map(|z| (0..ny).map(move |y| (y, z)));
-    for ((y, z), row) in rows.zip(field.chunks_exact(nx as usize)) {
-        let first = shape.at([0, y, z]) as usize;
-        all[first..first + nx as usize].copy_from_slice(row);
-    }
-    all
 }
 
 #[cfg(test)]
@@ -152,14 +129,5 @@ mod tests {
         (0..5).for_each(|_| drop(wave.step()));
         let off = wave.p.iter().zip(&start).map(|(a, b)| (a - f64::from(*b)).abs()).fold(0.0, f64::max);
         assert!(off < 1e-12, "{off}");
-    }
-
-    #[test]
-    fn padding_and_packing_undo_each_other() {
-        let shape = Shape::new([5, 3, 2]).unwrap();
-        let field: Vec<f32> = (0..30).map(|i| i as f32).collect();
-        let padded = padded(&shape, &field);
-        assert_eq!(packed(&shape, &padded), field);
-        assert_eq!(padded.iter().filter(|x| **x != 0.0).count(), 29);
     }
 }

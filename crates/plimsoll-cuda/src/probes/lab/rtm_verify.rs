@@ -8,10 +8,11 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_core::stats::Rng;
-use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block, Shape};
+use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block, MARGIN};
+use plimsoll_gen::kernel::lab::shape::Shape;
 
 use super::rtm_model::{Lab, Model, Walk};
-use super::rtm_oracle::{Wave, packed, padded};
+use super::rtm_oracle::Wave;
 use crate::CudaDevice;
 use crate::memory::Span;
 
@@ -76,7 +77,7 @@ struct Bench {
 
 impl Bench {
     fn new(lab: &Rc<Lab>, cells: [u32; 3], seed: u64) -> Result<Self, Fault> {
-        let shape = Shape::new(cells).ok_or_else(|| Fault::Invalid("a grid of no cells".to_owned()))?;
+        let shape = Shape::new(cells, MARGIN).ok_or_else(|| Fault::Invalid("a grid of no cells".to_owned()))?;
         let mut rng = Rng::new(seed);
         let mut random = |from: f64, to: f64| -> Vec<f32> {
             (0..shape.volume()).map(|_| (from + (to - from) * rng.uniform()) as f32).collect()
@@ -93,7 +94,7 @@ impl Bench {
     fn put(&self, [field, p, courant]: [&[f32]; 3]) -> Result<(), Fault> {
         let [before, now] = self.model.fields();
         for (to, from) in [(before, field), (now, p), (self.model.courant, courant)] {
-            let bytes: Vec<u8> = padded(&self.shape, from).iter().flat_map(|x| x.to_le_bytes()).collect();
+            let bytes: Vec<u8> = self.shape.padded(from).iter().flat_map(|x| x.to_le_bytes()).collect();
             to.upload(self.lab.kit.stream(), &bytes)?;
         }
         Ok(())
@@ -115,8 +116,8 @@ impl Bench {
         self.model.forth(walk)?;
         let [_, now] = self.model.fields();
         let found = self.get(now)?;
-        let cells = packed(&self.shape, &found);
-        if padded(&self.shape, &cells) != found {
+        let cells = self.shape.packed(&found);
+        if self.shape.padded(&cells) != found {
             return Ok("something was written between the rows".to_owned());
         }
         let mut wave = Wave::new(self.shape.cells, self.started());
@@ -134,7 +135,7 @@ impl Bench {
         let scratch = lab.kit.array(self.shape.bytes())?;
         let [before, p] = self.model.fields();
         let judge = |after: &[f32]| {
-            let bytes: Vec<u8> = padded(&self.shape, after).iter().flat_map(|x| x.to_le_bytes()).collect();
+            let bytes: Vec<u8> = self.shape.padded(after).iter().flat_map(|x| x.to_le_bytes()).collect();
             scratch.upload(lab.kit.stream(), &bytes)?;
             lab.check(&self.shape, [scratch.whole(), before, p, self.model.courant])
         };
@@ -155,8 +156,8 @@ impl Bench {
         self.put(self.started())?;
         self.model.begin()?;
         let [before, now] = self.model.fields();
-        let (before, now) = (packed(&self.shape, &self.get(before)?), packed(&self.shape, &self.get(now)?));
-        let courant = packed(&self.shape, &self.get(self.model.courant)?);
+        let (before, now) = (self.shape.packed(&self.get(before)?), self.shape.packed(&self.get(now)?));
+        let courant = self.shape.packed(&self.get(self.model.courant)?);
         let [nx, ny, nz] = self.shape.cells;
         let places = (0..nz).flat_map(|z| (0..ny).flat_map(move |y| (0..nx).map(move |x| [x, y, z])));
         for (i, place) in places.enumerate() {
@@ -177,7 +178,7 @@ impl Bench {
         self.put(self.started())?;
         (0..steps).try_for_each(|_| self.model.forth(walk))?;
         let [_, now] = self.model.fields();
-        let found = packed(&self.shape, &self.get(now)?);
+        let found = self.shape.packed(&self.get(now)?);
         let largest = wave.p.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
         let apart = found.iter().zip(&wave.p).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, nan_or_more);
         let right = apart <= APART * largest;
@@ -211,7 +212,7 @@ impl Bench {
             self.put([&zeros, &impulse, courant])?;
             (0..STEPS[1]).try_for_each(|_| self.model.forth(walk))?;
             let [_, now] = self.model.fields();
-            let found = packed(&self.shape, &self.get(now)?);
+            let found = self.shape.packed(&self.get(now)?);
             let largest = found.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
             Ok::<_, Fault>((found[to], largest))
         };

@@ -3,3 +3,4 @@
 
 pub mod advice;
 pub mod rtm;
+pub mod tti;
