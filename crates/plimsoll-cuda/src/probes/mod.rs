@@ -75,4 +75,5 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &roofline::Roofline,
     &tensor::Tensor,
     &lab::rtm::Rtm,
+    &lab::tti::Tti,
 ];

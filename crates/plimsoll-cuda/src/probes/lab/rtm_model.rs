@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
+use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block};
 use plimsoll_gen::kernel::lab::shape::Shape;
-use plimsoll_gen::kernel::{KernelDesc, Source};
 
 use super::super::kit::Kit;
 use super::super::unit::Unit;
+use super::naive;
 use crate::CudaDevice;
 use crate::launch::{Arguments, Geometry, Launch};
 use crate::load::Action;
@@ -51,33 +52,14 @@ impl Lab {
         Ok(Rc::new(Self { kit, checks, result }))
     }
 
-    fn over_rows(&self, unit: &Unit, kernel: &KernelDesc, shape: &Shape, list: Arguments) -> Result<(), Fault> {
-        let [_, ny, nz] = shape.cells;
-        let geometry = Geometry { grid: [ny, nz, 1], block: [kernel.threads, 1, 1], shared: 0 };
-        self.kit.run(&[Action::Launch(Launch::new(unit.function(kernel)?, geometry, list)?)])
-    }
-
     /// Whether `after` is what a step makes of `before` and `p`, cell by cell in double precision.
     ///
     /// # Errors
     /// The driver's.
     pub(super) fn check(&self, shape: &Shape, [after, before, p, courant]: [Span; 4]) -> Result<Check, Fault> {
-        let mut told = [0; 16];
-        told[8..].fill(u8::MAX);
-        self.result.upload(self.kit.stream(), &told)?;
         let list = Arguments::new().span(after).span(before).span(p).span(courant);
-        let list = placed(list, shape).buffer(&self.result);
-        self.over_rows(&self.checks, &kernels::check(), shape, list)?;
-        self.result.download(self.kit.stream(), &mut told)?;
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| told[at + byte]));
-        let wrong = || format!("{} of {} cells are wrong, the first at element {}", word(0), shape.volume(), word(8));
-        Ok(if word(0) == 0 { Check::Passed } else { Check::Failed(wrong()) })
+        naive::check(&self.kit, self.checks.function(&kernels::check())?, &self.result, shape, list)
     }
-}
-
-fn placed(list: Arguments, shape: &Shape) -> Arguments {
-    let [nx, ny, nz] = shape.cells;
-    list.u32(nx).u32(ny).u32(nz).u32(shape.pitch).u32(shape.rows)
 }
 
 /// The memory of a model.
@@ -146,8 +128,8 @@ impl Model {
     pub(super) fn begin(&self) -> Result<(), Fault> {
         let [field, p] = self.fields();
         let list = Arguments::new().span(field).span(p).span(self.courant);
-        let list = placed(list, &self.shape).f32(RADIUS);
-        self.lab.over_rows(&self.lab.kit.unit, &kernels::begin(), &self.shape, list)?;
+        let list = naive::placed(list, &self.shape).f32(RADIUS);
+        naive::over_rows(&self.lab.kit, self.lab.kit.unit.function(&kernels::begin())?, &self.shape, list)?;
         self.step.set(Some(0));
         Ok(())
     }
@@ -163,7 +145,7 @@ impl Model {
         let geometry = Geometry { grid, block: [x, y, 1], shared: 0 };
         let [field, p] = self.fields();
         let list = Arguments::new().span(field).span(p).span(self.courant);
-        Launch::new(self.lab.kit.unit.function(&kernel)?, geometry, placed(list, &self.shape).u32(walk.depth))
+        Launch::new(self.lab.kit.unit.function(&kernel)?, geometry, naive::placed(list, &self.shape).u32(walk.depth))
     }
 
     /// Makes one step.

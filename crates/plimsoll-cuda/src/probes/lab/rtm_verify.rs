@@ -11,6 +11,7 @@ use plimsoll_core::stats::Rng;
 use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block, MARGIN};
 use plimsoll_gen::kernel::lab::shape::Shape;
 
+use super::naive::near;
 use super::rtm_model::{Lab, Model, Walk};
 use super::rtm_oracle::Wave;
 use crate::CudaDevice;
@@ -220,11 +221,6 @@ impl Bench {
         let right = there != 0.0 && f64::from((there - back).abs()) <= APART * f64::from(largest);
         Ok(if right { String::new() } else { format!("{there} arrives one way, {back} the other") })
     }
-}
-
-/// Whether two numbers are within `by`; what is no number is near none.
-fn near(a: f64, b: f64, by: f64) -> bool {
-    (a - b).abs() <= by
 }
 
 /// The larger, or what is no number.
