@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
-use plimsoll_gen::kernel::lab::{rtm, tti};
+use plimsoll_gen::kernel::lab::{pic, rtm, tti};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
@@ -164,4 +164,17 @@ fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
         }
     }
     run(Source::Tti, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn particles_are_turned_right_by_threads_and_by_blocks_of_products() {
+    let kernels = pic::kernels();
+    let mut checks = String::new();
+    // Half precision of directions and weights; single precision of everything.
+    for (way, within) in [(pic::Way::Threads, "3e-6"), (pic::Way::Blocks, "3e-3")] {
+        let name = pic::push(way).name;
+        writeln!(checks, "  failed |= check(\"{name}\", {within}, {name}, pic_begin);").unwrap();
+    }
+    run(Source::Pic, &kernels, &checks);
 }

@@ -38,7 +38,7 @@ pub use grid::{Geometry, Grid, Machine};
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 9] = [
+pub const HEADERS: [(&str, &str); 10] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
@@ -47,6 +47,7 @@ pub const HEADERS: [(&str, &str); 9] = [
     ("span.h", include_str!("../../kernels/span.h")),
     ("wgmma.h", include_str!("../../kernels/wgmma.h")),
     ("tti_block.h", include_str!("../../kernels/lab/tti_block.h")),
+    ("pic_blocks.h", include_str!("../../kernels/lab/pic_blocks.h")),
     ("tti_check.h", include_str!("../../kernels/lab/tti_check.h")),
 ];
 
@@ -97,6 +98,8 @@ pub enum Source {
     Rtm,
     /// `lab/tti.cu`
     Tti,
+    /// `lab/pic.cu`
+    Pic,
     /// `check.cu`
     Check,
     /// `clock.cu`
@@ -105,7 +108,7 @@ pub enum Source {
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Stream,
         Self::Mix,
         Self::Copy,
@@ -128,6 +131,7 @@ impl Source {
         Self::Tensor,
         Self::Rtm,
         Self::Tti,
+        Self::Pic,
         Self::Check,
         Self::Clock,
     ];
@@ -158,6 +162,7 @@ impl Source {
             Self::Tensor => "tensor",
             Self::Rtm => "rtm",
             Self::Tti => "tti",
+            Self::Pic => "pic",
             Self::Check => "check",
             Self::Clock => "clock",
         }
@@ -189,6 +194,7 @@ impl Source {
             Self::Tensor => include_str!("../../kernels/tensor.cu"),
             Self::Rtm => include_str!("../../kernels/lab/rtm.cu"),
             Self::Tti => include_str!("../../kernels/lab/tti.cu"),
+            Self::Pic => include_str!("../../kernels/lab/pic.cu"),
             Self::Check => include_str!("../../kernels/check.cu"),
             Self::Clock => include_str!("../../kernels/clock.cu"),
         }
@@ -220,6 +226,7 @@ impl Source {
             Self::Tensor => tensor::kernels(target),
             Self::Rtm => lab::rtm::kernels(),
             Self::Tti => lab::tti::kernels(target),
+            Self::Pic => lab::pic::kernels(),
             Self::Check => check::kernels(),
             Self::Clock => clock::kernels(),
         }

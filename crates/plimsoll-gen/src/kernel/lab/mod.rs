@@ -1,5 +1,6 @@
 //! The kernels of the lab's experiments, one file per probe; their text is in `kernels/lab/`.
 
+pub mod pic;
 pub mod rtm;
 pub mod shape;
 pub mod tti;
