@@ -33,7 +33,15 @@ pub fn command(arguments: &[String]) -> Result<()> {
         [bless] if bless == "--bless" => run(true),
         [bodies] if bodies == "bodies" => of_bodies(false),
         [bodies, bless] if bodies == "bodies" && bless == "--bless" => of_bodies(true),
-        _ => bail!("unknown arguments {arguments:?}: there is --bless, alone or after 'bodies'"),
+        [name, rest @ ..] if of_name(name).is_some() && matches!(rest, [] | [_]) => {
+            let bless = rest.first().is_some_and(|word| word == "--bless");
+            if !bless && !rest.is_empty() {
+                bail!("unknown argument {rest:?}: after a probe there is --bless");
+            }
+            let Some(tools) = tools::ready()? else { return Ok(()) };
+            settle(&of_sources(&tools, of_name(name).as_slice(), bless)?)
+        }
+        _ => bail!("unknown arguments {arguments:?}: there is --bless, alone or after 'bodies' or the name of a probe"),
     }
 }
 
@@ -44,15 +52,32 @@ pub fn command(arguments: &[String]) -> Result<()> {
 pub fn run(bless: bool) -> Result<()> {
     let Some(tools) = tools::ready()? else { return Ok(()) };
     refuses_what_is_wrong(&tools)?;
-    let all_units = Source::ALL.iter().flat_map(|source| Target::ALL.map(|target| (*source, target)));
+    let mut wrong = of_sources(&tools, &Source::ALL, bless)?;
+    let (faults, facts) = forms::check(&tools)?;
+    wrong.extend(faults);
+    wrong.extend(keep("elementwise", &facts, bless)?);
+    let (faults, facts) = bodies::check(&tools)?;
+    wrong.extend(faults);
+    wrong.extend(keep("functions", &facts, bless)?);
+    settle(&wrong)
+}
+
+/// The source of a probe by its name.
+fn of_name(name: &str) -> Option<Source> {
+    Source::ALL.into_iter().find(|source| source.name() == name)
+}
+
+/// What is wrong with the kernels of these sources.
+fn of_sources(tools: &Tools, sources: &[Source], bless: bool) -> Result<Vec<String>> {
+    let all_units = sources.iter().flat_map(|source| Target::ALL.map(|target| (*source, target)));
     // A source may have nothing for a target: clusters before 9.0.
     let units: Vec<(Source, Target)> =
         all_units.filter(|(source, target)| !source.kernels(*target).is_empty()).collect();
-    let reports = all(&tools, &units)?;
+    let reports = all(tools, &units)?;
     let mut wrong = Vec::new();
-    for source in Source::ALL {
+    for source in sources {
         let mut facts = Facts::new();
-        for ((_, target), report) in units.iter().zip(&reports).filter(|((of, _), _)| *of == source) {
+        for ((_, target), report) in units.iter().zip(&reports).filter(|((of, _), _)| of == source) {
             for kernel in source.kernels(*target) {
                 let found = report.kernel(&kernel.name).with_context(|| format!("{} was not compiled", kernel.name))?;
                 wrong.extend(faults(&kernel, *target, found));
@@ -62,14 +87,8 @@ pub fn run(bless: bool) -> Result<()> {
         }
         wrong.extend(keep(source.name(), &facts, bless)?);
     }
-    let (faults, facts) = forms::check(&tools)?;
-    wrong.extend(faults);
-    wrong.extend(keep("elementwise", &facts, bless)?);
-    let (faults, facts) = bodies::check(&tools)?;
-    wrong.extend(faults);
-    wrong.extend(keep("functions", &facts, bless)?);
     eprintln!("{} kernels of {} units read", reports.iter().map(|r| r.kernels.len()).sum::<usize>(), units.len());
-    settle(&wrong)
+    Ok(wrong)
 }
 
 /// The bodies of elementwise expressions alone.
