@@ -76,4 +76,5 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &tensor::Tensor,
     &lab::rtm::Rtm,
     &lab::tti::Tti,
+    &lab::pic::Pic,
 ];

@@ -64,6 +64,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &tensor::SPEC,
     &lab::rtm::SPEC,
     &lab::tti::SPEC,
+    &lab::pic::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

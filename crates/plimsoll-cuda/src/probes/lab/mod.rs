@@ -2,6 +2,8 @@
 
 mod grid;
 mod naive;
+pub(super) mod pic;
+mod pic_oracle;
 pub(super) mod rtm;
 mod rtm_model;
 mod rtm_oracle;

@@ -2,5 +2,6 @@
 //! and each ending in one sentence of [`advice`] for this device. `measure` runs them where they are asked for.
 
 pub mod advice;
+pub mod pic;
 pub mod rtm;
 pub mod tti;
