@@ -22,17 +22,17 @@ impl Way {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Threads, Self::Blocks];
 
-    /// Floating-point operations of a push as they are issued for one particle, a fused multiply-add being two.
-    ///
-    /// By threads: 18 to move, 15 for the weights, 48 to gather, 24 for two cross products and their sums less what is fused,
-    /// 8 for t² and its quotient. By blocks: four products of 16 × 8 by 16 for 16 particles, and four threads that
-    /// each do the moving, two weights, the products with them, and the sums.
+    /// Floating-point operations of a push for one particle, on the scalar and on the matrix units: as the source has them, a fused
+    /// multiply-add being two and a quotient one.
     #[must_use]
     pub fn operations(self) -> [f64; 2] {
-        let (moving, sums) = (3.0 * 5.0, 12.0 + 8.0);
+        const MOVE: f64 = 12.0;
         match self {
-            Self::Threads => [moving + 3.0 + 12.0 + 48.0 + 2.0 * 15.0 + 8.0, 0.0],
-            Self::Blocks => [4.0 * (moving + 7.0 + 2.0 * 8.0 + 6.0 + 6.0 + 2.0 * sums), 4.0 * 2.0 * 16.0 * 8.0],
+            // 15 for the weights, 24 multiply-adds to gather, two cross products added, t² and the quotient.
+            Self::Threads => [MOVE + 15.0 + 2.0 * 24.0 + 2.0 * 15.0 + 7.0, 0.0],
+            // Four threads do the same for a particle: two weights, twice a direction weighed and a sum, t² and the quotient. Four
+            // products of 16 × 8 by 16 are for 16 particles.
+            Self::Blocks => [4.0 * (MOVE + 6.0 + 2.0 * (9.0 + 7.0) + 8.0), 4.0 * (2 * 16 * 8 * 16) as f64 / 16.0],
         }
     }
 }
@@ -42,7 +42,7 @@ impl Way {
 pub fn push(way: Way) -> KernelDesc {
     let (name, in_source, products) = match way {
         Way::Threads => ("pic_threads", "by_threads", None),
-        Way::Blocks => ("pic_blocks", "by_blocks", Some(Issue { mnemonics: &["HMMA.16816.F32"], count: 4, chains: 4 })),
+        Way::Blocks => ("pic_blocks", "by_blocks", Some(Issue { mnemonics: &["HMMA.16816.F32"], count: 4, chains: 1 })),
     };
     KernelDesc {
         entry: format!("PIC_PUSH({name}, {in_source})"),
