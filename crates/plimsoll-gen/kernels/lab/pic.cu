@@ -137,3 +137,16 @@ __device__ __forceinline__ void product(float (&d)[4], const Pair& a, const Pair
     multiply(d, a.times(v.z), b.times(u.z), a.times(1.0f), b.times(1.0f), s.b[2], s.b[3]);
 }
 #include "pic_blocks.h"
+
+// The way is by_threads or by_blocks.
+#define PIC_PUSH(name, way)                                                                                            \
+    extern "C" __global__ void __launch_bounds__(WARPS * LANES)                                                        \
+        name(float* out, const float* at, const float* corners, u64 count, u32 per_cell, u32 pushes, float h) {        \
+        way(out, at, corners, count, per_cell, pushes, h);                                                             \
+    }
+
+#define PIC_BEGIN(name)                                                                                                \
+    extern "C" __global__ void __launch_bounds__(256)                                                                  \
+        name(float* at, float* corners, u64 count, u64 fields, float size, u32 seed) {                                 \
+        begin(at, corners, count, fields, size, seed);                                                                 \
+    }

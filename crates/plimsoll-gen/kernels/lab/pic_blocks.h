@@ -1,4 +1,4 @@
-// The blocks of pic.cu, its entry points, and what it begins with.
+// The blocks of pic.cu, and what it begins with.
 #pragma once
 
 // Columns of the product for the row of this thread's particle, 0 for its first and 2 for its second.
@@ -68,13 +68,6 @@ __device__ __forceinline__ void by_blocks(float* out, const float* at, const flo
     }
 }
 
-// WAY is by_threads or by_blocks.
-#define PIC_PUSH(name, way)                                                                                            \
-    extern "C" __global__ void __launch_bounds__(WARPS * LANES)                                                        \
-        name(float* out, const float* at, const float* corners, u64 count, u32 per_cell, u32 pushes, float h) {        \
-        way(out, at, corners, count, per_cell, pushes, h);                                                             \
-    }
-
 // 0 to 1, different from place to place.
 __device__ __forceinline__ float noise(u64 place, u32 seed) {
     u32 x = u32(place) * 0x9e3779b9u ^ u32(place >> 32) ^ seed * 0x85ebca6bu;
@@ -84,14 +77,12 @@ __device__ __forceinline__ float noise(u64 place, u32 seed) {
 }
 
 // Places anywhere in the cell, velocities between -1 and 1, fields of each corner between -size and size along every axis.
-#define PIC_BEGIN(name)                                                                                                \
-    extern "C" __global__ void __launch_bounds__(256)                                                                  \
-        name(float* at, float* corners, u64 count, u64 fields, float size, u32 seed) {                                 \
-        const u64 i = u64(blockIdx.x) * 256 + threadIdx.x;                                                             \
-        if (i < count)                                                                                                 \
-            for (u32 k = 0; k < 6; ++k) {                                                                              \
-                const float x = noise(i, seed + k);                                                                    \
-                at[i + k * count] = k < 3 ? x : 2.0f * x - 1.0f;                                                       \
-            }                                                                                                          \
-        if (i < fields) corners[i] = size * (2.0f * noise(i, seed + 6) - 1.0f);                                        \
-    }
+__device__ __forceinline__ void begin(float* at, float* corners, u64 count, u64 fields, float size, u32 seed) {
+    const u64 i = u64(blockIdx.x) * 256 + threadIdx.x;
+    if (i < count)
+        for (u32 k = 0; k < 6; ++k) {
+            const float x = noise(i, seed + k);
+            at[i + k * count] = k < 3 ? x : 2.0f * x - 1.0f;
+        }
+    if (i < fields) corners[i] = size * (2.0f * noise(i, seed + 6) - 1.0f);
+}
