@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_gen::kernel::check::{self, Data};
-use plimsoll_gen::kernel::lab::{block_order, compression, gemm, residency};
+use plimsoll_gen::kernel::lab::{block_order, compression, gemm, pic, residency, rtm, tti};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
@@ -185,4 +185,46 @@ fn histograms_and_sliding_windows_are_right_and_their_checks_find_what_is_wrong(
         "  failed |= check_histogram({histogram});\n  failed |= check_sliding({sliding});\n  failed |= check_checks();\n"
     );
     run(Source::Residency, &residency::kernels(), &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
+    // The blocks are smaller than a GPU's, as each of their threads is one of the host.
+    let mut kernels = vec![rtm::begin(), rtm::check()];
+    let mut checks = "  failed |= begins(rtm_begin);\n".to_owned();
+    for (x, y) in [(8, 16), (32, 8)] {
+        let name = format!("rtm_step_{x}x{y}");
+        writeln!(checks, "  failed |= check(\"{name}\", {x}, {y}, {name}, rtm_check);").unwrap();
+        kernels.push(KernelDesc { entry: format!("RTM_STEP({name}, {x}, {y})"), name, ..rtm::begin() });
+    }
+    run(Source::Rtm, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
+    let mut kernels = vec![tti::begin(), tti::check()];
+    let mut checks = String::new();
+    for (loads, how) in [("DIRECT", "check"), ("NONE", "turns")] {
+        for (x, y) in [(16, 4), (8, 16)] {
+            let (name, rest) = (format!("tti_{x}x{y}_{loads}"), if how == "check" { ", tti_check" } else { "" });
+            writeln!(checks, "  failed |= {how}(\"{name}\", {x}, {y}, {name}{rest});").unwrap();
+            kernels.push(KernelDesc { entry: format!("TTI_STEP({name}, {loads}, {x}, {y})"), name, ..tti::begin() });
+        }
+    }
+    run(Source::Tti, &kernels, &checks);
+}
+
+#[test]
+#[cfg_attr(not(gxx), ignore = "g++ is not installed")]
+fn particles_are_turned_right_by_threads_and_by_blocks_of_products() {
+    let kernels = pic::kernels();
+    let mut checks = String::new();
+    // Half precision of directions and weights; single precision of everything.
+    for (way, within) in [(pic::Way::Threads, "3e-6"), (pic::Way::Blocks, "3e-3")] {
+        let name = pic::push(way).name;
+        writeln!(checks, "  failed |= check(\"{name}\", {within}, {name}, pic_begin);").unwrap();
+    }
+    run(Source::Pic, &kernels, &checks);
 }

@@ -79,9 +79,12 @@ pub static PROBES: &[&dyn Probe<Cuda>] = &[
     &lab::l2_reuse::L2Reuse,
     &lab::residency::Residency,
     &lab::compression::Compression,
+    &lab::rtm::Rtm,
     &lab::async_copy::AsyncCopy,
+    &lab::tti::Tti,
     &lab::write_path::WritePath,
     &lab::block_order::BlockOrder,
     &lab::formats::Formats,
     &lab::gemm::Gemm,
+    &lab::pic::Pic,
 ];

@@ -7,7 +7,7 @@ use super::{launch, loaded_latency, mix, roofline, stream, strides, sync, tensor
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 8] = [
+pub const HEADERS: [(&str, &str); 11] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
@@ -15,6 +15,9 @@ pub const HEADERS: [(&str, &str); 8] = [
     ("walk.h", include_str!("../../kernels/walk.h")),
     ("span.h", include_str!("../../kernels/span.h")),
     ("wgmma.h", include_str!("../../kernels/wgmma.h")),
+    ("tti_block.h", include_str!("../../kernels/lab/tti_block.h")),
+    ("tti_check.h", include_str!("../../kernels/lab/tti_check.h")),
+    ("pic_blocks.h", include_str!("../../kernels/lab/pic_blocks.h")),
     ("formats.h", include_str!("../../kernels/lab/formats.h")),
 ];
 
@@ -85,11 +88,14 @@ sources! {
     L2Reuse = "l2-reuse", "lab/l2_reuse.cu", |_| lab::l2_reuse::kernels();
     Residency = "residency", "lab/residency.cu", |_| lab::residency::kernels();
     Compression = "compression", "lab/compression.cu", |_| lab::compression::kernels();
+    Rtm = "rtm", "lab/rtm.cu", |_| lab::rtm::kernels();
     AsyncCopy = "async-copy", "lab/async_copy.cu", |target| lab::async_copy::kernels(target);
+    Tti = "tti", "lab/tti.cu", |target| lab::tti::kernels(target);
     WritePath = "write-path", "lab/write_path.cu", |_| lab::write_path::kernels();
     BlockOrder = "block-order", "lab/block_order.cu", |_| lab::block_order::kernels();
     Formats = "formats", "lab/formats.cu", |target| lab::formats::kernels(target);
     Gemm = "gemm", "lab/gemm.cu", |_| lab::gemm::kernels();
+    Pic = "pic", "lab/pic.cu", |_| lab::pic::kernels();
     Check = "check", "check.cu", |_| check::kernels();
     Clock = "clock", "clock.cu", |_| clock::kernels();
 }

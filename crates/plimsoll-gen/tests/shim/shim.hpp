@@ -1,5 +1,5 @@
 // Lets a host compiler take a kernel's source: the words of CUDA that it uses, as plain C++. `launch` runs the threads of a
-// grid one after the other, so only kernels whose threads don't wait for each other will do.
+// grid one after the other, so only kernels whose threads don't wait for each other will do; the others take `blocks.hpp`.
 #pragma once
 #include <cmath>
 #include <cstdio>
@@ -14,7 +14,8 @@ using std::fmaf;
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define __shared__ static
 
 struct Index3 {
     unsigned x = 1, y = 1, z = 1;
@@ -34,7 +35,7 @@ template <typename To, typename From> To bits_of(From from) {
     std::memcpy(&to, &from, sizeof to);
     return to;
 }
-// Declared alone: kernels that need them are not run here.
+// Declared alone: kernels that need them take `blocks.hpp`, or are not run here.
 void __syncthreads();
 void __threadfence();
 

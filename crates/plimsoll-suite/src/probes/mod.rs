@@ -67,11 +67,14 @@ pub static ALL: &[&ProbeSpec] = &[
     &lab::l2_reuse::SPEC,
     &lab::residency::SPEC,
     &lab::compression::SPEC,
+    &lab::rtm::SPEC,
     &lab::async_copy::SPEC,
+    &lab::tti::SPEC,
     &lab::write_path::SPEC,
     &lab::block_order::SPEC,
     &lab::formats::SPEC,
     &lab::gemm::SPEC,
+    &lab::pic::SPEC,
 ];
 
 /// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.

@@ -9,8 +9,11 @@ pub mod fetch_granularity;
 pub mod formats;
 pub mod gemm;
 pub mod l2_reuse;
+pub mod pic;
 pub mod residency;
+pub mod rtm;
 pub mod sectors;
 #[cfg(test)]
 mod synthetic;
+pub mod tti;
 pub mod write_path;

@@ -1,0 +1,79 @@
+//! The acoustic wave equation in three dimensions, 8th order in space and 2nd in time.
+
+use super::over_rows;
+use super::shape::Margin;
+use crate::kernel::{Grid, KernelDesc, Source};
+
+/// Cells that a difference reaches to each side.
+pub const RADIUS: u32 = 4;
+/// What lies around a field.
+pub const MARGIN: Margin = Margin { radius: RADIUS, before: RADIUS, block: [128, 32] };
+
+/// Threads of a block in x and y.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Block {
+    /// 32 × 32.
+    Square,
+    /// 128 × 8: whole cache lines behind each other.
+    Long,
+}
+
+impl Block {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Square, Self::Long];
+
+    /// Threads in x and y.
+    #[must_use]
+    pub fn threads(self) -> [u32; 2] {
+        match self {
+            Self::Square => [32, 32],
+            Self::Long => [128, 8],
+        }
+    }
+
+    /// Blocks in x, y and z that cover a grid, each walking through `depth` planes.
+    #[must_use]
+    pub fn grid(self, cells: [u32; 3], depth: u32) -> [u32; 3] {
+        let [x, y] = self.threads();
+        [cells[0].div_ceil(x), cells[1].div_ceil(y), cells[2].div_ceil(depth.max(1))]
+    }
+}
+
+/// Bytes that a step must move per cell: it reads the field now and before and the medium, and writes the field to come.
+pub const BYTES_READ: u64 = 12;
+/// Bytes written per cell.
+pub const BYTES_WRITTEN: u64 = 4;
+
+/// One time step.
+#[must_use]
+pub fn step(block: Block) -> KernelDesc {
+    let [x, y] = block.threads();
+    let name = format!("rtm_step_{x}x{y}");
+    KernelDesc {
+        entry: format!("RTM_STEP({name}, {x}, {y})"),
+        parameters: &["field", "p", "courant", "nx", "ny", "nz", "pitch", "rows", "depth"],
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(Source::Rtm, name, x * y)
+    }
+}
+
+/// The state at the beginning: a round bump at rest, in layers.
+#[must_use]
+pub fn begin() -> KernelDesc {
+    let parameters = &["field", "p", "courant", "nx", "ny", "nz", "pitch", "rows", "radius"];
+    over_rows(Source::Rtm, "rtm_begin", "RTM_BEGIN(rtm_begin)", parameters)
+}
+
+/// Counts cells that a step got wrong.
+#[must_use]
+pub fn check() -> KernelDesc {
+    let parameters = &["after", "before", "p", "courant", "nx", "ny", "nz", "pitch", "rows", "result"];
+    over_rows(Source::Rtm, "rtm_check", "RTM_CHECK(rtm_check)", parameters)
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![step(Block::Square), step(Block::Long), begin(), check()]
+}
