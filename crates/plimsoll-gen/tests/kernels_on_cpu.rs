@@ -29,6 +29,7 @@ fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
         .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
         .args([Path::new("-I"), &here.join("kernels"), Path::new("-I"), &here.join("tests/shim"), Path::new("-o")])
         .args([&program, &main])
+        .args([Path::new("-pthread"), Path::new("-I"), &here.join("kernels/lab")])
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));

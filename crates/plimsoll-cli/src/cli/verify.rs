@@ -40,7 +40,8 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
             wrong += tally.wrong;
             checked += tally.right + tally.wrong;
             if let Err(fault) = ended {
-                lost |= !matches!(fault, Fault::Unavailable { .. });
+                // What a device lacks is told before anything was checked.
+                lost |= !matches!(fault, Fault::Unavailable { .. }) || tally.right + tally.wrong > 0;
                 if fault.ends_the_device() {
                     say("note", &format!("{selector} was lost; its other probes are not checked"));
                     break;

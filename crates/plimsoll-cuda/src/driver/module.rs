@@ -157,11 +157,15 @@ impl Function {
         self.attribute(0)
     }
 
-    /// Lets a block have up to `bytes` of dynamic shared memory, which is needed above 48 KiB.
+    /// Lets a block have up to `bytes` of dynamic shared memory, which is needed above 48 KiB, its static memory included. What was
+    /// allowed before stays so: launches that are ready need it.
     ///
     /// # Errors
     /// The driver's: more than the device gives.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), DriverError> {
+        if self.attribute(8)? >= bytes {
+            return Ok(());
+        }
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function lives; 8 is CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
         self.context().watch(unsafe { self.context().call().function_set(self.handle, 8, bytes) })

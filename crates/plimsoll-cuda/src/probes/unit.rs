@@ -95,10 +95,10 @@ impl Unit {
         arguments: Arguments,
         shared: u32,
     ) -> Result<Launch, Fault> {
-        /// More than this must be asked for (CUDA C++ Programming Guide, compute capabilities).
-        const WITHOUT_ASKING: u32 = 48 << 10;
         let function = self.function(kernel)?;
-        if shared > WITHOUT_ASKING {
+        // More than 48 KiB must be asked for (CUDA C++ Programming Guide, compute capabilities), and a kernel's own shared memory
+        // counts.
+        if shared > 0 {
             function.allow_shared(shared)?;
         }
         let grid = kernel.geometry(n, self.machine)?;
