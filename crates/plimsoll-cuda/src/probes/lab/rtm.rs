@@ -141,7 +141,7 @@ impl Bench {
     /// One of the suite's walks, by its place.
     fn walk(&self, place: usize) -> Walk {
         let block = Block::ALL[place / 2 % 2];
-        Walk { block, depth: if place % 2 == 0 { self.plain.shape.cells[2] } else { SLAB } }
+        Walk { block, depth: if place.is_multiple_of(2) { self.plain.shape.cells[2] } else { SLAB } }
     }
 
     fn work(&self) -> Work {
