@@ -198,10 +198,6 @@ impl Parameters {
 /// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.
 pub const CEILINGS: [Op; 4] = [Op::Init, Op::Read, Op::Copy, Op::Triad];
 
-/// Narrow vectors, bytes and number, that are also tried in blocks of 256: each warp's loads then lie far apart, and on an H200 that
-/// copies 1 GiB about 1 % faster than 16 bytes at once.
-const NARROW: [(u32, u32); 3] = [(4, 4), (8, 2), (8, 4)];
-
 /// One-shot forms among which the best is looked for: how much each thread asks for at once, with what hints, in blocks
 /// of what size. Blocks of 128 are the smallest that a device starts fast enough for its memory and, one vector a
 /// thread, the best on most.
@@ -224,7 +220,6 @@ pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
     let vectors: Vec<u32> = [4, 8, 16, 32].into_iter().filter(|bytes| *bytes <= target.widest_access()).collect();
     let mut all = over(&vectors, &[1, 2, 4, 8]);
     all.extend([256, 512, 1024].map(|threads| Parameters { threads, ..plain }));
-    all.extend(NARROW.map(|(vector_bytes, unroll)| Parameters { vector_bytes, unroll, threads: 256, ..plain }));
     all
 }
 
