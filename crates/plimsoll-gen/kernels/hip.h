@@ -36,7 +36,9 @@ __device__ float sqrtf(float x);
 __device__ double sqrt(double x);
 __device__ double exp2(double x);
 __device__ double log2(double x);
+__device__ float fabsf(float x);
 __device__ double fabs(double x);
+__device__ float fmaxf(float a, float b);
 __device__ double sin(double x);
 __device__ double tanh(double x);
 

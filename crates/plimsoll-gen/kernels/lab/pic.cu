@@ -86,9 +86,9 @@ __device__ __forceinline__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, 
 // A number of another thread of the same four.
 __device__ __forceinline__ float of_four(float x, u32 from) { return __shfl_sync(~0u, x, from, 4); }
 #else
-u32 halves(float low, float high);
-void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
-float of_four(float x, u32 from);
+__device__ u32 halves(float low, float high);
+__device__ void multiply(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1);
+__device__ float of_four(float x, u32 from);
 #endif
 
 // Entry of B for component i of the direction (3: the weight alone) at a corner with field b, in column j.
