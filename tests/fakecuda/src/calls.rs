@@ -1,4 +1,4 @@
-//! The calls, with the names and types of cuda.h. Each counts itself first and gives the answer that was ordered.
+//! The driver, devices, contexts, memory, streams, events and modules, with the names and types of cuda.h.
 
 // Names and arguments are cuda.h's, looked at or not.
 #![allow(non_snake_case, unused_variables)]
@@ -6,79 +6,9 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use crate::MAGIC;
-use crate::kernels::run;
+use crate::call::*;
 use crate::memory::{allocate, copy, free, give, text};
-use crate::state::{Kernel, Node, Orders, State, enter, lock};
-
-pub(crate) type Code = u32;
-pub(crate) type Answer = Result<(), Code>;
-/// Any handle.
-type Handle = usize;
-
-pub(crate) const INVALID_VALUE: Code = 1;
-pub(crate) const OUT_OF_MEMORY: Code = 2;
-const NO_DEVICE: Code = 100;
-const INVALID_DEVICE: Code = 101;
-const INVALID_IMAGE: Code = 200;
-const INVALID_CONTEXT: Code = 201;
-const UNSUPPORTED_LIMIT: Code = 215;
-const INVALID_HANDLE: Code = 400;
-const ILLEGAL_STATE: Code = 401;
-const NOT_FOUND: Code = 500;
-const NOT_READY: Code = 600;
-pub(crate) const ILLEGAL_ADDRESS: Code = 700;
-const NOT_SUPPORTED: Code = 801;
-const CAPTURED: Code = 900;
-
-/// Defines a call: what it does with the state, once it was counted.
-macro_rules! calls {
-    ($(fn $name:ident($state:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
-        $(
-            #[doc = concat!("`", stringify!($name), "` of cuda.h.")]
-            ///
-            /// # Safety
-            /// Pointers must be valid as cuda.h says.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
-                let mut guard = match enter(stringify!($name)) {
-                    Ok(guard) => guard,
-                    Err(code) => return code,
-                };
-                let $state = guard.get();
-                #[allow(unused_mut)]
-                let mut body = || -> Answer { $body };
-                body().err().unwrap_or(0)
-            }
-        )*
-    };
-}
-
-fn known(there: bool) -> Answer {
-    if there { Ok(()) } else { Err(INVALID_HANDLE) }
-}
-
-/// The kernel of a launch with copies of its parameters.
-fn node(state: &State, function: Handle, parameters: *mut *mut c_void) -> Result<Node, Code> {
-    let kernel = state.functions.get(&function).ok_or(INVALID_HANDLE)?;
-    let sizes = kernel.sizes.clone().unwrap_or_default();
-    let copy = |(index, size): (usize, &usize)| {
-        let mut bytes = vec![0_u8; *size];
-        // SAFETY: the caller gives one pointer per parameter, each to at least its size.
-        unsafe { std::ptr::copy_nonoverlapping((*parameters.add(index)).cast::<u8>(), bytes.as_mut_ptr(), *size) };
-        bytes
-    };
-    Ok(Node { function, parameters: sizes.iter().enumerate().map(copy).collect() })
-}
-
-fn launch(state: &mut State, function: Handle, stream: Handle, parameters: *mut *mut c_void) -> Answer {
-    known(state.streams.contains(&stream))?;
-    let node = node(state, function, parameters)?;
-    match state.recorded.get_mut(&stream) {
-        Some(nodes) => nodes.push(node),
-        None => run(state, &node)?,
-    }
-    Ok(())
-}
+use crate::state::{Kernel, Orders};
 
 fn kernel_of(image: &str, name: &str) -> Option<Kernel> {
     image.split(';').find_map(|kernel| {
@@ -114,76 +44,6 @@ fn attribute(orders: &Orders, number: c_int) -> c_int {
         115 => 1,
         _ => 0,
     }
-}
-
-/// A limit as it is until it is set: 64 bytes at once, nothing set aside.
-fn limit(state: &mut State, number: c_uint) -> Result<usize, Code> {
-    let usual = match number {
-        5 => 64,
-        6 if state.orders().persisting > 0 => 0,
-        _ => return Err(UNSUPPORTED_LIMIT),
-    };
-    Ok(state.limits.get(&number).copied().unwrap_or(usual))
-}
-
-/// Sets a limit from outside, as somebody who forgot to put it back would.
-#[unsafe(no_mangle)]
-pub extern "C" fn fakecuda_set_limit(number: u32, value: u64) {
-    lock().get().limits.insert(number, value as usize);
-}
-
-/// A limit in force.
-#[unsafe(no_mangle)]
-pub extern "C" fn fakecuda_limit(number: u32) -> u64 {
-    limit(lock().get(), number).unwrap_or(0) as u64
-}
-
-/// Takes orders and forgets everything that exists.
-///
-/// # Safety
-/// `orders` must be a terminated string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fakecuda_configure(orders: *const c_char) {
-    // SAFETY: by this function's contract.
-    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
-    let mut guard = lock();
-    *guard.get() = State { orders: Some(Orders::read(&orders)), ..State::default() };
-}
-
-/// How many calls were made.
-#[unsafe(no_mangle)]
-pub extern "C" fn fakecuda_total() -> u64 {
-    lock().get().total
-}
-
-/// How often one call was made.
-///
-/// # Safety
-/// `call` must be a terminated string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fakecuda_count(call: *const c_char) -> u64 {
-    // SAFETY: by this function's contract.
-    let call = unsafe { CStr::from_ptr(call) }.to_string_lossy();
-    lock().get().calls.get(&*call).copied().unwrap_or(0)
-}
-
-/// How many objects of any kind still exist.
-#[unsafe(no_mangle)]
-pub extern "C" fn fakecuda_alive() -> u64 {
-    let mut guard = lock();
-    let state = guard.get();
-    let counts = [
-        state.memory.len(),
-        state.pinned.len(),
-        state.streams.len(),
-        state.events.len(),
-        state.modules.len(),
-        state.graphs.len(),
-        state.physical.len(),
-        state.reserved.len(),
-        state.mapped.len(),
-    ];
-    counts.iter().sum::<usize>() as u64 + state.contexts
 }
 
 calls! {
@@ -234,76 +94,6 @@ calls! {
     }
     fn cuCtxEnablePeerAccess(state, peer: Handle, flags: c_uint) {
         if peer == 0xc0 && state.contexts > 0 { Ok(()) } else { Err(INVALID_CONTEXT) }
-    }
-    fn cuCtxGetLimit(state, value: *mut usize, number: c_uint) {
-        let found = limit(state, number)?;
-        give(value, found)
-    }
-    fn cuCtxSetLimit(state, number: c_uint, value: usize) {
-        limit(state, number)?;
-        let most = if number == 5 { 128 } else { state.orders().persisting as usize };
-        state.limits.insert(number, value.min(most));
-        Ok(())
-    }
-    fn cuCtxResetPersistingL2Cache(state) {
-        Ok(())
-    }
-    fn cuStreamSetAttribute(state, stream: Handle, attribute: c_uint, value: *const c_void) {
-        known(state.streams.contains(&stream) && !value.is_null())
-    }
-    fn cuGraphKernelNodeSetAttribute(state, node: Handle, attribute: c_uint, value: *const c_void) {
-        known(!value.is_null())
-    }
-    fn cuMemGetAllocationGranularity(state, bytes: *mut usize, wanted: *const AllocationProperties, flags: c_uint) {
-        give(bytes, 2 << 20)
-    }
-    fn cuMemCreate(state, to: *mut u64, bytes: usize, wanted: *const AllocationProperties, flags: u64) {
-        let free = state.orders().memory.saturating_sub(state.used());
-        if bytes == 0 || bytes > free || !bytes.is_multiple_of(2 << 20) {
-            return Err(if bytes > free { OUT_OF_MEMORY } else { INVALID_VALUE });
-        }
-        // SAFETY: a live structure by the caller's contract.
-        let asked = unsafe { (*wanted).compression };
-        let granted = if state.orders().compression == 1 { asked } else { 0 };
-        let handle = state.handle();
-        state.physical.insert(handle, (bytes, granted));
-        give(to, handle as u64)
-    }
-    fn cuMemRelease(state, handle: u64) {
-        state.physical.remove(&(handle as usize)).map(drop).ok_or(INVALID_VALUE)
-    }
-    fn cuMemGetAllocationPropertiesFromHandle(state, found: *mut AllocationProperties, handle: u64) {
-        let (_, compression) = *state.physical.get(&(handle as usize)).ok_or(INVALID_VALUE)?;
-        give(found, AllocationProperties { words: [0; 6], compression, rest: [0; 7] })
-    }
-    fn cuMemAddressReserve(state, pointer: *mut u64, bytes: usize, alignment: usize, place: u64, flags: u64) {
-        let address = allocate(bytes)?;
-        state.reserved.insert(address, bytes);
-        give(pointer, address as u64)
-    }
-    fn cuMemAddressFree(state, pointer: u64, bytes: usize) {
-        let address = pointer as usize;
-        if state.mapped.contains_key(&address) || state.reserved.get(&address) != Some(&bytes) {
-            return Err(INVALID_VALUE);
-        }
-        state.reserved.remove(&address);
-        free(address, bytes);
-        Ok(())
-    }
-    fn cuMemMap(state, pointer: u64, bytes: usize, offset: usize, handle: u64, flags: u64) {
-        let address = pointer as usize;
-        let made = state.physical.get(&(handle as usize)).map(|(bytes, _)| *bytes);
-        if made != Some(bytes) || state.reserved.get(&address) != Some(&bytes) {
-            return Err(INVALID_VALUE);
-        }
-        state.mapped.insert(address, bytes);
-        Ok(())
-    }
-    fn cuMemUnmap(state, pointer: u64, bytes: usize) {
-        state.mapped.remove(&(pointer as usize)).map(drop).ok_or(INVALID_VALUE)
-    }
-    fn cuMemSetAccess(state, pointer: u64, bytes: usize, access: *const c_void, count: usize) {
-        if state.mapped.get(&(pointer as usize)) == Some(&bytes) { Ok(()) } else { Err(INVALID_VALUE) }
     }
     fn cuMemcpyPeerAsync(
         state, to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle
@@ -496,93 +286,4 @@ calls! {
         give(offset, sizes[..index].iter().sum())?;
         give(size, bytes)
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        state, blocks: *mut c_int, function: Handle, threads: c_int, shared: usize
-    ) {
-        known(state.functions.contains_key(&function))?;
-        give(blocks, 2_048 / threads.max(64))
-    }
-    fn cuOccupancyMaxActiveClusters(state, count: *mut c_int, function: Handle, config: *const LaunchConfig) {
-        known(state.functions.contains_key(&function))?;
-        give(count, 8)
-    }
-    fn cuLaunchKernel(
-        state, function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
-        block_z: c_uint, shared: c_uint, stream: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
-    ) {
-        launch(state, function, stream, parameters)
-    }
-    fn cuLaunchKernelEx(
-        state, config: *const LaunchConfig, function: Handle, parameters: *mut *mut c_void, extra: *mut *mut c_void
-    ) {
-        // SAFETY: a live structure by the caller's contract.
-        let stream = unsafe { (*config).stream };
-        launch(state, function, stream, parameters)
-    }
-    fn cuGraphCreate(state, graph: *mut Handle, flags: c_uint) {
-        let handle = state.handle();
-        state.graphs.insert(handle, Vec::new());
-        give(graph, handle)
-    }
-    fn cuGraphDestroy(state, graph: Handle) {
-        known(state.graphs.remove(&graph).is_some())
-    }
-    fn cuGraphAddKernelNode(
-        state, to: *mut Handle, graph: Handle, after: *const Handle, count: usize, parameters: *const KernelNodeParams
-    ) {
-        // SAFETY: a live structure by the caller's contract.
-        let (function, parameters) = unsafe { ((*parameters).function, (*parameters).parameters) };
-        let node = node(state, function, parameters)?;
-        state.graphs.get_mut(&graph).ok_or(INVALID_HANDLE)?.push(node);
-        let handle = state.handle();
-        give(to, handle)
-    }
-    fn cuGraphAddDependencies_v2(
-        state, graph: Handle, from: *const Handle, to: *const Handle, edges: *const c_void, count: usize
-    ) {
-        known(state.graphs.contains_key(&graph))
-    }
-    fn cuGraphInstantiateWithFlags(state, executable: *mut Handle, graph: Handle, flags: u64) {
-        let nodes = state.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
-        let handle = state.handle();
-        state.graphs.insert(handle, nodes);
-        give(executable, handle)
-    }
-    fn cuGraphUpload(state, executable: Handle, stream: Handle) {
-        known(state.graphs.contains_key(&executable) && state.streams.contains(&stream))
-    }
-    fn cuGraphLaunch(state, executable: Handle, stream: Handle) {
-        known(state.streams.contains(&stream))?;
-        let nodes = state.graphs.get(&executable).ok_or(INVALID_HANDLE)?.clone();
-        nodes.iter().try_for_each(|node| run(state, node))
-    }
-    fn cuGraphExecDestroy(state, executable: Handle) {
-        known(state.graphs.remove(&executable).is_some())
-    }
-}
-
-/// `CUlaunchConfig`, as far as it is looked at.
-#[derive(Debug)]
-#[repr(C)]
-pub struct LaunchConfig {
-    words: [c_uint; 7],
-    stream: Handle,
-}
-
-/// `CUDA_KERNEL_NODE_PARAMS_v1`, as far as it is looked at.
-#[derive(Debug)]
-#[repr(C)]
-pub struct KernelNodeParams {
-    function: Handle,
-    words: [c_uint; 7],
-    parameters: *mut *mut c_void,
-}
-
-/// `CUmemAllocationProp_v1`, as far as it is looked at.
-#[derive(Debug)]
-#[repr(C)]
-pub struct AllocationProperties {
-    words: [c_uint; 6],
-    compression: u8,
-    rest: [u8; 7],
 }

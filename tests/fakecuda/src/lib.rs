@@ -23,8 +23,13 @@
 //! An older driver is a copy of the library in which names of calls were made unreadable: see [`without`].
 #![allow(unsafe_code, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+mod call;
 mod calls;
+mod control;
 mod kernels;
+mod launches;
+mod limits;
+mod mapped;
 mod memory;
 mod state;
 

@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_int};
 
-use crate::calls::{Answer, Code, ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::call::{Answer, Code, ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::state::State;
 
 /// Writes a result.

@@ -1,0 +1,53 @@
+//! What a test asks of the stand-in: orders, and what was called and still exists.
+
+use std::ffi::{CStr, c_char};
+
+use crate::state::{Orders, State, lock};
+
+/// Takes orders and forgets everything that exists.
+///
+/// # Safety
+/// `orders` must be a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fakecuda_configure(orders: *const c_char) {
+    // SAFETY: by this function's contract.
+    let orders = unsafe { CStr::from_ptr(orders) }.to_string_lossy().into_owned();
+    let mut guard = lock();
+    *guard.get() = State { orders: Some(Orders::read(&orders)), ..State::default() };
+}
+
+/// How many calls were made.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_total() -> u64 {
+    lock().get().total
+}
+
+/// How often one call was made.
+///
+/// # Safety
+/// `call` must be a terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fakecuda_count(call: *const c_char) -> u64 {
+    // SAFETY: by this function's contract.
+    let call = unsafe { CStr::from_ptr(call) }.to_string_lossy();
+    lock().get().calls.get(&*call).copied().unwrap_or(0)
+}
+
+/// How many objects of any kind still exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_alive() -> u64 {
+    let mut guard = lock();
+    let state = guard.get();
+    let counts = [
+        state.memory.len(),
+        state.pinned.len(),
+        state.streams.len(),
+        state.events.len(),
+        state.modules.len(),
+        state.graphs.len(),
+        state.physical.len(),
+        state.reserved.len(),
+        state.mapped.len(),
+    ];
+    counts.iter().sum::<usize>() as u64 + state.contexts
+}
