@@ -94,22 +94,17 @@ fn rate_of(rates: &Series, memory: &str, row: &Row) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::sample::{Evidence, Work};
+    use crate::probes::synthetic;
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
 
     fn point(at: [&str; 2], operations: f64, cycles: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: at.map(Value::from).to_vec(),
-            k: 1,
-            tick: 1e-12,
-            work: Work { operations, in_kernel: true, ..Work::default() },
-            samples: vec![(cycles / 2e9 * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+        synthetic::point(
+            at.map(Value::from).to_vec(),
+            cycles / 2e9,
+            Work { operations, in_kernel: true, ..Work::default() },
+            &[],
+        )
     }
 
     #[test]

@@ -236,6 +236,7 @@ fn on_one(device: &DeviceInfo, one: &Series, row: &Row) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::device::Calibration;
     use plimsoll_core::sample::Work;
@@ -244,17 +245,15 @@ mod tests {
     use super::*;
 
     fn point(at: Vec<Value>, bandwidth: f64) -> Point {
+        // The device is calibrated; the points have no clock of their own.
         Point {
-            series: 0,
-            round: 0,
-            at,
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(500_000, 500_000), ..Work::default() },
-            samples: vec![(1e18 / bandwidth) as u64; 30],
             evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
+            ..synthetic::point(
+                at,
+                1e6 / bandwidth,
+                Work { traffic: Traffic::new(500_000, 500_000), ..Work::default() },
+                &[],
+            )
         }
     }
 

@@ -145,9 +145,10 @@ fn plateau(info: &DeviceInfo, curve: &Series, kernel: &str, level: &Level<'_>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
-    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn cache(level: &str, bytes: u64, shared_by: u32) -> CacheInfo {
@@ -161,18 +162,12 @@ mod tests {
 
     /// 1 MiB at a rate, at a clock of 2 GHz.
     fn point(kernel: &str, footprint: f64, bytes_per_second: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![kernel.into(), footprint.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
-            samples: vec![((1 << 20) as f64 / bytes_per_second * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![kernel.into(), footprint.into()],
+            (1 << 20) as f64 / bytes_per_second,
+            Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
+            &[],
+        )
     }
 
     /// A curve with a step at each capacity of [`two_cores`], at a clock of 2 GHz.

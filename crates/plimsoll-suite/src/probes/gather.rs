@@ -123,6 +123,7 @@ fn reach(info: &DeviceInfo, accesses: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
@@ -133,18 +134,12 @@ mod tests {
     fn point(size: u64, footprint: f64, rate: f64) -> Point {
         let operations = 1e7;
         let traffic = Traffic::new(10_000_000 * size, 0);
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![size.into(), footprint.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic, write_allocate: 10_000_000 * wasted(size), operations, ..Work::default() },
-            samples: vec![(operations / rate * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![size.into(), footprint.into()],
+            operations / rate,
+            Work { traffic, write_allocate: 10_000_000 * wasted(size), operations, ..Work::default() },
+            &[],
+        )
     }
 
     #[test]

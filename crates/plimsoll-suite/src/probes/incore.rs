@@ -190,23 +190,17 @@ fn published(core: &Microarchitecture, name: &str) -> Option<&'static cpus::Figu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::flag::Flags;
-    use plimsoll_core::sample::{Evidence, Work};
+    use crate::probes::synthetic;
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn point(name: &str, ilp: u64, cycles: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![name.into(), ilp.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { operations: 1e6, ..Work::default() },
-            samples: vec![(cycles * 1e6 / 2e9 * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![name.into(), ilp.into()],
+            cycles * 1e6 / 2e9,
+            Work { operations: 1e6, ..Work::default() },
+            &[],
+        )
     }
 
     #[test]

@@ -126,24 +126,18 @@ fn capacity(curve: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
-    use plimsoll_core::flag::Flags;
-    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn point(access: &str, footprint: f64, rate: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![access.into(), footprint.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1 << 23, 0), in_kernel: true, ..Work::default() },
-            samples: vec![((1 << 23) as f64 / rate / 2e9 * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![access.into(), footprint.into()],
+            (1 << 23) as f64 / rate / 2e9,
+            Work { traffic: Traffic::new(1 << 23, 0), in_kernel: true, ..Work::default() },
+            &[],
+        )
     }
 
     /// A cache of 200 KiB at 127 B/cycle before another level at 60.

@@ -133,25 +133,20 @@ fn beside(device: &DeviceInfo, found: Finding) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
-    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     const MIB: f64 = 1_048_576.0;
 
     fn point(access: &str, footprint: f64, bandwidth: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![access.into(), footprint.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1 << 31, 0), ..Work::default() },
-            samples: vec![((1_u64 << 31) as f64 / bandwidth * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![access.into(), footprint.into()],
+            (1_u64 << 31) as f64 / bandwidth,
+            Work { traffic: Traffic::new(1 << 31, 0), ..Work::default() },
+            &[],
+        )
     }
 
     /// Memory at 4.6 TB/s behind a cache of so many MiB, as hits fall over a fifth above it.

@@ -129,6 +129,7 @@ fn best_phase(ceilings: &Series, phased: &Series) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
@@ -136,18 +137,7 @@ mod tests {
     use super::*;
 
     fn point(at: Vec<Value>, bandwidth: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at,
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1_000_000, 0), ..Work::default() },
-            samples: vec![(1e18 / bandwidth) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+        synthetic::point(at, 1e6 / bandwidth, Work { traffic: Traffic::new(1_000_000, 0), ..Work::default() }, &[])
     }
 
     fn mix(reads: u64, writes: u64, bandwidth: f64) -> Point {

@@ -24,6 +24,8 @@ pub mod roofline;
 pub mod stream;
 pub mod strides;
 pub mod sync;
+#[cfg(test)]
+mod synthetic;
 pub mod tensor;
 pub mod topology;
 pub mod transfer;

@@ -106,24 +106,18 @@ fn of_element(tableau: &Series, element: f64) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
-    use plimsoll_core::flag::Flags;
-    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn point(element: u64, stride: u64, cycles: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![element.into(), stride.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1_000_000 * element, 0), operations: 1e6, ..Work::default() },
-            samples: vec![(cycles * 1e6 / 2e9 * 1e12) as u64; 30],
-            evidence: Evidence { clock_hz: Some(2e9), ..Evidence::default() },
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![element.into(), stride.into()],
+            cycles * 1e6 / 2e9,
+            Work { traffic: Traffic::new(1_000_000 * element, 0), operations: 1e6, ..Work::default() },
+            &[],
+        )
     }
 
     #[test]

@@ -111,23 +111,18 @@ fn meaning(path: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
-    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn point(path: &str, bytes: u64, seconds: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![path.into(), bytes.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(0, bytes), ..Work::default() },
-            samples: vec![(seconds * 1e12) as u64; 30],
-            evidence: Evidence::default(),
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        synthetic::point(
+            vec![path.into(), bytes.into()],
+            seconds,
+            Work { traffic: Traffic::new(0, bytes), ..Work::default() },
+            &[],
+        )
     }
 
     #[test]

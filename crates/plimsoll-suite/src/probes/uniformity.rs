@@ -126,23 +126,18 @@ fn usual(series: &Series, row: &Row, metric: &str) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     fn point(at: u64, seconds: f64, cycles: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![at.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1 << 22, 0), operations: 512.0, in_kernel: true, ..Work::default() },
-            samples: vec![(seconds * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Flags::NONE,
-            extra: [(CYCLES.to_owned(), cycles)].into(),
-        }
+        synthetic::point(
+            vec![at.into()],
+            seconds,
+            Work { traffic: Traffic::new(1 << 22, 0), operations: 512.0, in_kernel: true, ..Work::default() },
+            &[(CYCLES, cycles)],
+        )
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn advise(orders: &Series, afresh: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::lab::synthetic::point;
+    use crate::probes::synthetic::point;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
 

@@ -186,6 +186,7 @@ fn holds(curve: &Series, name: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
@@ -194,18 +195,12 @@ mod tests {
     use super::*;
 
     fn point(at: Vec<Value>, bandwidth: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
+        synthetic::point(
             at,
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(5 << 30, 0), ..Work::default() },
-            samples: vec![((5_u64 << 30) as f64 / bandwidth * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
-        }
+            (5_u64 << 30) as f64 / bandwidth,
+            Work { traffic: Traffic::new(5 << 30, 0), ..Work::default() },
+            &[],
+        )
     }
 
     fn all(rate: impl Fn(&str, &str, bool) -> f64) -> Series {

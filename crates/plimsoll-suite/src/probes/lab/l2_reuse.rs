@@ -145,6 +145,7 @@ fn advised(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
@@ -157,17 +158,13 @@ mod tests {
     fn told(rate: impl Fn(&str, f64) -> f64) -> Vec<Finding> {
         let sizes: Vec<f64> = (0..=14).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect();
         let all = FORMS.iter().flat_map(|form| sizes.iter().map(move |mib| (*form, *mib)));
-        let points = all.map(|(form, mib)| Point {
-            series: 0,
-            round: 0,
-            at: vec![form.into(), (mib * MIB).into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() },
-            samples: vec![((1_u64 << 30) as f64 / rate(form, mib) * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: Default::default(),
+        let points = all.map(|(form, mib)| {
+            synthetic::point(
+                vec![form.into(), (mib * MIB).into()],
+                (1_u64 << 30) as f64 / rate(form, mib),
+                Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() },
+                &[],
+            )
         });
         findings(&DeviceInfo::default(), &[Series::new(tiles(), points.collect::<Vec<Point>>())])
     }

@@ -13,7 +13,5 @@ pub mod pic;
 pub mod residency;
 pub mod rtm;
 pub mod sectors;
-#[cfg(test)]
-mod synthetic;
 pub mod tti;
 pub mod write_path;

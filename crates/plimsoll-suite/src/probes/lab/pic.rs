@@ -115,25 +115,19 @@ fn advise(series: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::flag::Flags;
+    use crate::probes::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     /// So many Gpushes/s with an angle error.
     fn point(way: &str, pushes: u64, rate: f64, angle: f64) -> Point {
         let extra = [(SPEED, 1e-7), (ANGLE, angle), (SCALAR_OPERATIONS, 108.0), (MATRIX_OPERATIONS, 0.0)];
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![way.into(), pushes.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { operations: 1e6, ..Work::default() },
-            samples: vec![(1e6 / (rate * 1e9) * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Flags::NONE,
-            extra: extra.map(|(name, value)| (name.to_owned(), value)).into(),
-        }
+        synthetic::point(
+            vec![way.into(), pushes.into()],
+            1e6 / (rate * 1e9),
+            Work { operations: 1e6, ..Work::default() },
+            &extra,
+        )
     }
 
     fn found(points: Vec<Point>) -> Vec<Finding> {

@@ -197,6 +197,7 @@ fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>]) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use crate::probes::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
@@ -207,18 +208,12 @@ mod tests {
     const MIB: f64 = 1_048_576.0;
 
     fn point(at: Vec<Value>, rate: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
+        synthetic::point(
             at,
-            k: 1,
-            tick: 1e-12,
-            work: Work { traffic: Traffic::new(1 << 30, 0), operations: (1_u64 << 30) as f64, ..Work::default() },
-            samples: vec![((1_u64 << 30) as f64 / rate * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Default::default(),
-            extra: [(SET_ASIDE.to_owned(), 30.0 * MIB)].into(),
-        }
+            (1_u64 << 30) as f64 / rate,
+            Work { traffic: Traffic::new(1 << 30, 0), operations: (1_u64 << 30) as f64, ..Work::default() },
+            &[(SET_ASIDE, 30.0 * MIB)],
+        )
     }
 
     fn told(rate: impl Fn(&str, f64) -> f64) -> Vec<Finding> {

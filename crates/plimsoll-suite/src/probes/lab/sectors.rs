@@ -346,7 +346,7 @@ fn advise(series: &[Series]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::lab::synthetic;
+    use crate::probes::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 

@@ -101,24 +101,13 @@ fn advise(series: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::flag::Flags;
+    use crate::probes::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
     /// A step of so many Gcells/s.
     fn point(way: &str, speed: f64) -> Point {
-        Point {
-            series: 0,
-            round: 0,
-            at: vec![way.into()],
-            k: 1,
-            tick: 1e-12,
-            work: Work { operations: 1e6, ..Work::default() },
-            samples: vec![(1e6 / (speed * 1e9) * 1e12) as u64; 30],
-            evidence: Default::default(),
-            flags: Flags::NONE,
-            extra: Default::default(),
-        }
+        synthetic::point(vec![way.into()], 1e6 / (speed * 1e9), Work { operations: 1e6, ..Work::default() }, &[])
     }
 
     fn found(speeds: &[(&str, f64)]) -> Vec<Finding> {

@@ -196,7 +196,7 @@ fn advise(found: &[Finding], memory: Option<&Series>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::lab::synthetic::{CLOCK, point};
+    use crate::probes::synthetic::{CLOCK, point};
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
 
