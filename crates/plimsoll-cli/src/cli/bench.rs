@@ -7,11 +7,10 @@ use std::time::Instant;
 
 use plimsoll::CudaOptions;
 use plimsoll::bench::{
-    ALL, Ask, DEPENDENT, Device, Line, PLAIN, Point, Table as Plans, ceiling, lines, measure, memory, sizes, variants,
+    ALL, Ask, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory, sizes, variants,
 };
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::{Progress, Record, Run, Sink};
-use plimsoll::core::sample::CachePolicy;
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::explain::Subject;
 use plimsoll::prelude::{DeviceSelector, Fault, OpenError, Plan, Request};
@@ -53,8 +52,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, Failure> {
     points.iter_mut().for_each(|point| point.cell.ceiling = of_profile(point));
     let table = profile::plans(&args.profile, &info);
     let subject = Subject::of(&mut device, known.as_ref().map(|(_, profile)| profile), table.as_ref())?;
-    let request = Request { effort: args.effort, seed: args.seed, ..Request::default() };
-    let timed = timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
+    let request = Request { effort: args.run.effort, seed: args.run.seed, ..Request::default() };
+    let timed = timed(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
     if let Some(run) = &timed.run {
         // What other programs read has no place for it, and kernels are compiled for it.
         let wanted: &[Point] = if args.format == Format::Csv { &[] } else { &points };
@@ -137,7 +136,7 @@ pub(super) fn fitting(points: &mut Vec<Point>, info: &DeviceInfo) {
 
 fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
     let mut ask = expression::ask(&args.expression, &args.meaning)?;
-    ask.name = args.name.as_ref().map(|name| name.chars().take(80).collect());
+    ask.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
     let all = args.variant.iter().any(|axis| axis == "all");
     ask.variants = match all {
         true if args.variant.len() > 1 => return Err(Failure::usage("--variant all stands alone")),
@@ -152,27 +151,9 @@ fn ask(args: &BenchArgs) -> Result<Ask, Failure> {
             sizes(ByteRange::new(ByteSize(USUAL.0), ByteSize(USUAL.1)).unwrap_or_else(|| unreachable!("ascending")))
         }
     };
-    ask.caches = caches(args.cold, args.hot, args.both);
-    ask.launches = launches(args.plain, args.dependent);
+    ask.caches = args.timing.caches();
+    ask.launches = args.timing.launches();
     Ok(ask)
-}
-
-/// What `--cold`, `--hot` and `--both` ask for.
-pub(super) fn caches(cold: bool, hot: bool, both: bool) -> Vec<CachePolicy> {
-    match (cold, hot, both) {
-        (_, _, true) | (true, true, _) => vec![CachePolicy::ColdRotate, CachePolicy::Hot],
-        (_, true, _) => vec![CachePolicy::Hot],
-        _ => vec![CachePolicy::ColdRotate],
-    }
-}
-
-/// What `--plain` and `--dependent` ask for.
-pub(super) fn launches(plain: bool, dependent: bool) -> Vec<&'static str> {
-    match (plain, dependent) {
-        (true, true) => vec![PLAIN, DEPENDENT],
-        (false, true) => vec![DEPENDENT],
-        _ => vec![PLAIN],
-    }
 }
 
 /// `1MiB..2GiB`, `1MiB,4MiB`, or both mixed.

@@ -36,8 +36,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     let table = profile::plans(&args.profile, &info);
     let subject = Subject::of(&mut device, known, table.as_ref())?;
     let why_not = if args.no_counters { "it was not asked for".to_owned() } else { uncounted(&device) };
-    let request = Request { effort: args.effort, seed: args.seed, counters: !args.no_counters, ..Request::default() };
-    let timed = bench::timed(&mut device, &points, table.as_ref(), request, args.out.as_deref())?;
+    let request =
+        Request { effort: args.run.effort, seed: args.run.seed, counters: !args.no_counters, ..Request::default() };
+    let timed = bench::timed(&mut device, &points, table.as_ref(), request, args.run.out.as_deref())?;
     let (nvrtc, disassembler) = predict::tools(args.estimate, args.device.nvrtc.as_deref(), args.nvdisasm.as_deref());
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
     if let Some(run) = &timed.run {
@@ -50,14 +51,14 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
 
 fn ask(args: &ExplainArgs) -> Result<Ask, Failure> {
     let mut ask = expression::ask(&args.expression, &args.meaning)?;
-    ask.name = args.name.as_ref().map(|name| name.chars().take(80).collect());
+    ask.name = args.timing.name.as_ref().map(|name| name.chars().take(80).collect());
     ask.variants = variants(&args.variant).map_err(Failure::usage)?;
     ask.sizes = match &args.bytes {
         Some(text) => bench::read_sizes(text)?,
         None => vec![USUAL],
     };
-    ask.caches = bench::caches(args.cold, args.hot, args.both);
-    ask.launches = bench::launches(args.plain, args.dependent);
+    ask.caches = args.timing.caches();
+    ask.launches = args.timing.launches();
     Ok(ask)
 }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use plimsoll::bench::Operand;
-use plimsoll::core::sample::Effort;
+use plimsoll::bench::{DEPENDENT, Operand, PLAIN};
+use plimsoll::core::sample::{CachePolicy, Effort};
 
 use super::{DeviceArg, Format, ProfileArg, effort};
 
@@ -46,17 +46,9 @@ pub(crate) struct ExpressionArgs {
     pub inputs: Vec<Operand>,
 }
 
-#[derive(Debug, clap::Args)]
-#[command(after_help = BENCH_HELP)]
-pub(crate) struct BenchArgs {
-    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
-    pub expression: String,
-    #[command(flatten)]
-    pub meaning: ExpressionArgs,
-    /// Bytes of the widest tensor: a range in powers of four, or a list; 1MiB..2GiB as far as it fits by default
-    #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
-    pub bytes: Option<String>,
+/// What is timed of an expression.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct TimingArgs {
     /// What to call the expression; by default its operation's name, else its text
     #[arg(long)]
     pub name: Option<String>,
@@ -75,6 +67,55 @@ pub(crate) struct BenchArgs {
     /// Launches that may begin before the one before has ended (compute capability 9.0)
     #[arg(long)]
     pub dependent: bool,
+}
+
+impl TimingArgs {
+    /// What caches hold before a launch.
+    pub(crate) fn caches(&self) -> Vec<CachePolicy> {
+        match (self.cold, self.hot, self.both) {
+            (_, _, true) | (true, true, _) => vec![CachePolicy::ColdRotate, CachePolicy::Hot],
+            (_, true, _) => vec![CachePolicy::Hot],
+            _ => vec![CachePolicy::ColdRotate],
+        }
+    }
+
+    /// How launches follow each other.
+    pub(crate) fn launches(&self) -> Vec<&'static str> {
+        match (self.plain, self.dependent) {
+            (true, true) => vec![PLAIN, DEPENDENT],
+            (false, true) => vec![DEPENDENT],
+            _ => vec![PLAIN],
+        }
+    }
+}
+
+/// How well an expression is timed, and where that is written.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// quick for a first look, standard for figures to compare, thorough for figures to publish
+    #[arg(long, default_value = "quick", value_parser = effort)]
+    pub effort: Effort,
+    /// Folder for the record; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Seed of all random data
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = BENCH_HELP)]
+pub(crate) struct BenchArgs {
+    /// The expression, such as 'y = tanh(a*x + y)'; the grammar is in docs/expressions.md
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    #[command(flatten)]
+    pub meaning: ExpressionArgs,
+    /// Bytes of the widest tensor: a range in powers of four, or a list; 1MiB..2GiB as far as it fits by default
+    #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
+    pub bytes: Option<String>,
+    #[command(flatten)]
+    pub timing: TimingArgs,
     /// Plans by hand: vector=4,8,16 unroll=1,2 is every combination; all sweeps grid, vector, unroll, index and hints
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
@@ -92,15 +133,8 @@ pub(crate) struct BenchArgs {
     pub against: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArg,
-    /// quick for a first look, standard for figures to compare, thorough for figures to publish
-    #[arg(long, default_value = "quick", value_parser = effort)]
-    pub effort: Effort,
-    /// Folder for the record; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Seed of all random data
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u64,
+    #[command(flatten)]
+    pub run: RunArgs,
     /// How to print the results
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -184,24 +218,8 @@ pub(crate) struct ExplainArgs {
     /// Bytes of the widest tensor: a size, a range in powers of four, or a list; 256MiB as far as it fits by default
     #[arg(long, value_name = "SIZES", conflicts_with = "inputs")]
     pub bytes: Option<String>,
-    /// What to call the expression; by default its operation's name, else its text
-    #[arg(long)]
-    pub name: Option<String>,
-    /// Data that rotate through memory; the default
-    #[arg(long)]
-    pub cold: bool,
-    /// The same data each time
-    #[arg(long)]
-    pub hot: bool,
-    /// Hot and cold
-    #[arg(long)]
-    pub both: bool,
-    /// Launches that follow each other; the default
-    #[arg(long)]
-    pub plain: bool,
-    /// Launches that may begin before the one before has ended (compute capability 9.0)
-    #[arg(long)]
-    pub dependent: bool,
+    #[command(flatten)]
+    pub timing: TimingArgs,
     /// Plans by hand: tier=full for CUDA's own functions, vector=4,8,16 unroll=1,2 for every combination
     #[arg(long, value_name = "AXIS=VALUES", num_args = 1..)]
     pub variant: Vec<String>,
@@ -216,15 +234,8 @@ pub(crate) struct ExplainArgs {
     /// The disassembler, by absolute path; found by itself by default
     #[arg(long, value_name = "PATH", conflicts_with = "estimate")]
     pub nvdisasm: Option<PathBuf>,
-    /// quick for a first look, standard for figures to compare, thorough for figures to publish
-    #[arg(long, default_value = "quick", value_parser = effort)]
-    pub effort: Effort,
-    /// Folder for the record; plimsoll-runs/UTC-DEVICE by default. Nothing is overwritten
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Seed of all random data
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub seed: u64,
+    #[command(flatten)]
+    pub run: RunArgs,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
