@@ -58,6 +58,8 @@ pub enum Key {
     Clock,
     /// From one kernel that moves next to nothing, in the second level, to the next, s.
     Launch(LaunchForm),
+    /// The same where the kernel's data is in memory, and with it whatever else other data has driven out of the second level, s.
+    ColdLaunch(LaunchForm),
     /// Time from a load to its data on an idle device, s.
     Latency(Level),
     /// The same beside reads at half of what memory moves, s.
@@ -82,7 +84,7 @@ impl Key {
     /// True where more of it means that a launch takes longer.
     #[must_use]
     pub(super) fn slows(self) -> bool {
-        matches!(self, Self::Launch(_) | Self::Latency(_) | Self::LatencyHalf | Self::LatencyFull)
+        matches!(self, Self::Launch(_) | Self::ColdLaunch(_) | Self::Latency(_) | Self::LatencyHalf | Self::LatencyFull)
     }
 }
 
@@ -92,6 +94,7 @@ impl fmt::Display for Key {
             Self::Multiprocessors => f.write_str("number of multiprocessors"),
             Self::Clock => f.write_str("clock"),
             Self::Launch(form) => write!(f, "launch ({form})"),
+            Self::ColdLaunch(form) => write!(f, "launch ({form}), cold"),
             Self::Latency(level) => write!(f, "latency of {level}, idle"),
             Self::LatencyHalf => f.write_str("latency of memory, half loaded"),
             Self::LatencyFull => f.write_str("latency of memory, fully loaded"),
@@ -156,6 +159,15 @@ impl Machine {
         if lo.is_finite() && hi.is_finite() && term.value > 0.0 && lo <= term.value && term.value <= hi {
             self.terms.entry(key).or_insert(term);
         }
+    }
+
+    /// Keeps a figure as [`Machine::know`] does, but where one of that name is known the greater of the two stays: a ceiling is what the
+    /// best kernel reached. What was measured comes before what was published.
+    pub fn know_best(&mut self, key: Key, term: Term) {
+        if self.terms.get(&key).is_some_and(|known| !term.published && (known.published || known.value < term.value)) {
+            self.terms.remove(&key);
+        }
+        self.know(key, term);
     }
 
     /// True where some figure was not measured on this machine by this tool.

@@ -25,7 +25,7 @@ pub struct Estimate {
 pub enum Kind {
     /// From one kernel to the next, with one round trip to the second level.
     Launch,
-    /// What the round trip takes longer because the data is in memory.
+    /// What launch and round trip take longer because the data is in memory.
     Latency,
     /// What the last round trip takes longer because memory is busy.
     Tail,
@@ -224,10 +224,15 @@ impl<'a> Sum<'a> {
             return;
         }
         let Some(idle) = self.know(Kind::Latency, Key::Latency(Level::Memory)) else { return };
-        // The launch holds this round trip already, with whatever it truly is: the figure's own interval is no matter here.
-        let near = self.machine.value(Key::Latency(Level::L2), Side::Point);
-        match near {
-            Some(near) => self.parts.push((Kind::Latency, misses * (idle - near).max(0.0))),
+        // The launch holds a round trip already, with whatever it truly is: the figures' own intervals are no matter here.
+        let known = |key| self.machine.value(key, Side::Point);
+        let form = self.description.launch;
+        let longer = match (known(Key::Launch(form)), self.machine.value(Key::ColdLaunch(form), self.side)) {
+            (Some(hot), Some(cold)) => Some(cold - hot),
+            _ => known(Key::Latency(Level::L2)).map(|near| idle - near),
+        };
+        match longer {
+            Some(longer) => self.parts.push((Kind::Latency, misses * longer.max(0.0))),
             None => self.missing.push(Missing { kind: Kind::Latency, key: Key::Latency(Level::L2) }),
         }
         if let Some(loaded) = self.loaded(idle) {

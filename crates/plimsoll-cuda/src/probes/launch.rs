@@ -18,11 +18,11 @@ use plimsoll_suite::probes::launch::{
 
 use super::kit::{Kit, asked, late};
 use super::verify;
-use super::window::room;
+use super::window::{Rotation, room};
 use crate::driver::{Attribute, Stream};
 use crate::launch::{Arguments, Launch as KernelLaunch};
 use crate::load::{Action, Load, Shape};
-use crate::memory::DeviceBuffer;
+use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest footprint, bytes, input and output together.
@@ -31,6 +31,8 @@ const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
 const BY_DEVICE: u64 = 8 << 20;
 /// Below this footprint no launch depends on it, bytes.
 const BY_WORK: u64 = 256 << 10;
+/// Footprints of cold launches, bytes: from where the longest graph walks through what no cache holds.
+const COLD: [u64; 4] = [128 << 10, 512 << 10, 2 << 20, 8 << 20];
 /// The scalar of `scale`.
 const SCALAR: f32 = 1.625;
 /// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
@@ -55,7 +57,7 @@ impl Probe<Cuda> for Launch {
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {
         let modes = modes(device);
         let largest = request.bytes.unwrap_or(FOOTPRINTS.1);
-        modes.len() + 2 + points(&modes, &footprints(request.effort, largest)).len()
+        modes.len() + 2 + points(&modes, &footprints(request.effort, largest, &[])).len() + cold(&modes, largest).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -72,11 +74,15 @@ impl Probe<Cuda> for Launch {
         let sweep = Sweep { series: launch::single(), points: &[EVENTS, HOST], share: 0.05, flags: Flags::NONE };
         session.sweep(sweep, |clock| vec![(*clock).into()], |_, clock| bench.single(clock))?;
 
-        let sizes = footprints(effort, 2 * bench.out.bytes());
-        let points = points(&modes, &sizes);
-        let sweep = Sweep { series: launch::scale(), points: &points, share: 0.85, flags };
+        let (cache, window, most) =
+            (session.info().last_level_cache(), session.info().cold_window(), 2 * bench.out.bytes());
+        let points = points(&modes, &footprints(effort, most, &around(cache)));
+        let sweep = Sweep { series: launch::scale(), points: &points, share: 0.7, flags };
         let at = |(mode, bytes): &(&'static str, u64)| vec![(*mode).into(), Value::from(*bytes)];
-        session.sweep(sweep, at, |_, (mode, bytes)| bench.scale(mode, *bytes))?;
+        session.sweep(sweep, at, |_, (mode, bytes)| bench.scale(mode, *bytes, 0))?;
+        let points = cold(&modes, most);
+        let sweep = Sweep { series: launch::cold(), points: &points, share: 0.15, flags };
+        session.sweep(sweep, at, |_, (mode, bytes)| bench.scale(mode, *bytes, window))?;
         Ok(())
     }
 
@@ -100,17 +106,36 @@ fn modes(device: &CudaDevice) -> Vec<&'static str> {
     MODES.into_iter().filter(has).collect()
 }
 
-/// Footprints of input and output together up to `largest`, whole vectors in each, at least the smallest.
-fn footprints(effort: Effort, largest: u64) -> Vec<u64> {
+/// Footprints of input and output together up to `largest`, whole vectors in each, at least the smallest; among them those that are asked
+/// for by themselves.
+fn footprints(effort: Effort, largest: u64, close: &[u64]) -> Vec<u64> {
     let step = if effort == Effort::Quick { 2 } else { 1 };
     let sizes = (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|bytes| *bytes <= largest.max(FOOTPRINTS.0));
-    sizes.take(40).collect()
+    let mut sizes: Vec<u64> = sizes.take(40).chain(close.iter().copied().filter(|bytes| *bytes <= largest)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
 }
 
-/// Every mode at every footprint, but fewer small ones, which all take as long: as the call where the host launches each.
+/// Footprints close enough to tell where a cache of so many bytes no longer holds what launches come back to: eighths of it.
+fn around(cache: u64) -> Vec<u64> {
+    (4..=9).map(|eighths| cache / 8 * eighths / FOOTPRINTS.0 * FOOTPRINTS.0).filter(|bytes| *bytes > 0).collect()
+}
+
+/// Cold launches: of graphs alone, since a stream's take as long as their calls.
+fn cold(modes: &[&'static str], largest: u64) -> Vec<(&'static str, u64)> {
+    let modes = modes.iter().filter(|mode| matches!(**mode, GRAPH | GRAPH_DEPENDENT));
+    modes.flat_map(|mode| COLD.iter().filter(|bytes| **bytes <= largest).map(|bytes| (*mode, *bytes))).collect()
+}
+
+/// Every mode at every footprint, but fewer small ones, which all take as long: as the call where the host launches each. Between powers of two
+/// graphs alone tell what the cache holds.
 fn points(modes: &[&'static str], footprints: &[u64]) -> Vec<(&'static str, u64)> {
     let told = |mode: &str, bytes: u64| {
         let by_host = matches!(mode, STREAM | STREAM_DEPENDENT | REPLAY) && bytes < BY_DEVICE;
+        if !(bytes / FOOTPRINTS.0).is_power_of_two() {
+            return mode == GRAPH;
+        }
         let every = if by_host {
             4
         } else if bytes < BY_WORK {
@@ -146,13 +171,14 @@ impl Bench {
     }
 
     /// Launches of one kernel in a mode; a stream's are queued as a program would, with nothing held back for them.
-    fn load(&self, mode: &str, launch: KernelLaunch, work: Work) -> Result<Load, Fault> {
+    fn load(&self, mode: &str, launches: Vec<KernelLaunch>, work: Work) -> Result<Load, Fault> {
+        let actions = |launches: Vec<_>| launches.into_iter().map(Action::Launch).collect();
         match mode {
             GRAPH | GRAPH_DEPENDENT => {
-                self.kit.load(Shape::Graph { dependent: mode == GRAPH_DEPENDENT }, vec![launch], work)
+                self.kit.load(Shape::Graph { dependent: mode == GRAPH_DEPENDENT }, launches, work)
             }
-            REPLAY => Load::new(&self.stream, Shape::Replay, vec![Action::Launch(launch)], work),
-            _ => Load::new(&self.stream, Shape::Stream, vec![Action::Launch(launch)], work),
+            REPLAY => Load::new(&self.stream, Shape::Replay, actions(launches), work),
+            _ => Load::new(&self.stream, Shape::Stream, actions(launches), work),
         }
     }
 
@@ -171,10 +197,10 @@ impl Bench {
     fn empty(&self, mode: &str) -> Result<Load, Fault> {
         let work = |operations: u64| Work { operations: operations as f64, ..Work::default() };
         if mode == PERSISTENT {
-            return self.load(STREAM, self.rounds(0, ROUNDS.1)?, work(ROUNDS.1));
+            return self.load(STREAM, vec![self.rounds(0, ROUNDS.1)?], work(ROUNDS.1));
         }
         let kernel = kernels::empty(Self::dependent(mode));
-        self.load(mode, self.kit.unit.launch(&kernel, 0, Arguments::new())?, work(1))
+        self.load(mode, vec![self.kit.unit.launch(&kernel, 0, Arguments::new())?], work(1))
     }
 
     fn single(&self, clock: &str) -> Result<Load, Fault> {
@@ -186,19 +212,30 @@ impl Bench {
         }
     }
 
-    /// `scale` over `bytes` of input and output together, which are poisoned before every slice and checked after.
-    fn scale(&self, mode: &str, bytes: u64) -> Result<Load, Fault> {
-        let n = bytes / 8;
-        let (out, input) = (self.out.part(0, 4 * n)?, self.input.part(0, 4 * n)?);
-        let rounds = if mode == PERSISTENT { (PERSISTENT_BYTES / bytes).clamp(ROUNDS.0, ROUNDS.1) } else { 1 };
-        let launch = if mode == PERSISTENT {
-            self.rounds(n, rounds)?
-        } else {
+    /// `scale` over `bytes` of input and output together, which are poisoned before every slice and checked after: the same bytes each
+    /// time, or others until `window` bytes of each have been gone through.
+    fn scale(&self, mode: &str, bytes: u64, window: u64) -> Result<Load, Fault> {
+        let rotation = Rotation::cold(bytes / 2, window).within(self.out.bytes());
+        let n = rotation.slice / 4;
+        let persistent = mode == PERSISTENT;
+        let rounds = if persistent { (PERSISTENT_BYTES / bytes).clamp(ROUNDS.0, ROUNDS.1) } else { 1 };
+        let launch = |(out, input): (Span, Span)| {
+            if persistent {
+                return self.rounds(n, rounds);
+            }
             let arguments = Arguments::new().span(out).span(input).f32(SCALAR).u64(n);
-            self.kit.unit.launch(&kernels::scale(Self::dependent(mode)), n, arguments)?
+            self.kit.unit.launch(&kernels::scale(Self::dependent(mode)), n, arguments)
         };
-        let traffic = Traffic::new(4 * n * rounds, 4 * n * rounds);
-        let load = self.load(mode, launch, Work { traffic, operations: rounds as f64, ..Work::default() })?;
+        let slices = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?);
+        let launches = slices.map(launch).collect::<Result<Vec<_>, Fault>>()?;
+        let work = Work {
+            traffic: Traffic::new(4 * n * rounds, 4 * n * rounds),
+            operations: rounds as f64,
+            window: rotation.bytes(),
+            ..Work::default()
+        };
+        let load = self.load(mode, launches, work)?;
+        let (out, input) = (self.out.part(0, rotation.bytes())?, self.input.part(0, rotation.bytes())?);
         let (poison, checker) = (Rc::clone(&self.kit.checker), Rc::clone(&self.kit.checker));
         let check = move |_: &Arc<Stream>| checker.map(Op::Scale, Element::F32, out, [input; 3], f64::from(SCALAR));
         Ok(load.with_prepare(move |_| poison.poison(out)).with_check(check))
@@ -211,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_stream_has_fewer_small_footprints_and_all_large_ones() {
-        let all = footprints(Effort::Standard, FOOTPRINTS.1);
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
         let points = points(&[STREAM, GRAPH], &all);
         let of = |mode| points.iter().filter(|point| point.0 == mode).map(|point| point.1).collect::<Vec<u64>>();
         assert_eq!(of(GRAPH)[..5], [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10]);
@@ -221,12 +258,24 @@ mod tests {
     }
 
     #[test]
+    fn footprints_are_close_where_the_cache_may_end_and_of_graphs_alone() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &around(60 << 20));
+        let close: Vec<u64> = all.iter().copied().filter(|bytes| ((30 << 20)..(70 << 20)).contains(bytes)).collect();
+        assert_eq!(close.len(), 8, "{close:?}");
+        let points = points(&[STREAM, GRAPH], &all);
+        assert_eq!(points.iter().filter(|(mode, bytes)| *mode == STREAM && close.contains(bytes)).count(), 2);
+        assert_eq!(points.iter().filter(|(mode, bytes)| *mode == GRAPH && close.contains(bytes)).count(), 8);
+        assert_eq!(cold(&[STREAM, GRAPH, GRAPH_DEPENDENT], 1 << 20).len(), 4);
+        assert!(around(0).is_empty());
+    }
+
+    #[test]
     fn footprints_double_from_the_smallest_to_the_largest_and_quadruple_in_a_hurry() {
-        let all = footprints(Effort::Standard, FOOTPRINTS.1);
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
         assert_eq!((all[0], all[1], all.len(), *all.last().unwrap()), (4096, 8192, 19, 1 << 30));
-        let quick = footprints(Effort::Quick, FOOTPRINTS.1);
+        let quick = footprints(Effort::Quick, FOOTPRINTS.1, &[]);
         assert_eq!((quick.len(), *quick.last().unwrap()), (10, 1 << 30));
-        assert_eq!(footprints(Effort::Quick, 1), [4096]);
+        assert_eq!(footprints(Effort::Quick, 1, &[]), [4096]);
         assert!(all.iter().all(|bytes| bytes % 32 == 0));
     }
 }

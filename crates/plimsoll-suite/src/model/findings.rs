@@ -13,6 +13,9 @@ const PLAIN: &[(&str, &str, Key)] = &[
     ("launch", "launch, stream", Key::Launch(LaunchForm::Stream)),
     ("launch", "overhead scale, fit", Key::Launch(LaunchForm::Stream)),
     ("launch", "launch, stream, dependent", Key::Launch(LaunchForm::StreamDependent)),
+    ("launch", "launch, graph, cold", Key::ColdLaunch(LaunchForm::Graph)),
+    ("launch", "cached to", Key::L2Full),
+    ("launch", "from memory from", Key::L2Capacity),
     ("latency", "latency memory", Key::Latency(Level::Memory)),
     ("latency", "latency DRAM", Key::Latency(Level::Memory)),
     ("loaded-latency", "latency half read", Key::LatencyHalf),
@@ -27,6 +30,8 @@ const PLAIN: &[(&str, &str, Key)] = &[
     ("stream", "read", Key::Bandwidth(Level::Memory, Mix { read: 1, written: 0 })),
     ("stream", "dot (BabelStream)", Key::Bandwidth(Level::Memory, Mix { read: 1, written: 0 })),
     ("stream", "init", Key::Bandwidth(Level::Memory, Mix { read: 0, written: 1 })),
+    ("stream", "copy", Key::Bandwidth(Level::Memory, Mix { read: 1, written: 1 })),
+    ("stream", "triad", Key::Bandwidth(Level::Memory, Mix { read: 2, written: 1 })),
     ("stream", "scale", Key::Bandwidth(Level::Memory, Mix { read: 1, written: 1 })),
     ("stream", "copy (BabelStream)", Key::Bandwidth(Level::Memory, Mix { read: 1, written: 1 })),
     ("stream", "triad (BabelStream)", Key::Bandwidth(Level::Memory, Mix { read: 2, written: 1 })),
@@ -50,7 +55,7 @@ const STREAMS: u32 = 4;
 pub(super) fn probe_of(key: Key) -> Option<&'static str> {
     let plain = PLAIN.iter().find(|(_, _, known)| *known == key).map(|(probe, ..)| *probe);
     plain.or(match key {
-        Key::Launch(_) => Some("launch"),
+        Key::Launch(_) | Key::ColdLaunch(_) => Some("launch"),
         Key::Latency(_) => Some("latency"),
         Key::Bandwidth(Level::Memory, _) => Some("mix"),
         Key::Bandwidth(Level::L2, _) => Some("l2"),
@@ -60,9 +65,9 @@ pub(super) fn probe_of(key: Key) -> Option<&'static str> {
     })
 }
 
-/// Takes over what the profile has; what the machine knows already stays. `clock` in Hz turns cycles into seconds.
+/// Takes over what the profile has; what the machine knows already stays, except that of a mix of reads and writes the best kernel's figure is
+/// taken. `clock` in Hz turns cycles into seconds.
 pub(super) fn know(machine: &mut Machine, profile: &Profile, clock: f64) {
-    // The mix probe's figures come before those of stream: same kernel for every mix.
     for streams in 1..=2 * STREAMS {
         for read in streams.saturating_sub(STREAMS)..=streams.min(STREAMS) {
             let written = streams - read;
@@ -90,8 +95,10 @@ pub(super) fn know(machine: &mut Machine, profile: &Profile, clock: f64) {
 }
 
 fn take(machine: &mut Machine, key: Key, stored: Option<&StoredFinding>, clock: f64) {
-    if let Some(term) = stored.and_then(|stored| term(stored, clock)) {
-        machine.know(key, term);
+    let Some(term) = stored.and_then(|stored| term(stored, clock)) else { return };
+    match key {
+        Key::Bandwidth(Level::Memory, _) => machine.know_best(key, term),
+        _ => machine.know(key, term),
     }
 }
 

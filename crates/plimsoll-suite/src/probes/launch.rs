@@ -7,6 +7,7 @@ use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::affine::{self, Affine};
@@ -86,6 +87,13 @@ pub fn scale() -> SeriesSpec {
     .within(super::HOST_PRECISION)
 }
 
+/// `scale` back to back over arrays that no cache holds any more, by mode and by what one launch reads and writes together. A launch
+/// costs more there than its data's longer way: what describes it to the device has been driven out as well.
+#[must_use]
+pub fn cold() -> SeriesSpec {
+    SeriesSpec { case: "cold".into(), cache: CachePolicy::ColdRotate, ..scale() }
+}
+
 /// The figures of what was measured: each mode's launch, and what the line says of large footprints.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let of = |case: &str| series.iter().find(|series| series.spec.case == case);
@@ -113,6 +121,10 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     }
     if let Some(scale) = of("scale") {
         found.extend(MODES.iter().flat_map(|mode| lines(device, scale, mode)));
+        found.extend(reach(device, scale));
+    }
+    if let Some(cold) = of("cold") {
+        found.extend(MODES.iter().filter_map(|mode| cold_launch(cold, mode)));
     }
     found
 }
@@ -126,24 +138,26 @@ fn own(name: String, says: String, row: &Row, time: Estimate) -> Finding {
     Finding { says, flags: without_launch_bound(row.flags), ..super::finding(name, Unit::Second, row, time) }
 }
 
+/// The line through a mode's footprints that are to be kept, and the flags of their times.
+fn line(scale: &Series, mode: &str, keep: &dyn Fn(f64) -> bool) -> Option<(Affine, Flags)> {
+    let rows = scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(mode));
+    let rows: Vec<&Row> = rows.filter(|row| scale.number(row, "footprint").is_some_and(keep)).collect();
+    let point = |row: &&Row| Some((scale.number(row, "footprint")?, scale.estimate(row, "time")?));
+    let points: Vec<(f64, Estimate)> = rows.iter().filter_map(point).collect();
+    let flags = rows.iter().fold(Flags::NONE, |flags, row| flags.union(row.flags));
+    Some((affine::fit(&points)?, without_launch_bound(flags)))
+}
+
 /// The lines of one mode: through the footprints that the last-level cache holds, and through those far beyond it. Where
 /// the cache is unknown, one line through all.
 #[must_use]
 pub fn fits(device: &DeviceInfo, scale: &Series, mode: &str) -> [Option<(Affine, Flags)>; 2] {
     let cache = device.last_level_cache() as f64;
-    let line = |keep: &dyn Fn(f64) -> bool| {
-        let rows = scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(mode));
-        let rows = rows.filter(|row| scale.number(row, "footprint").is_some_and(keep));
-        let rows: Vec<&Row> = rows.collect();
-        let point = |row: &&Row| Some((scale.number(row, "footprint")?, scale.estimate(row, "time")?));
-        let points: Vec<(f64, Estimate)> = rows.iter().filter_map(point).collect();
-        let flags = rows.iter().fold(Flags::NONE, |flags, row| flags.union(row.flags));
-        Some((affine::fit(&points)?, without_launch_bound(flags)))
-    };
     if cache == 0.0 {
-        return [line(&|_| true), None];
+        return [line(scale, mode, &|_| true), None];
     }
     // Half of a cache of two partitions is near; far beyond it nothing of it shows.
+    let line = |keep: &dyn Fn(f64) -> bool| line(scale, mode, keep);
     [line(&|footprint| footprint <= 0.5 * cache), line(&|footprint| footprint >= 3.0 * cache)]
 }
 
@@ -167,6 +181,59 @@ fn lines(device: &DeviceInfo, scale: &Series, mode: &str) -> Vec<Finding> {
         found.push(Finding { flags: *flags, says, ..plain });
     }
     found
+}
+
+/// The intercept of the line through cold launches.
+fn cold_launch(cold: &Series, mode: &str) -> Option<Finding> {
+    let (line, flags) = line(cold, mode, &|_| true)?;
+    let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+    let says = format!("a of T = a + V/b over {from} to {to} that are in memory.");
+    Some(Finding { flags, ..own(format!("launch, {mode}, cold"), says, cold.rows.first()?, line.a) })
+}
+
+/// How much longer than its line a launch takes that no longer finds all in the cache, and how near to the memory's line one that
+/// finds nothing.
+const BESIDE: f64 = 1.1;
+
+/// Up to which footprint launches over the same bytes again and again find them in the cache, and from which on they find none: the
+/// largest on the line of the small ones, and the smallest on that of the large ones. Each lies between two footprints that were tried.
+fn reach(device: &DeviceInfo, scale: &Series) -> Vec<Finding> {
+    let [Some((cached, flags)), Some((memory, _))] = fits(device, scale, GRAPH) else { return Vec::new() };
+    let graphs = scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(GRAPH));
+    let point = |row: &Row| Some((scale.number(row, "footprint")?, scale.estimate(row, "time")?.value));
+    let mut points: Vec<(f64, f64)> = graphs.filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let on = |line: &Affine, (bytes, time): (f64, f64)| {
+        let expected = line.a.value + line.b.map_or(0.0, |b| bytes / b.value);
+        (expected / BESIDE..=expected * BESIDE).contains(&time)
+    };
+    let Some(held) = points.iter().rposition(|point| on(&cached, *point)) else { return Vec::new() };
+    let Some(first) = points.iter().rposition(|point| !on(&memory, *point)).map(|last| last + 1) else {
+        return Vec::new();
+    };
+    if first <= held || first >= points.len() {
+        return Vec::new();
+    }
+    let between =
+        |value: f64, other: f64| Estimate { value, interval: Interval { lo: value.min(other), hi: value.max(other) } };
+    let Some(row) = scale.rows.first() else { return Vec::new() };
+    let found = |name: &str, says: &str, estimate| Finding {
+        flags,
+        says: says.to_owned(),
+        ..super::finding(name, Unit::Byte, row, estimate)
+    };
+    vec![
+        found(
+            "cached to",
+            "Launches over so many bytes, the same each time, find them in the cache.",
+            between(points[held].0, points[held + 1].0),
+        ),
+        found(
+            "from memory from",
+            "Launches over so many bytes, the same each time, find none of them there.",
+            between(points[first].0, points[first - 1].0),
+        ),
+    ]
 }
 
 #[cfg(test)]
@@ -220,6 +287,45 @@ mod tests {
         near(value("asymptote in memory, stream"), 4.2e12);
         assert_eq!(found.len(), 6);
         assert!(found.iter().all(|finding| finding.flags.is_empty() && !finding.says.is_empty()));
+    }
+
+    #[test]
+    fn what_the_cache_holds_is_told_from_what_it_does_not() {
+        // All in the cache up to 40 MiB, nothing of it from 56 MiB.
+        let time = |mib: u64| {
+            let bytes = (mib << 20) as f64;
+            1e-6 + bytes
+                / if mib <= 40 {
+                    5.75e12
+                } else if mib < 56 {
+                    4.9e12
+                } else {
+                    4.2e12
+                }
+        };
+        let sizes = [1, 2, 4, 8, 16, 32, 40, 48, 56, 64, 128, 256, 512, 1024];
+        let points = sizes.map(|mib| point(vec![GRAPH.into(), (mib << 20).into()], mib << 20, 1.0, time(mib)));
+        let found = findings(&device(), &[Series::new(scale(), points)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        let mib = |value: f64| value / f64::from(1 << 20);
+        assert_eq!((mib(of("cached to").value), mib(of("cached to").interval.hi)), (40.0, 48.0));
+        assert_eq!((mib(of("from memory from").value), mib(of("from memory from").interval.lo)), (56.0, 48.0));
+        // Two footprints that lie on both lines tell nothing.
+        let one_line = sizes
+            .map(|mib| point(vec![GRAPH.into(), (mib << 20).into()], mib << 20, 1.0, 1e-6 + (mib << 20) as f64 / 5e12));
+        assert!(
+            findings(&device(), &[Series::new(scale(), one_line)]).iter().all(|finding| finding.name != "cached to")
+        );
+    }
+
+    #[test]
+    fn cold_launches_have_an_intercept_of_their_own() {
+        let points = (16..25).map(|log| 1_u64 << log);
+        let points =
+            points.map(|bytes| point(vec![GRAPH.into(), bytes.into()], bytes, 1.0, 1.3e-6 + bytes as f64 / 4.1e12));
+        let found = findings(&device(), &[Series::new(cold(), points)]);
+        assert_eq!((found.len(), found[0].name.as_str()), (1, "launch, graph, cold"));
+        assert!((found[0].value / 1.3e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
     }
 
     #[test]
