@@ -76,7 +76,9 @@ fn shrunk(ask: &Ask, points: &mut Vec<Point>, info: &plimsoll::prelude::DeviceIn
 
 /// What a reader has to know beside the figures.
 fn notes(subject: &Subject, all: &[Explanation]) {
-    say("note", &format!("the prediction is from {}", subject.origin()));
+    let lacking = subject.lacking();
+    let ways = if lacking.is_empty() { String::new() } else { format!(": `plimsoll measure {}`", lacking.join(" ")) };
+    say("note", &format!("the prediction is from {}{ways}", subject.origin()));
     if all.iter().any(|one| one.forecast.estimated) {
         let why =
             "instructions are rough counts: with NVIDIA's compiler and disassembler they are read from machine code";

@@ -170,6 +170,17 @@ impl Machine {
         self.know(key, term);
     }
 
+    /// Takes what another machine of the same model knows and this one doesn't; its source says so. The keys that were taken.
+    pub fn complete(&mut self, other: &Self) -> Vec<Key> {
+        let lacking = other.terms.iter().filter(|(key, _)| !self.terms.contains_key(key));
+        let taken: Vec<(Key, Term)> = lacking.map(|(key, term)| (*key, term.clone())).collect();
+        for (key, term) in &taken {
+            let source = format!("of such devices: {}", term.source);
+            self.know(*key, Term { source, published: true, ..term.clone() });
+        }
+        taken.into_iter().map(|(key, _)| key).collect()
+    }
+
     /// True where some figure was not measured on this machine by this tool.
     #[must_use]
     pub fn published(&self) -> bool {

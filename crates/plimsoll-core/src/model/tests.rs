@@ -185,3 +185,45 @@ proptest! {
         prop_assert!(total.value > 0.0 && !total.value.is_nan());
     }
 }
+
+#[test]
+fn a_cold_launch_of_its_own_takes_the_place_of_the_longer_way_to_memory() {
+    let mut machine = machine(0.0);
+    machine.know(Key::ColdLaunch(LaunchForm::Graph), term(1.4e-6, 0.0));
+    let cold = predict(&copy(8192), &machine);
+    assert!(near(cold.part(Kind::Launch).unwrap().seconds.value, 1e-6));
+    assert!(near(cold.part(Kind::Latency).unwrap().seconds.value, 4e-7), "{cold:?}");
+    // Half of what the second level no longer holds wholly: half of the difference.
+    let between = Description { cache: Cache::Hot, ..copy(30_000_000) };
+    assert!(near(predict(&between, &machine).part(Kind::Latency).unwrap().seconds.value, 2e-7));
+    // What is colder can't be faster.
+    machine.terms.insert(Key::ColdLaunch(LaunchForm::Graph), term(0.9e-6, 0.0));
+    assert_eq!(predict(&copy(8192), &machine).part(Kind::Latency), None);
+}
+
+#[test]
+fn what_a_machine_lacks_is_taken_from_another_of_its_model_and_marked() {
+    let mut own = Machine::new("own");
+    own.know(Key::Launch(LaunchForm::Graph), term(9e-7, 0.0));
+    let taken = own.complete(&machine(0.0));
+    assert!(!taken.contains(&Key::Launch(LaunchForm::Graph)) && taken.contains(&Key::BlocksPerClock));
+    assert!(!own.terms[&Key::Launch(LaunchForm::Graph)].published);
+    let lent = &own.terms[&Key::BlocksPerClock];
+    assert!(lent.published && lent.source.starts_with("of such devices: "));
+    assert!(predict(&copy(1 << 20), &own).missing.is_empty());
+    assert!(own.complete(&machine(0.0)).is_empty());
+}
+
+#[test]
+fn of_two_figures_of_one_mix_the_best_kernel_s_stays_and_what_was_measured_comes_first() {
+    let key = Key::Bandwidth(Level::Memory, Mix { read: 1, written: 1 });
+    let mut machine = Machine::new("m");
+    let published = Term { published: true, ..term(9e12, 0.0) };
+    for (next, stays) in [(published.clone(), 9e12), (term(4.2e12, 0.0), 4.2e12), (term(4.3e12, 0.0), 4.3e12)] {
+        machine.know_best(key, next);
+        assert!(near(machine.terms[&key].value, stays));
+    }
+    machine.know_best(key, term(4.1e12, 0.0));
+    machine.know_best(key, published);
+    assert!(near(machine.terms[&key].value, 4.3e12));
+}

@@ -285,7 +285,7 @@ mod tests {
         near(value("launch, graph"), 1.2e-6);
         near(value("asymptote, graph"), 5.75e12);
         near(value("asymptote in memory, stream"), 4.2e12);
-        assert_eq!(found.len(), 6);
+        assert_eq!(found.len(), 8);
         assert!(found.iter().all(|finding| finding.flags.is_empty() && !finding.says.is_empty()));
     }
 

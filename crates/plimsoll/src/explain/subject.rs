@@ -9,7 +9,7 @@ use plimsoll_cuda::driver::Attribute;
 use plimsoll_expr::Problem;
 use plimsoll_gen::elementwise::{Choose, Plan, PlanError, Table};
 use plimsoll_suite::machines;
-use plimsoll_suite::model::{Chip, of_machine, of_profile};
+use plimsoll_suite::model::{Chip, of_machine, of_profile, probe_of};
 use plimsoll_suite::profile::Profile;
 
 use crate::bench::Device;
@@ -20,6 +20,8 @@ use crate::predict::{Known, Predictor, Tools};
 pub enum Origin {
     /// The device's own profile.
     Profile,
+    /// The device's own profile, and for what it lacks what is shipped or published of its model.
+    Completed,
     /// What is shipped or published of its model: no profile is known of it.
     Model,
     /// Nothing but what the device says of itself.
@@ -32,6 +34,7 @@ impl Origin {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Profile => "profile",
+            Self::Completed => "profile, completed",
             Self::Model => "model",
             Self::Nothing => "nothing",
         }
@@ -42,6 +45,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Profile => "the device's own profile",
+            Self::Completed => "the device's own profile, and for what it lacks what is known of such devices",
             Self::Model => "what is known of such devices: `plimsoll measure` finds what this one does",
             Self::Nothing => "nothing but what the device says of itself: `plimsoll measure` finds what it does",
         })
@@ -53,6 +57,8 @@ impl fmt::Display for Origin {
 pub struct Subject {
     of: Of,
     origin: Origin,
+    /// Figures that the profile lacks and that such devices' were taken for.
+    borrowed: Vec<Key>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,8 +70,8 @@ enum Of {
 }
 
 impl Subject {
-    /// What is known of an opened device: by its profile, else by what is shipped or published of its model. Where a profile is
-    /// given nothing else is taken for what it lacks, except published rates of instructions.
+    /// What is known of an opened device: by its profile, and for what that lacks or where there is none by what is shipped or
+    /// published of its model.
     ///
     /// # Errors
     /// The driver's.
@@ -76,7 +82,7 @@ impl Subject {
             let empty = Profile::new(&info.id, &info.name, "", "");
             let machine = of_profile(&info.name, chip, profile.unwrap_or(&empty));
             let origin = if profile.is_some() { Origin::Profile } else { Origin::Nothing };
-            return Ok(Self { of: Of::Plain(plain(machine)), origin });
+            return Ok(Self { of: Of::Plain(plain(machine)), origin, borrowed: Vec::new() });
         };
         let khz = bench.device().context.device().attribute(Attribute::ClockRate).unwrap_or(0);
         let planned = device.planned()?;
@@ -86,8 +92,13 @@ impl Subject {
         let chip = Chip { multiprocessors, clock_hz, capability };
         // A part of a board is another machine than the board.
         let whole = sheet.filter(|sheet| sheet.multiprocessors == Some(multiprocessors));
+        let mut borrowed = Vec::new();
         let (machine, origin) = match (profile, whole.and_then(|sheet| of_machine(sheet.name).ok())) {
-            (Some(profile), _) => (of_profile(&info.name, chip, profile), Origin::Profile),
+            (Some(profile), model) => {
+                let mut own = of_profile(&info.name, chip, profile);
+                borrowed = model.map(|model| own.complete(&model)).unwrap_or_default();
+                (own, if borrowed.is_empty() { Origin::Profile } else { Origin::Completed })
+            }
             (None, Some(machine)) => (machine, Origin::Model),
             (None, None) => {
                 let empty = Profile::new(&info.id, &info.name, "", "");
@@ -95,13 +106,13 @@ impl Subject {
             }
         };
         let table = table.cloned().unwrap_or_else(|| Table::for_device(&info.name, capability));
-        Ok(Self { of: Of::Planned(Box::new(Known::of_device(planned, machine, table))), origin })
+        Ok(Self { of: Of::Planned(Box::new(Known::of_device(planned, machine, table))), origin, borrowed })
     }
 
     /// A machine that need not be here.
     #[must_use]
     pub fn of_known(known: Known, origin: Origin) -> Self {
-        Self { of: Of::Planned(Box::new(known)), origin }
+        Self { of: Of::Planned(Box::new(known)), origin, borrowed: Vec::new() }
     }
 
     /// Its figures.
@@ -117,6 +128,15 @@ impl Subject {
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
+    }
+
+    /// The probes that would find what the profile lacks and such devices' figures were taken for; empty where it lacks nothing.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<&'static str> {
+        let mut probes: Vec<&str> = self.borrowed.iter().filter_map(|key| probe_of(*key)).collect();
+        probes.sort_unstable();
+        probes.dedup();
+        probes
     }
 
     /// Whether kernels may begin before the one before has ended.
