@@ -21,6 +21,8 @@ pub mod driver;
 pub mod elementwise;
 mod info;
 pub mod launch;
+#[allow(unsafe_code)]
+mod library;
 pub mod load;
 pub mod machine_code;
 #[allow(unsafe_code)]

@@ -1,13 +1,11 @@
 //! The calls of cuBLAS that we use. The library is never closed: it keeps state of its own in the driver.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 
-use libloading::os::unix::{self, RTLD_LOCAL, RTLD_NOW};
-
 use super::{Cublas, Numbers};
+use crate::library::{Kept, calls};
 use crate::toolkit::children;
 
 /// `cublasStatus_t`; 0 is success.
@@ -22,25 +20,8 @@ const DEFAULT: c_int = -1;
 /// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL` of library_types.h.
 const VERSION: [c_int; 3] = [0, 1, 2];
 
-/// Declares the table of calls: each by its name in cublas_api.h and its type there.
-macro_rules! calls {
-    ($($name:ident [$symbol:literal] ($($ty:ty),*) -> $result:ty;)*) => {
-        struct Calls { $($name: unsafe extern "C" fn($($ty),*) -> $result,)* }
-
-        impl Calls {
-            fn resolve(library: &unix::Library) -> Result<Self, String> {
-                Ok(Self { $($name: {
-                    // SAFETY: the type is that of cublas_api.h (CUDA 11.4 to 13) for this symbol. The library is never
-                    // closed, so the pointer stays valid.
-                    let found = unsafe { library.get($symbol.as_bytes()) };
-                    *found.map_err(|_| format!("it has no {}: CUDA 11.4 or newer is needed", $symbol))?
-                },)* })
-            }
-        }
-    };
-}
-
 calls! {
+    "cublas_api.h", "11.4":
     property["cublasGetProperty"](c_int, *mut c_int) -> Code;
     text["cublasGetStatusString"](Code) -> *const c_char;
     create["cublasCreate_v2"](*mut Raw) -> Code;
@@ -54,7 +35,7 @@ calls! {
 /// The opened library with its calls.
 pub(super) struct Library {
     calls: Calls,
-    _library: ManuallyDrop<unix::Library>,
+    _library: Kept,
 }
 
 impl std::fmt::Debug for Library {
@@ -66,20 +47,14 @@ impl std::fmt::Debug for Library {
 impl Library {
     /// Opens what the library asks for by bare name and that lies beside it, then the library.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let open = |path: &Path| {
-            // SAFETY: loading runs the library's initialisers. The path is absolute, in a folder that the user or the
-            // system chose, or a bare name that the loader looks up in the system's folders; never in the current one.
-            unsafe { unix::Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| error.to_string())
-        };
         // cublasLt does the products; a wheel's library finds it by itself, a copied one may not. Of several majors the
         // loader takes the one that the library names.
         if let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) {
             for beside in children(folder, |name| name.starts_with("libcublasLt.so.")) {
-                // Never closed: it is found by name among the libraries that are loaded.
-                let _ = open(&beside).map(ManuallyDrop::new);
+                let _ = Kept::open(&beside);
             }
         }
-        let library = ManuallyDrop::new(open(path)?);
+        let library = Kept::open(path)?;
         Ok(Self { calls: Calls::resolve(&library)?, _library: library })
     }
 

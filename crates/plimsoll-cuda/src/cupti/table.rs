@@ -1,14 +1,15 @@
 //! The calls of CUPTI that we use, each by its name in the headers. Arguments are the callers' duty.
 
-use std::mem::ManuallyDrop;
 use std::path::Path;
-
-use libloading::os::unix::{self, RTLD_LOCAL, RTLD_NOW};
 
 use super::error::{SUCCESS, refusal};
 use super::types::*;
 use super::{search, shown};
+use crate::library::Kept;
 use crate::unavailable::Unavailable;
+
+/// The first CUDA whose library has all of them.
+const NEEDED: &str = "12.6";
 
 macro_rules! table {
     ($($name:ident [$symbol:literal] ($ty:ty);)*) => {
@@ -16,21 +17,21 @@ macro_rules! table {
         pub(super) struct Table {
             version: unsafe extern "C" fn(*mut u32) -> Code,
             $($name: unsafe extern "C" fn(*mut $ty) -> Code,)*
-            _library: ManuallyDrop<unix::Library>,
+            _library: Kept,
         }
 
         impl Table {
             /// Every call that takes a structure, by its symbol.
             pub(super) const CALLS: &[&str] = &[$($symbol),*];
 
-            fn resolve(library: unix::Library) -> Result<Self, String> {
+            fn resolve(library: Kept) -> Result<Self, String> {
                 // SAFETY: the types are those of the headers for these symbols; the library is never closed, so the
                 // pointers stay valid.
                 unsafe {
                     Ok(Self {
-                        version: symbol(&library, "cuptiGetVersion")?,
-                        $($name: symbol(&library, $symbol)?,)*
-                        _library: ManuallyDrop::new(library),
+                        version: library.symbol("cuptiGetVersion", NEEDED)?,
+                        $($name: library.symbol($symbol, NEEDED)?,)*
+                        _library: library,
                     })
                 }
             }
@@ -79,14 +80,6 @@ table! {
     decode ["cuptiRangeProfilerDecodeData"] (Decode);
 }
 
-/// # Safety
-/// `F` must be the type of the function that the symbol names.
-unsafe fn symbol<F: Copy>(library: &unix::Library, name: &str) -> Result<F, String> {
-    // SAFETY: this function's own obligation.
-    let found = unsafe { library.get::<F>(name.as_bytes()) };
-    found.map(|found| *found).map_err(|_| format!("it has no {name}: CUDA 12.6 or newer is needed"))
-}
-
 impl Table {
     /// Opens the library.
     pub(super) fn open(library: &Path) -> Result<Self, String> {
@@ -110,15 +103,12 @@ impl Table {
 /// Opens what a library asks for by bare name once it works: large, and needed only then.
 pub(super) fn open_companions(library: &Path) -> Result<(), String> {
     for companion in search::companions(library) {
-        // Never closed: it is found by name among the libraries that are loaded.
-        let _ = ManuallyDrop::new(open(&companion)?);
+        // It is found by name among the libraries that are loaded.
+        open(&companion)?;
     }
     Ok(())
 }
 
-fn open(path: &Path) -> Result<unix::Library, String> {
-    // SAFETY: loading runs the library's initialisers. The path is absolute, in a folder that the user or the system
-    // chose, or a bare name that the loader looks up in the system's folders; never in the current one.
-    let library = unsafe { unix::Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-    library.map_err(|error| shown(&error.to_string()))
+fn open(path: &Path) -> Result<Kept, String> {
+    Kept::open(path).map_err(|error| shown(&error))
 }

@@ -1,13 +1,11 @@
 //! The calls of NVRTC that we use. The library is never closed: the compiler keeps state of its own.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::mem::ManuallyDrop;
-
-use libloading::os::unix::{self, RTLD_LOCAL, RTLD_NOW};
 
 use super::Version;
 use super::search::Candidate;
 use crate::compile::Program;
+use crate::library::{Kept, calls};
 
 /// `nvrtcResult`; 0 is success.
 type Code = c_int;
@@ -17,25 +15,8 @@ type Handle = *mut std::ffi::c_void;
 /// Largest cubin or log that is taken, bytes: an answer beyond is a broken library's.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Declares the table of calls: each by its name in nvrtc.h and its type there.
-macro_rules! calls {
-    ($($name:ident [$symbol:literal] ($($ty:ty),*) -> $result:ty;)*) => {
-        struct Calls { $($name: unsafe extern "C" fn($($ty),*) -> $result,)* }
-
-        impl Calls {
-            fn resolve(library: &unix::Library) -> Result<Self, String> {
-                Ok(Self { $($name: {
-                    // SAFETY: the type is that of nvrtc.h (CUDA 11.2 to 13) for this symbol. The library is never
-                    // closed, so the pointer stays valid.
-                    let found = unsafe { library.get($symbol.as_bytes()) };
-                    *found.map_err(|_| format!("it has no {}: CUDA 11.2 or newer is needed", $symbol))?
-                },)* })
-            }
-        }
-    };
-}
-
 calls! {
+    "nvrtc.h", "11.2":
     version["nvrtcVersion"](*mut c_int, *mut c_int) -> Code;
     error_string["nvrtcGetErrorString"](Code) -> *const c_char;
     architecture_count["nvrtcGetNumSupportedArchs"](*mut c_int) -> Code;
@@ -56,7 +37,7 @@ type FillCall = unsafe extern "C" fn(Handle, *mut c_char) -> Code;
 /// The opened library with its calls.
 pub(super) struct Library {
     calls: Calls,
-    _library: ManuallyDrop<unix::Library>,
+    _library: Kept,
 }
 
 impl std::fmt::Debug for Library {
@@ -68,17 +49,12 @@ impl std::fmt::Debug for Library {
 impl Library {
     /// Opens the builtins, then the library.
     pub(super) fn open(candidate: &Candidate) -> Result<Self, String> {
-        let open = |path: &std::path::Path| {
-            // SAFETY: loading runs the library's initialisers. The path is absolute, in a folder that the user or the
-            // system chose, or a bare name that the loader looks up in the system's folders; never in the current one.
-            unsafe { unix::Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-                .map_err(|error| super::clean(&error.to_string()))
-        };
+        let open = |path| Kept::open(path).map_err(|error| super::clean(&error));
         for builtins in &candidate.builtins {
-            // Never closed: the compiler finds it by name among the libraries that are loaded.
-            let _ = ManuallyDrop::new(open(builtins)?);
+            // The compiler finds it by name among the libraries that are loaded.
+            open(builtins)?;
         }
-        let library = ManuallyDrop::new(open(&candidate.library)?);
+        let library = open(&candidate.library)?;
         Ok(Self { calls: Calls::resolve(&library)?, _library: library })
     }
 
