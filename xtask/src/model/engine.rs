@@ -73,17 +73,13 @@ fn regime(kind: Option<Kind>) -> &'static str {
     }
 }
 
-/// The table: median and 95 % of errors by expression, by cache, by regime, and of all, beside those of T₀ + V/B.
-///
-/// # Errors
-/// A record that can't be read.
-pub fn table(machine: &Machine) -> Result<String> {
-    let launches = launches()?;
-    if launches.is_empty() {
-        return Ok(NONE.to_owned());
-    }
+/// What all launches are together.
+const ALL: &str = "**all**";
+
+/// Errors by expression, by cache, by what limits, and of all.
+fn groups(machine: &Machine) -> Result<BTreeMap<(u8, String), Errors>> {
     let mut groups: BTreeMap<(u8, String), Errors> = BTreeMap::new();
-    for launch in &launches {
+    for launch in &launches()? {
         let predicted = predict(&launch.description, machine);
         let total = predicted.total.context("a term is missing")?.value;
         let simple = naive(machine, &launch.description)?;
@@ -91,13 +87,25 @@ pub fn table(machine: &Machine) -> Result<String> {
             (0, launch.expression.clone()),
             (1, launch.cache.clone()),
             (2, regime(predicted.limiter).to_owned()),
-            (3, "**all**".to_owned()),
+            (3, ALL.to_owned()),
         ];
         for name in names {
             let errors = groups.entry(name).or_default();
             errors.model.push(total / launch.measured - 1.0);
             errors.naive.push(simple / launch.measured - 1.0);
         }
+    }
+    Ok(groups)
+}
+
+/// The table: median and 95 % of errors by expression, by cache, by regime, and of all, beside those of T₀ + V/B.
+///
+/// # Errors
+/// A record that can't be read.
+pub fn table(machine: &Machine) -> Result<String> {
+    let groups = groups(machine)?;
+    if groups.is_empty() {
+        return Ok(NONE.to_owned());
     }
     let mut text = String::from(
         "| launches | number | median | 95 % | T₀ + V/B: median | 95 % | ratio of medians |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
@@ -134,7 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_records_are_read() {
-        assert!(!table(&plimsoll_suite::model::of_machine("H200").unwrap()).unwrap().is_empty());
+    fn predictions_of_the_engine_s_launches_stay_as_near_as_promised() {
+        let h200 = plimsoll_suite::model::of_machine("H200").unwrap();
+        assert!(table(&h200).unwrap().contains(ALL));
+        for ((of, name), Errors { model, naive }) in &groups(&h200).unwrap() {
+            let [median, most] = [0.5, 0.95].map(|share| Errors::quantile(model, share));
+            let simple = Errors::quantile(naive, 0.5);
+            match of {
+                // What memory limits is V/B with either model.
+                2 => assert!(median <= 0.08 && (median <= 0.5 * simple || simple < 0.02), "{name}: {median} {simple}"),
+                3 => assert!(median <= 0.05 && most <= 0.12, "{name}: {median} {most}"),
+                _ => assert!(median <= 0.05, "{name}: {median}"),
+            }
+        }
     }
 }
