@@ -13,7 +13,8 @@
 enum Way { REGISTERS, ASYNC_L1, ASYNC_PAST, BULK };
 
 #if defined(__CUDA_ARCH__)
-constexpr u32 MOST_STAGES = 4;
+// As a variable this would lie in the module, whose every launch then takes longer.
+enum : u32 { MOST_STAGES = 4 };
 
 extern __shared__ uint4 room[];
 

@@ -73,6 +73,18 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
     faults
 }
 
+/// What is wrong with what a module holds beside its kernels ([`module_data`](super::elf::module_data)).
+#[must_use]
+pub fn data_faults(module: &str, target: Target, data: &[String]) -> Vec<String> {
+    // CUDA's sine and cosine in double precision read tables; what is timed beside them is timed in the kernel.
+    let tables = |held: &&String| held.contains("__cudart_") || held.as_str() == ".nv.constant4";
+    // One launch of a seismic stencil takes a thousand times as long as what its numbers cost.
+    let long = [Source::Rtm, Source::Tti].map(Source::name).contains(&module);
+    let known = |held: &&String| long || (module == Source::Incore.name() && tables(held));
+    let held = data.iter().filter(|held| !known(held));
+    held.map(|held| format!("{module} for {target}: the module holds {held}")).collect()
+}
+
 /// Instructions of a kind beside those that are counted.
 const EXTRA: u32 = 3;
 
@@ -195,6 +207,16 @@ mod tests {
             assert_eq!([count(&narrow, "sm_80"), count(&wide, "sm_80")], [9, 14], "{width}");
             assert_eq!([count(&narrow, "sm_90"), count(&wide, "sm_90")], [7, 13], "{width}");
         }
+    }
+
+    #[test]
+    fn a_module_holds_no_data_but_where_it_costs_nothing() {
+        let held = [".nv.constant4".to_owned(), "__cudart_i2opi_d in .nv.global.init".to_owned()];
+        let sm_90 = Target::plain(90);
+        assert_eq!(data_faults("incore", sm_90, &held), [""; 0]);
+        assert_eq!(data_faults("incore", sm_90, &["x in .nv.global".to_owned()]).len(), 1);
+        assert_eq!(data_faults("tti", sm_90, &held), [""; 0]);
+        assert_eq!(data_faults("launch", sm_90, &held).len(), 2);
     }
 
     #[test]
