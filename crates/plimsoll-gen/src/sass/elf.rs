@@ -76,9 +76,10 @@ pub fn module_data(cubin: &[u8]) -> Result<Vec<String>, SassError> {
     let strings = sections.get(symbols.link as usize).map_or(&[][..], |s| s.data);
     let mut found = Vec::new();
     for (index, section) in sections.iter().enumerate().filter(|(_, s)| s.size > 0 && of_module(s.name)) {
-        let within = symbols.data.chunks_exact(SYMBOL).filter(|symbol| {
-            symbol[4] & 0xf == STT_OBJECT && half(symbol, 6).map(usize::from) == Some(index)
-        });
+        let within = symbols
+            .data
+            .chunks_exact(SYMBOL)
+            .filter(|symbol| symbol[4] & 0xf == STT_OBJECT && half(symbol, 6).map(usize::from) == Some(index));
         let named = within.filter_map(|symbol| text_at(strings, word(symbol, 0)? as usize));
         let before = found.len();
         found.extend(named.map(|name| format!("{name} in {}", section.name)));
