@@ -89,7 +89,11 @@ fn of_sources(tools: &Tools, sources: &[Source], bless: bool) -> Result<Vec<Stri
         }
         wrong.extend(keep(source.name(), &facts, bless)?);
     }
-    eprintln!("{} kernels of {} units read", reports.iter().map(|(report, _)| report.kernels.len()).sum::<usize>(), units.len());
+    eprintln!(
+        "{} kernels of {} units read",
+        reports.iter().map(|(report, _)| report.kernels.len()).sum::<usize>(),
+        units.len()
+    );
     Ok(wrong)
 }
 
