@@ -10,7 +10,8 @@ use plimsoll_cuda::machine_code;
 use plimsoll_gen::elementwise::representative::{Representative, representatives};
 use plimsoll_gen::elementwise::{ENTRY, generate};
 use plimsoll_gen::sass::Listing;
-use plimsoll_gen::sass::expect::Facts;
+use plimsoll_gen::sass::elf::module_data;
+use plimsoll_gen::sass::expect::{Facts, data_faults};
 use plimsoll_gen::{Target, kernel};
 
 use crate::test::root;
@@ -66,5 +67,7 @@ fn read(tools: &Tools, one: &Representative) -> Result<(Vec<String>, (u32, u32))
     let found = code.report.kernel(ENTRY).context("no entry point")?;
     let function = listing.function(ENTRY).context("no entry point")?;
     let hot = found.hot.as_ref().map_or(0, |hot| hot.instructions);
-    Ok((one.faults(found, function), (found.registers.unwrap_or(0), hot)))
+    let mut wrong = one.faults(found, function);
+    wrong.extend(data_faults(&one.name, one.spec.target, &module_data(&code.cubin)?));
+    Ok((wrong, (found.registers.unwrap_or(0), hot)))
 }

@@ -13,7 +13,8 @@ use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Source;
 use plimsoll_gen::sass::Report;
-use plimsoll_gen::sass::expect::{Facts, differences, faults};
+use plimsoll_gen::sass::elf::module_data;
+use plimsoll_gen::sass::expect::{Facts, data_faults, differences, faults};
 
 use crate::bodies;
 use crate::forms;
@@ -77,7 +78,8 @@ fn of_sources(tools: &Tools, sources: &[Source], bless: bool) -> Result<Vec<Stri
     let mut wrong = Vec::new();
     for source in sources {
         let mut facts = Facts::new();
-        for ((_, target), report) in units.iter().zip(&reports).filter(|((of, _), _)| of == source) {
+        for ((_, target), (report, data)) in units.iter().zip(&reports).filter(|((of, _), _)| of == source) {
+            wrong.extend(data_faults(source.name(), *target, data));
             for kernel in source.kernels(*target) {
                 let found = report.kernel(&kernel.name).with_context(|| format!("{} was not compiled", kernel.name))?;
                 wrong.extend(faults(&kernel, *target, found));
@@ -87,7 +89,11 @@ fn of_sources(tools: &Tools, sources: &[Source], bless: bool) -> Result<Vec<Stri
         }
         wrong.extend(keep(source.name(), &facts, bless)?);
     }
-    eprintln!("{} kernels of {} units read", reports.iter().map(|r| r.kernels.len()).sum::<usize>(), units.len());
+    eprintln!(
+        "{} kernels of {} units read",
+        reports.iter().map(|(report, _)| report.kernels.len()).sum::<usize>(),
+        units.len()
+    );
     Ok(wrong)
 }
 
@@ -126,10 +132,13 @@ fn refuses_what_is_wrong(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// The reports of all units, made by as many threads as there are processors.
-fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Report>> {
+/// What was read of a unit: its kernels, and what its module holds beside them.
+type Read = (Report, Vec<String>);
+
+/// What was read of all units, by as many threads as there are processors.
+fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Read>> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<BTreeMap<usize, Result<Report>>> = Mutex::default();
+    let done: Mutex<BTreeMap<usize, Result<Read>>> = Mutex::default();
     let work = || {
         while let Some((source, target)) = units.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
             let report = one(tools, source, target).with_context(|| format!("{} for {target}", source.name()));
@@ -147,7 +156,7 @@ fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Report>> {
 }
 
 /// Compiles, disassembles and reads one unit; the cubin and its text stay below `target/` to be looked at.
-fn one(tools: &Tools, source: Source, target: Target) -> Result<Report> {
+fn one(tools: &Tools, source: Source, target: Target) -> Result<Read> {
     let code = machine_code::of_kernels(&tools.nvrtc, &tools.nvdisasm, (source, &source.kernels(target)), target)?;
     if !code.warnings.is_empty() {
         bail!("the compiler warns:\n{}", code.warnings);
@@ -156,7 +165,8 @@ fn one(tools: &Tools, source: Source, target: Target) -> Result<Report> {
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &code.cubin)?;
     std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &code.listing)?;
-    Ok(code.report)
+    let data = module_data(&code.cubin)?;
+    Ok((code.report, data))
 }
 
 /// Compares with the committed facts, or writes them.

@@ -24,6 +24,13 @@ const MOST: u32 = 8192;
 /// Bounds on how long the device is kept busy while the host queues a sample.
 const LEAD: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(5));
 
+/// Launches that wait in a stream at once at most: the driver takes some thousand, then its calls wait for the device.
+const QUEUE: u32 = 768;
+/// Longest time that the device is held for a queue: calls of 20 µs.
+const LONGEST_HOLD: Duration = Duration::from_millis(16);
+/// Times that a queue which outlasted its hold is made again.
+const TRIES: u32 = 4;
+
 /// One thing that a stream does.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a cycle is short, and a box more per launch would be in the timed loop")]
@@ -87,6 +94,9 @@ pub enum Shape {
     Replay,
     /// k calls between two events.
     Stream,
+    /// k calls while the device is held, which does them all after: between two events what the device alone takes, none of it
+    /// the host's calls. Needs a lead.
+    Queued,
     /// One action between two events: the device's share of a launch.
     Latency,
     /// One action by the host's clock, from the call until the host has seen it done.
@@ -116,6 +126,8 @@ pub struct Load {
     graph: Option<(u32, Graph)>,
     lead: Option<Arc<Spinner>>,
     lead_length: Duration,
+    /// Samples whose calls outlasted every hold.
+    outlasted: u32,
     turn: usize,
     prepare: Option<Prepare>,
     check: Option<Verify>,
@@ -142,11 +154,12 @@ impl Load {
             before: Vec::new(),
             beside: None,
             work,
-            most: MOST,
+            most: if shape == Shape::Queued { QUEUE } else { MOST },
             pairs,
             graph: None,
             lead: None,
             lead_length: LEAD.0,
+            outlasted: 0,
             turn: 0,
             prepare: None,
             check: None,
@@ -292,6 +305,31 @@ impl Load {
         Ok(())
     }
 
+    /// One sample that is queued whole before the device begins with it: made again, under a longer hold, where the calls took
+    /// longer than that. The last try counts whatever it was, and the check tells.
+    fn queued(&mut self, k: u32) -> Result<u64, Fault> {
+        for attempt in 1..=TRIES {
+            let start = Instant::now();
+            self.lead()?;
+            self.before()?;
+            self.pairs[0].0.record(&self.stream)?;
+            self.body(k, 0)?;
+            self.pairs[0].1.record(&self.stream)?;
+            // The hold began after `start`, so that it lasts at least until the length has gone by.
+            let calls = start.elapsed();
+            wait::event(&self.pairs[0].1)?;
+            let held = self.lead.is_none() || calls < self.lead_length;
+            self.outlasted += u32::from(!held && attempt == TRIES);
+            // A third more than these calls took, and after a slow queue back to that by and by: few are made again, and little
+            // time goes by in which nothing is measured.
+            self.lead_length = (self.lead_length * 7 / 8).max(calls * 4 / 3).clamp(LEAD.0, LONGEST_HOLD);
+            if held {
+                break;
+            }
+        }
+        Ok(self.pairs[0].1.nanoseconds_since(&self.pairs[0].0)?)
+    }
+
     /// One sample by the host's clock, from an idle device.
     fn by_host(&mut self, k: u32) -> Result<u64, Fault> {
         self.before()?;
@@ -342,6 +380,11 @@ impl Workload for Load {
                     *sample = self.by_host(k)?;
                 }
             }
+            Shape::Queued => {
+                for sample in out {
+                    *sample = self.queued(k)?;
+                }
+            }
             Shape::Latency => {
                 for sample in out.chunks_mut(1) {
                     self.slice(k, sample)?;
@@ -358,6 +401,10 @@ impl Workload for Load {
 
     fn check(&mut self) -> Result<Check, Fault> {
         wait::stream(&self.stream)?;
+        if self.outlasted > 0 {
+            let why = format!("in {} samples the host took longer to queue than the device was held", self.outlasted);
+            return Ok(Check::Failed(why));
+        }
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&self.stream))
     }
 

@@ -33,12 +33,20 @@ struct Timed {
 };
 
 #if defined(__CUDA_ARCH__)
+// What lay at `p`, which gets `word` instead. The compiler's atomicExch (NVRTC 13.0) puts a variable of its own into the module,
+// and every launch of a module that holds data takes longer.
+__device__ __forceinline__ u32 exchange(u32* p, u32 word) {
+    u32 before;
+    asm volatile("atom.global.exch.b32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(word) : "memory");
+    return before;
+}
+
 // Whether this block is the one to work: the first of the launch on multiprocessor `wanted`. All threads must ask. `ticket`
 // holds the turn of the launch before, so `turn` must differ from that one's.
 __device__ __forceinline__ bool takes_turn(u32* ticket, u32 turn, u32 wanted) {
     __shared__ u32 mine;
     if (multiprocessor() != wanted) return false;
-    if (threadIdx.x == 0) mine = atomicExch(ticket, turn) != turn;
+    if (threadIdx.x == 0) mine = exchange(ticket, turn) != turn;
     __syncthreads();
     return mine != 0;
 }

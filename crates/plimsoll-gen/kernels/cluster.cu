@@ -13,8 +13,9 @@
 enum Access { READ, READ_OWN, WRITE, ADD, BULK };
 
 #if __CUDA_ARCH__ >= 900
-constexpr u32 SOURCE_WORDS = 2048, WORDS = 8192, STAGES = 4, STAGE_BYTES = SOURCE_WORDS * 4, CHAIN_STEP = 4097;
-constexpr u32 THREADS = 512, UNROLL = WORDS / (4 * THREADS);
+// As variables these would lie in the module, whose every launch then takes longer.
+enum : u32 { SOURCE_WORDS = 2048, WORDS = 8192, STAGES = 4, STAGE_BYTES = SOURCE_WORDS * 4, CHAIN_STEP = 4097 };
+enum : u32 { THREADS = 512, UNROLL = WORDS / (4 * THREADS) };
 
 __device__ __forceinline__ u32 address(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
 

@@ -4,11 +4,14 @@
 // so a skipped element shows; 4 bytes for every 32 · UNROLL · BYTES read.
 // Its loop in SASS: UNROLL loads of BYTES per input, all before the first store, UNROLL stores of BYTES, with one
 // address per array and immediate offsets; no local memory, no branch but the loop's own. The one-shot form has the
-// same instructions in one straight block.
+// same instructions in one straight block. The bulk form has one UBLKCP per input in place of the loads, by one thread, and
+// loads from shared memory in the straight block.
 //
 // A tile is THREADS · UNROLL vectors in a row: consecutive threads have consecutive vectors. LOOP false: block k does
 // tile k (grid = tiles). LOOP true: block k does tiles k, k + grid, … . The last, partial tile is done element by
 // element; so any n will do. Arrays are aligned to BYTES. Dynamic shared memory limits occupancy and isn't touched.
+// The bulk form (compute capability 9.0 and later) has one tile per block, which comes to shared memory whole, so that what is in
+// flight needs no registers.
 #include "device.h"
 
 enum Op { INIT, READ, COPY, SCALE, ADD, TRIAD, SCHOENAUER, DOT, POINT3, POINT5 };
@@ -87,6 +90,19 @@ __device__ __forceinline__ void tail(T* out, const T* a, const T* b, const T* c,
     }
 }
 
+// What the warps of a fold leave: one word or sum each.
+template <Op OP, typename T, int THREADS> __device__ __forceinline__ void leave(T* out, const Fold<T>& fold) {
+    const u64 slot = (u64(blockIdx.x) * THREADS + threadIdx.x) / WARP;
+    const bool first = threadIdx.x % WARP == 0;
+    if constexpr (OP == READ) {
+        const u32 bits = warp_xor(fold.bits);
+        if (first) reinterpret_cast<u32*>(out)[slot] = bits;
+    } else {
+        const T sum = warp_sum(fold.sum);
+        if (first) out[slot] = sum;
+    }
+}
+
 template <Op OP, typename T, int BYTES, int UNROLL, int HINT, bool LOOP, int THREADS>
 __device__ __forceinline__ void stream(T* out, const T* a, const T* b, const T* c, T s, u64 n) {
     constexpr int LANES = BYTES / sizeof(T), STEP = THREADS * LANES, TILE = STEP * UNROLL;
@@ -103,18 +119,10 @@ __device__ __forceinline__ void stream(T* out, const T* a, const T* b, const T* 
     } else if (tile == whole) {
         tail<OP, T, UNROLL * LANES, HINT, THREADS>(out, a, b, c, s, tile * TILE, n, fold);
     }
-    if constexpr (folds(OP)) {
-        const u64 slot = (u64(blockIdx.x) * THREADS + threadIdx.x) / WARP;
-        const bool first = threadIdx.x % WARP == 0;
-        if constexpr (OP == READ) {
-            const u32 bits = warp_xor(fold.bits);
-            if (first) reinterpret_cast<u32*>(out)[slot] = bits;
-        } else {
-            const T sum = warp_sum(fold.sum);
-            if (first) out[slot] = sum;
-        }
-    }
+    if constexpr (folds(OP)) leave<OP, T, THREADS>(out, fold);
 }
+
+#include "stream_bulk.h"
 
 #define STREAM(name, op, type, bytes, unroll, hint, loop, threads)                                                     \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \

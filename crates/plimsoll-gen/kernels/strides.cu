@@ -12,7 +12,8 @@
 
 extern __shared__ uint4 shared_words[];
 
-constexpr u32 APART = 128;
+// As a variable this would lie in the module, whose every launch then takes longer.
+enum : u32 { APART = 128 };
 
 template <int BYTES, int UNROLL>
 __device__ __forceinline__ void strided(u32* out, u64* cycles, const u32* in, u32 width, u32 pitch, u32 span, u32 warm,

@@ -26,7 +26,7 @@
 #define MMA(name, accumulator, kind, instruction)                                                                      \
     struct name {                                                                                                      \
         typedef accumulator T;                                                                                         \
-        static constexpr int ACCUMULATORS = 4;                                                                         \
+        enum { ACCUMULATORS = 4 };                                                                                     \
         u32 a[4], b[2];                                                                                                \
         __device__ name(const u32* in) {                                                                               \
             OF_LANE;                                                                                                   \
@@ -58,7 +58,7 @@ MMA(mma_f8e5m2, float, "f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 #define MMA_SPARSE(name, accumulator, kind, instruction)                                                               \
     struct name {                                                                                                      \
         typedef accumulator T;                                                                                         \
-        static constexpr int ACCUMULATORS = 4;                                                                         \
+        enum { ACCUMULATORS = 4 };                                                                                     \
         u32 a[4], b[4], places;                                                                                        \
         __device__ name(const u32* in) : places(in[PLACES_AT]) {                                                       \
             OF_LANE;                                                                                                   \
@@ -84,7 +84,7 @@ __device__ __forceinline__ double double_at(const u32* row, u32 place) {
 
 struct mma_f64_k4 {
     typedef double T;
-    static constexpr int ACCUMULATORS = 2;
+    enum { ACCUMULATORS = 2 };
     double a, b;
     __device__ mma_f64_k4(const u32* in) {
         OF_LANE;
@@ -99,7 +99,7 @@ struct mma_f64_k4 {
 #if __CUDA_ARCH__ >= 900
 struct mma_f64_k16 {
     typedef double T;
-    static constexpr int ACCUMULATORS = 4;
+    enum { ACCUMULATORS = 4 };
     double a[8], b[4];
     __device__ mma_f64_k16(const u32* in) {
         OF_LANE;

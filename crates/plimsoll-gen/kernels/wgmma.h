@@ -21,7 +21,7 @@
 #define WGMMA(name, accumulator, kind, instruction, scales)                                                            \
     struct name {                                                                                                      \
         typedef accumulator T;                                                                                         \
-        static constexpr u32 B_WORDS = ROW_WORDS;                                                                      \
+        enum : u32 { B_WORDS = ROW_WORDS };                                                                            \
         static __device__ __forceinline__ void step(T (&d)[64], const u32 (&)[4], u64 a, u64 b, u32) {                 \
             asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned." instruction " " NAMES_64  \
                          ", %64, %65, p" scales ";}" : ALL_64(kind, d) : "l"(a), "l"(b));                              \
@@ -38,7 +38,7 @@ WGMMA(wgmma_i8, int, "r", "m64n128k32.s32.s8.s8", "")
 #define WGMMA_SPARSE(name, accumulator, kind, instruction, scales)                                                     \
     struct name {                                                                                                      \
         typedef accumulator T;                                                                                         \
-        static constexpr u32 B_WORDS = 2 * ROW_WORDS;                                                                  \
+        enum : u32 { B_WORDS = 2 * ROW_WORDS };                                                                        \
         static __device__ __forceinline__ void step(T (&d)[64], const u32 (&)[4], u64 a, u64 b, u32 places) {          \
             asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sp.sync.aligned." instruction            \
                          " " NAMES_64 ", %64, %65, %66, 0, p" scales ";}"                                              \
@@ -54,7 +54,7 @@ WGMMA_SPARSE(wgmma_sp_i8, int, "r", "m64n128k64.s32.s8.s8", "")
 // A in registers.
 struct wgmma_f16_registers {
     typedef float T;
-    static constexpr u32 B_WORDS = ROW_WORDS;
+    enum : u32 { B_WORDS = ROW_WORDS };
     static __device__ __forceinline__ void step(T (&d)[64], const u32 (&a)[4], u64, u64 b, u32) {
         asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64
                      ", {%64,%65,%66,%67}, %68, p, 1, 1, 0;}"

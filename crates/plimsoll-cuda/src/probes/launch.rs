@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Source, launch as kernels};
 use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, MODES, PERSISTENT, REPLAY, STREAM, STREAM_DEPENDENT,
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, MODES, PERSISTENT, QUEUED, REPLAY, STREAM, STREAM_DEPENDENT,
 };
 
 use super::kit::{Kit, asked, late};
@@ -33,6 +33,9 @@ const BY_DEVICE: u64 = 8 << 20;
 const BY_WORK: u64 = 256 << 10;
 /// Footprints of cold launches, bytes: from where the longest graph walks through what no cache holds.
 const COLD: [u64; 4] = [128 << 10, 512 << 10, 2 << 20, 8 << 20];
+/// Up to this footprint launches are queued, bytes: half of the largest cache, since beyond, where the device is slower than any
+/// call, a stream says the same.
+const QUEUED_TO: u64 = 64 << 20;
 /// The scalar of `scale`.
 const SCALAR: f32 = 1.625;
 /// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
@@ -98,6 +101,7 @@ fn modes(device: &CudaDevice) -> Vec<&'static str> {
     let cooperative = device.context.device().attribute(Attribute::Cooperative).is_ok_and(|value| value != 0);
     let has = |mode: &&str| match *mode {
         GRAPH | REPLAY => device.graphs().is_ok(),
+        QUEUED => device.spinner.is_ok(),
         STREAM_DEPENDENT => attributes && device.capability >= 90,
         GRAPH_DEPENDENT => device.graphs().is_ok() && device.dependent_launch().is_ok(),
         PERSISTENT => attributes && cooperative,
@@ -138,12 +142,12 @@ fn points(modes: &[&'static str], footprints: &[u64]) -> Vec<(&'static str, u64)
         }
         let every = if by_host {
             4
-        } else if bytes < BY_WORK {
+        } else if bytes < BY_WORK || mode == QUEUED {
             2
         } else {
             1
         };
-        (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(every)
+        (mode != QUEUED || bytes <= QUEUED_TO) && (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(every)
     };
     let all = modes.iter().flat_map(|mode| footprints.iter().map(|bytes| (*mode, *bytes)));
     all.filter(|(mode, bytes)| told(mode, *bytes)).collect()
@@ -170,13 +174,14 @@ impl Bench {
         Ok(Self { kit, stream: Arc::clone(&session.device.stream), out, input, barrier })
     }
 
-    /// Launches of one kernel in a mode; a stream's are queued as a program would, with nothing held back for them.
+    /// Launches of one kernel in a mode; a stream's plain ones are queued as a program would, with nothing held back for them.
     fn load(&self, mode: &str, launches: Vec<KernelLaunch>, work: Work) -> Result<Load, Fault> {
         let actions = |launches: Vec<_>| launches.into_iter().map(Action::Launch).collect();
         match mode {
             GRAPH | GRAPH_DEPENDENT => {
                 self.kit.load(Shape::Graph { dependent: mode == GRAPH_DEPENDENT }, launches, work)
             }
+            QUEUED => self.kit.load(Shape::Queued, launches, work),
             REPLAY => Load::new(&self.stream, Shape::Replay, actions(launches), work),
             _ => Load::new(&self.stream, Shape::Stream, actions(launches), work),
         }
@@ -249,12 +254,13 @@ mod tests {
     #[test]
     fn a_stream_has_fewer_small_footprints_and_all_large_ones() {
         let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
-        let points = points(&[STREAM, GRAPH], &all);
+        let points = points(&[STREAM, QUEUED, GRAPH], &all);
         let of = |mode| points.iter().filter(|point| point.0 == mode).map(|point| point.1).collect::<Vec<u64>>();
         assert_eq!(of(GRAPH)[..5], [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10]);
         assert_eq!(of(GRAPH).len(), all.len() - 3);
         assert_eq!(of(STREAM)[..4], [4 << 10, 64 << 10, 1 << 20, 8 << 20]);
         assert_eq!(of(STREAM).len(), all.len() - 8);
+        assert_eq!(of(QUEUED), [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]);
     }
 
     #[test]

@@ -140,17 +140,24 @@ fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
     let hinted = |p: &Parameters| p.hints != Default::default();
     match effort {
         Effort::Quick => {
-            all.retain(|p| matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)));
+            all.retain(|p| {
+                p.bulk || (matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)))
+            });
+            // The shape that was best for a copy is one point more.
+            all.retain(|p| !p.bulk || (p.op == Op::Copy && p.unroll == 10));
         }
         // Eight narrow accesses are as many bytes as four or two wider ones, and so a hint shows with the widest alone.
-        Effort::Standard => all.retain(|p| p.vector_bytes >= 16 || (p.unroll < 8 && !hinted(p))),
+        Effort::Standard => all.retain(|p| p.bulk || p.vector_bytes >= 16 || (p.unroll < 8 && !hinted(p))),
         _ => {}
     }
-    all.sort_by_key(|p| (p.hints.bits(), p.kernel().bytes_in_flight() * p.threads, p.vector_bytes));
+    all.sort_by_key(|p| (p.bulk, p.hints.bits(), p.kernel().bytes_in_flight() * p.threads, p.vector_bytes));
     all
 }
 
 fn hints(p: &Parameters) -> &'static str {
+    if p.bulk {
+        return "bulk copies";
+    }
     match (p.hints.load_no_allocate, p.hints.store_streaming) {
         (false, false) => "no hint",
         (true, false) => "loads past L1",

@@ -5,29 +5,8 @@
 // Words of the form: elements, whole tiles.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
 // input, and no other load from global memory in the block of a whole tile.
+#include "bulk_copy.h"
 #include "single.h"
-
-#if defined(__CUDA_ARCH__)
-__device__ __forceinline__ u32 shared_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
-
-__device__ __forceinline__ void expect(u64* barrier, u32 bytes) {
-    const u32 at = shared_address(barrier);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void prepare(u64* barrier) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ __forceinline__ void copy_tile(u32* to, u64 from, u32 bytes, u64* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
-}
-__device__ __forceinline__ void await(u64* barrier) {
-    asm volatile("{.reg .pred done;\n"
-                 "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n"
-                 "@!done bra AGAIN;}" ::"r"(shared_address(barrier)) : "memory");
-}
-#endif
 
 // LANES elements at an element of a tile in shared memory. Without barriers a tile stays where it is.
 template <typename T> __device__ __forceinline__ void take_shared(const u32* tile, u64 from, u32 element, Carrier<T>* x) {
@@ -62,17 +41,17 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 #define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
 #define BULK_COPY(k)                                                                                                   \
     if constexpr (IN##k == LINEAR)                                                                                     \
-        copy_tile(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
+        bulk_copy(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
 #else
 #define BULK_SHARED(k) const u32* const tile##k = nullptr;
 #endif
     EACH_INPUT(BULK_SHARED)
 #undef BULK_SHARED
 #if defined(__CUDA_ARCH__)
-    if (threadIdx.x == 0) prepare(&barrier);
+    if (threadIdx.x == 0) prepare_barrier(&barrier);
     wait_for_previous();
     if (threadIdx.x == 0) {
-        expect(&barrier, 0 EACH_INPUT(BULK_BYTES));
+        expect_bytes(&barrier, 0 EACH_INPUT(BULK_BYTES));
         EACH_INPUT(BULK_COPY)
     }
     let_next_begin(EARLY);
@@ -80,7 +59,7 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 #undef BULK_COPY
     const Same same = same_for_all(p, 0);
     __syncthreads();
-    await(&barrier);
+    wait_for_bytes(&barrier);
 #else
     const Same same = same_for_all(p, 0);
 #endif

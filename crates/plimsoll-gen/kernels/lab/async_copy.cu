@@ -8,12 +8,14 @@
 // One block on each multiprocessor goes over `slice` bytes of its own, tile after tile, round and round. `stages` tiles have
 // room in shared memory, and so all but one of them are under way while one is read; through registers there is one. A thread
 // reads what another warp brought. Bulk copies: compute capability 9.0 and later.
+#include "bulk_copy.h"
 #include "walk.h"
 
 enum Way { REGISTERS, ASYNC_L1, ASYNC_PAST, BULK };
 
 #if defined(__CUDA_ARCH__)
-constexpr u32 MOST_STAGES = 4;
+// As a variable this would lie in the module, whose every launch then takes longer.
+enum : u32 { MOST_STAGES = 4 };
 
 extern __shared__ uint4 room[];
 
@@ -55,7 +57,7 @@ __device__ __forceinline__ void fetch(u32 to, const unsigned char* from, u32 bar
 #if __CUDA_ARCH__ >= 900
         if (threadIdx.x != 0) return;
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(TILE) : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                      "l"(from), "r"(TILE), "r"(barrier) : "memory");
 #endif
     } else {

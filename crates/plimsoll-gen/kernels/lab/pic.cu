@@ -14,7 +14,8 @@
 // A warp takes a cell. Particles of a cell follow each other: `at` holds x, y, z, then the velocity, in arrays of `count`.
 #include "device.h"
 
-constexpr int CORNERS = 8, LANES = 32, WARPS = 4;
+// As variables these would lie in the module, whose every launch then takes longer.
+enum { CORNERS = 8, LANES = 32, WARPS = 4 };
 
 struct Particle {
     float x[3], v[3];

@@ -9,7 +9,8 @@
 // modulo mask + 1: with apart 0 all warps read the same few lines.
 #include "walk.h"
 
-constexpr u32 LINE = 128;
+// As a variable this would lie in the module, whose every launch then takes longer.
+enum : u32 { LINE = 128 };
 
 template <int BYTES> struct Datum : Words<BYTES> {};
 template <> struct Datum<1> { typedef unsigned char type; };

@@ -12,7 +12,8 @@ use crate::kernel::Index;
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 14] = [
+const HEADERS: [(&str, &str); 15] = [
+    ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
     ("device.h", include_str!("../../kernels/device.h")),
     body::HEADERS[0],
     body::HEADERS[1],

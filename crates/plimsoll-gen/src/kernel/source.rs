@@ -7,8 +7,10 @@ use super::{launch, loaded_latency, mix, roofline, stream, strides, sync, tensor
 use crate::Target;
 
 /// Files that the sources include, by the name that they use: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 11] = [
+pub const HEADERS: [(&str, &str); 13] = [
     ("device.h", include_str!("../../kernels/device.h")),
+    ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
+    ("stream_bulk.h", include_str!("../../kernels/stream_bulk.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
     ("chain.h", include_str!("../../kernels/chain.h")),

@@ -150,6 +150,9 @@ pub struct Parameters {
     pub looping: bool,
     /// Threads per block.
     pub threads: u32,
+    /// Inputs come to shared memory in bulk copies, a tile of them per block: compute capability 9.0, neither hint nor loop, and
+    /// no stencil.
+    pub bulk: bool,
 }
 
 impl Parameters {
@@ -164,22 +167,27 @@ impl Parameters {
             hints: Hints::default(),
             looping: false,
             threads: 256,
+            bulk: false,
         }
     }
 
     /// Its description.
     #[must_use]
     pub fn kernel(self) -> KernelDesc {
-        let Self { op, element, vector_bytes, unroll, hints, looping, threads } = self;
+        let Self { op, element, vector_bytes, unroll, hints, looping, threads, bulk } = self;
         let form = if looping { "loop" } else { "one" };
         let (hint, kind) = (hints.bits(), element.name());
-        let name = format!("stream_{}_{kind}_v{vector_bytes}_u{unroll}_h{hint}_{form}_b{threads}", op.name());
+        let how = if bulk { "bulk".to_owned() } else { format!("h{hint}_{form}") };
+        let name = format!("stream_{}_{kind}_v{vector_bytes}_u{unroll}_{how}_b{threads}", op.name());
         let in_source = op.in_source();
         let c_name = element.c_name();
+        let entry = if bulk {
+            format!("STREAM_BULK({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {threads})")
+        } else {
+            format!("STREAM({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {hint}, {looping}, {threads})")
+        };
         KernelDesc {
-            entry: format!(
-                "STREAM({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {hint}, {looping}, {threads})"
-            ),
+            entry,
             parameters: &["out", "a", "b", "c", "s", "n"],
             element,
             inputs: op.inputs(),
@@ -215,12 +223,36 @@ pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
         all
     };
     if !CEILINGS.contains(&op) {
-        return over(&[16], &[1, 2, 4]);
+        let mut all = over(&[16], &[1, 2, 4]);
+        all.extend(bulk(op, target));
+        return all;
     }
     let vectors: Vec<u32> = [4, 8, 16, 32].into_iter().filter(|bytes| *bytes <= target.widest_access()).collect();
     let mut all = over(&vectors, &[1, 2, 4, 8]);
     all.extend([256, 512, 1024].map(|threads| Parameters { threads, ..plain }));
+    all.extend(bulk(op, target));
     all
+}
+
+/// Bulk forms among which the best is looked for: for each number of inputs the tiles that elementwise kernels of 1 GiB and more
+/// were fastest with on an H200, and neighbours.
+fn bulk(op: Op, target: Target) -> Vec<Parameters> {
+    let shapes: &[(u32, u32, u32)] = match op {
+        _ if target.capability < 90 => &[],
+        Op::Copy => &[(8, 10, 128), (8, 8, 128), (8, 11, 256)],
+        Op::Read | Op::Scale => &[(8, 10, 128)],
+        Op::Add => &[(16, 3, 256)],
+        Op::Triad => &[(16, 3, 128), (16, 3, 256)],
+        _ => &[],
+    };
+    let of = |&(vector_bytes, unroll, threads)| Parameters {
+        vector_bytes,
+        unroll,
+        threads,
+        bulk: true,
+        ..Parameters::new(op)
+    };
+    shapes.iter().map(of).collect()
 }
 
 /// Largest block of [`occupancy`].

@@ -68,9 +68,36 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         let right = (turns(1) || turns(2)) && registers >= chains - chains / 8;
         expect(right, format!("{wanted} {names} in {chains} chains, found {count} that write {registers} registers"));
     }
+    if of_bulk_copies(kernel) {
+        // Nothing but the last, partial tile is loaded in any other way; that is a loop of single elements.
+        let straight = found.hot.as_ref().is_none_or(|hot| hot.kind == HotKind::Straight);
+        let loaded = kernel.output == Output::Map && straight && !loads.is_empty();
+        expect(!loaded, format!("loads beside bulk copies: {loads:?}"));
+        let stored = (kernel.vector_bytes, kernel.unroll * kernel.outputs);
+        let stores: Vec<(u32, u32)> = stores.iter().map(|(bytes, count, _)| (*bytes, *count)).collect();
+        expect(kernel.outputs == 0 || stores == [stored], format!("{stored:?} of stores, found {stores:?}"));
+        expect(found.bulk_copies == kernel.inputs, format!("{} bulk copies", found.bulk_copies));
+    }
     let empty = kernel.output == Output::None && matches!(kernel.source, Source::Launch | Source::Dispatch);
     expect(!empty || (found.hot.is_none() && found.instructions <= 8), "does more than nothing".to_owned());
     faults
+}
+
+/// What is wrong with what a module holds beside its kernels ([`module_data`](super::elf::module_data)).
+#[must_use]
+pub fn data_faults(module: &str, target: Target, data: &[String]) -> Vec<String> {
+    // CUDA's sine and cosine in double precision read tables; what is timed beside them is timed in the kernel.
+    let tables = |held: &&String| held.contains("__cudart_") || held.as_str() == ".nv.constant4";
+    // One launch of a seismic stencil takes a thousand times as long as what its numbers cost.
+    let long = [Source::Rtm, Source::Tti].map(Source::name).contains(&module);
+    let known = |held: &&String| long || (module == Source::Incore.name() && tables(held));
+    let held = data.iter().filter(|held| !known(held));
+    held.map(|held| format!("{module} for {target}: the module holds {held}")).collect()
+}
+
+/// Whether its inputs come to shared memory in bulk copies.
+fn of_bulk_copies(kernel: &KernelDesc) -> bool {
+    kernel.source == Source::Stream && kernel.name.contains("_bulk_")
 }
 
 /// Instructions of a kind beside those that are counted.
@@ -87,6 +114,9 @@ fn issued(found: &KernelReport, issue: &Issue) -> (u32, u32) {
 /// Width and number of the hot part's loads and stores; `None` where the description doesn't tell them: stencils (whose
 /// neighbours the compiler may share), kernels with a barrier of the grid, and those that check.
 fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> {
+    if of_bulk_copies(kernel) {
+        return None;
+    }
     let stencil = kernel.source == Source::Stream && kernel.name.contains("pt_");
     if matches!(kernel.source, Source::Latency | Source::Uniformity) && kernel.name.contains("_chase") {
         // A chain of loads, one after the other.
@@ -195,6 +225,16 @@ mod tests {
             assert_eq!([count(&narrow, "sm_80"), count(&wide, "sm_80")], [9, 14], "{width}");
             assert_eq!([count(&narrow, "sm_90"), count(&wide, "sm_90")], [7, 13], "{width}");
         }
+    }
+
+    #[test]
+    fn a_module_holds_no_data_but_where_it_costs_nothing() {
+        let held = [".nv.constant4".to_owned(), "__cudart_i2opi_d in .nv.global.init".to_owned()];
+        let sm_90 = Target::plain(90);
+        assert_eq!(data_faults("incore", sm_90, &held), [""; 0]);
+        assert_eq!(data_faults("incore", sm_90, &["x in .nv.global".to_owned()]).len(), 1);
+        assert_eq!(data_faults("tti", sm_90, &held), [""; 0]);
+        assert_eq!(data_faults("launch", sm_90, &held).len(), 2);
     }
 
     #[test]

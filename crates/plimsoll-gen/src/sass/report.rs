@@ -40,6 +40,9 @@ pub struct KernelReport {
     pub loops: u32,
     /// Barriers of a block (`BAR`).
     pub barriers: u32,
+    /// Bulk copies (`UBLKCP`).
+    #[serde(default)]
+    pub bulk_copies: u32,
     /// Where the time goes; `None` for a kernel that does nothing.
     pub hot: Option<Hot>,
     /// Instructions of the innermost loop that has most, by mnemonic and by the first register that they name, which is the
@@ -161,6 +164,7 @@ impl KernelReport {
             instructions: number(instructions.len() - padding),
             loops: number(graph.loops.len()),
             barriers: count(&|i| i.opcode() == "BAR"),
+            bulk_copies: count(&|i| i.opcode() == "UBLKCP"),
             hot: hot(instructions, &graph),
             looped: looped(instructions, &graph),
         }

@@ -24,6 +24,8 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 
 /// One call per kernel.
 pub const STREAM: &str = "stream";
+/// The same, queued while the device is held: what the device takes by itself, without the host's calls.
+pub const QUEUED: &str = "stream, queued";
 /// All kernels in one graph.
 pub const GRAPH: &str = "graph";
 /// A graph of one kernel, launched again and again.
@@ -35,7 +37,7 @@ pub const GRAPH_DEPENDENT: &str = "graph, dependent";
 /// One kernel that does the work of many, with a barrier of its whole grid between.
 pub const PERSISTENT: &str = "persistent";
 /// Every mode, in the order in which they are shown.
-pub const MODES: [&str; 6] = [STREAM, GRAPH, REPLAY, STREAM_DEPENDENT, GRAPH_DEPENDENT, PERSISTENT];
+pub const MODES: [&str; 7] = [STREAM, QUEUED, GRAPH, REPLAY, STREAM_DEPENDENT, GRAPH_DEPENDENT, PERSISTENT];
 
 /// By the device's events, around the launch.
 pub const EVENTS: &str = "events";

@@ -1,0 +1,47 @@
+// The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses.
+#pragma once
+
+#include "bulk_copy.h"
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+template <Op OP, typename T, int BYTES, int UNROLL, int THREADS>
+__device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c, T s, u64 n) {
+    constexpr int LANES = BYTES / sizeof(T), STEP = THREADS * LANES, TILE = STEP * UNROLL, INPUTS = inputs(OP);
+    static_assert(INPUTS > 0 && reach(OP) == 0, "a tile holds all that its elements need, and something");
+    __shared__ alignas(128) T room[INPUTS * TILE];
+    __shared__ alignas(8) u64 barrier;
+    const u64 whole = n / TILE, tile = blockIdx.x, base = tile * TILE;
+    Fold<T> fold;
+    if (tile < whole) {
+        if (threadIdx.x == 0) {
+            prepare_barrier(&barrier);
+            expect_bytes(&barrier, sizeof(room));
+            bulk_copy(room, u64(a + base), TILE * sizeof(T), &barrier);
+            if constexpr (INPUTS > 1) bulk_copy(room + TILE, u64(b + base), TILE * sizeof(T), &barrier);
+            if constexpr (INPUTS > 2) bulk_copy(room + 2 * TILE, u64(c + base), TILE * sizeof(T), &barrier);
+        }
+        __syncthreads();
+        wait_for_bytes(&barrier);
+        const T* const mine = room + threadIdx.x * LANES;
+        const u64 first = base + threadIdx.x * LANES;
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            Vector<T, BYTES> x, y, z;
+            x = load<PLAIN, BYTES>(mine + u * STEP);
+            if constexpr (INPUTS > 1) y = load<PLAIN, BYTES>(mine + TILE + u * STEP);
+            if constexpr (INPUTS > 2) z = load<PLAIN, BYTES>(mine + 2 * TILE + u * STEP);
+            if constexpr (folds(OP)) fold.template take<OP, BYTES>(x, y);
+            else map<OP, T, BYTES, PLAIN>(out, a, first + u * STEP, n, x, y, z, s);
+        }
+    } else if (tile == whole) {
+        tail<OP, T, UNROLL * LANES, PLAIN, THREADS>(out, a, b, c, s, base, n, fold);
+    }
+    if constexpr (folds(OP)) leave<OP, T, THREADS>(out, fold);
+}
+#endif
+
+#define STREAM_BULK(name, op, type, bytes, unroll, threads)                                                            \
+    extern "C" __global__ void __launch_bounds__(threads)                                                              \
+        name(type* out, const type* a, const type* b, const type* c, type s, u64 n) {                                  \
+        bulk<op, type, bytes, unroll, threads>(out, a, b, c, s, n);                                                    \
+    }
