@@ -99,7 +99,9 @@ fn together(names: &[String], figure: &str) -> String {
     let own: Vec<String> = own.filter(|own| !own.is_empty()).collect();
     let own = own.join(if own.iter().any(|own| own.contains(',')) { "; " } else { ", " });
     let shared = [&words[0][..first], &words[0][words[0].len() - last..]].concat().join(" ");
-    let parts = [shared.as_str(), figure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(" ");
+    // `L2 holds of ones` without the ones.
+    let shared = if own.is_empty() { shared.as_str() } else { shared.trim_end_matches(" of") };
+    let parts = [shared, figure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(" ");
     if own.is_empty() { parts } else { format!("{parts}: {own}") }
 }
 

@@ -82,7 +82,7 @@ fn what_ends_at_one_place_is_told_once_with_all_that_end_there() {
         assert_eq!(guides_of(&charts[0]).0.len(), 1);
         labels(&charts[0])[0].to_owned()
     };
-    assert_eq!(told(&["L2 holds of ones, plain", "L2 holds of bits"]), "L2 holds of 32 KiB: ones, plain; bits");
+    assert_eq!(told(&["L2 holds of ones, plain", "L2 holds of bits"]), "L2 holds 32 KiB: ones, plain; bits");
     assert_eq!(told(&["stream, full to", "graph, full to"]), "full to 32 KiB: stream, graph");
     assert_eq!(told(&["holds", "holds"]), "holds 32 KiB");
 }
