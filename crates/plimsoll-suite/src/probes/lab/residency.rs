@@ -154,11 +154,11 @@ fn after(reset: &Series) -> Vec<Finding> {
         let flags = row.flags.union(never.0.flags);
         let kept = ratio(known, never.1);
         let says = if kept.interval.hi < WHOLE {
-            "what was pinned is still in their way"
+            "they are slower afterwards"
         } else if kept.interval.lo > WHOLE {
-            "nothing is in their way"
+            "they have it whole"
         } else {
-            "whether anything is in their way can't be told from these samples"
+            "whether they are slower can't be told from these samples"
         };
         let says = format!("of the bandwidth where nothing was pinned: {says}");
         Some(Finding { flags, says, ..finding(format!("other data after: {way}"), Unit::One, row, kept) })
@@ -280,7 +280,7 @@ mod tests {
             assert!(advice.says.contains(part), "{part}: {}", advice.says);
         }
         let left = found.iter().find(|finding| finding.name == "other data after: left pinned").unwrap();
-        assert!((left.value - 4.0 / 6.0).abs() < 1e-6 && left.says.ends_with("still in their way"), "{}", left.says);
+        assert!((left.value - 4.0 / 6.0).abs() < 1e-6 && left.says.ends_with("slower afterwards"), "{}", left.says);
         let mended =
             "Let go afterwards, by limit 0 and reset call or window of normal hits: else other data are 33 % slower.";
         assert!(advice.says.ends_with(mended), "{}", advice.says);
