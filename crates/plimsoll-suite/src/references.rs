@@ -2,8 +2,10 @@
 //! figures are data (`records/references.jsonl`, one a line); this file reads them and finds them by machine, probe and
 //! case. What machines are called is the catalogue's.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use plimsoll_core::series::Value;
 use plimsoll_core::unit::Unit;
 use serde::{Deserialize, Serialize};
 
@@ -39,9 +41,24 @@ pub struct Reference {
     /// What `x` is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x_unit: Option<Unit>,
+    /// Where in the probe's series the figure lies: a coordinate on each axis that its source names. What is left out holds
+    /// for all (`plain memory, any grid`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Value>,
     /// Least and most, where the source gives a range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
+}
+
+/// How the cases of a data sheet's figures begin that stand beside a probe's own.
+const PEAK_CASE: &str = "theoretical peak";
+
+impl Reference {
+    /// True for what a data sheet promises of the machine: nobody measured it.
+    #[must_use]
+    pub fn is_theoretical(&self) -> bool {
+        self.probe == "peak" || self.case.starts_with(PEAK_CASE)
+    }
 }
 
 /// A line of reference figures that can't be read.

@@ -5,9 +5,10 @@
 // Its loop in SASS: per tile TILE / (BYTES · THREADS) LDG and as many STS, or so many LDGSTS, or one UBLKCP by one thread; then
 // TILE / (16 · THREADS) LDS of 16 bytes, two barriers of the block and one branch; no local memory.
 //
-// One block on each multiprocessor goes over `slice` bytes of its own, tile after tile, round and round. `stages` tiles have
-// room in shared memory, and so all but one of them are under way while one is read; through registers there is one. A thread
-// reads what another warp brought. Bulk copies: compute capability 9.0 and later.
+// One block on each multiprocessor goes over `around` bytes that all share, tile after tile, each from a place `slice` bytes
+// behind the one before it and on from the last untimed tile: where it goes less than once around, its first-level cache has
+// nothing that it comes to. `stages` tiles have room in shared memory, and so all but one of them are under way while one is
+// read; through registers there is one. A thread reads what another warp brought. Bulk copies: compute capability 9.0 and later.
 #include "bulk_copy.h"
 #include "walk.h"
 
@@ -85,11 +86,10 @@ template <int TILE, int THREADS> __device__ __forceinline__ u32 consumed(u32 at)
 }
 
 template <int WAY, int BYTES, int TILE, int THREADS>
-__device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char* in, u32 slice, u32 stages, u32 warm,
-                                      u32 turns) {
+__device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char* in, u32 slice, u32 around, u32 stages,
+                                      u32 warm, u32 turns) {
     __shared__ alignas(8) u64 barriers[MOST_STAGES];
     const u32 first = address(room), barrier = address(barriers);
-    const unsigned char* const piece = in + u64(blockIdx.x) * slice;
 #if __CUDA_ARCH__ >= 900
     if constexpr (WAY == BULK) {
         if (threadIdx.x == 0) {
@@ -99,12 +99,12 @@ __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char
         }
     }
 #endif
-    u32 bits = 0, parities = 0;
+    u32 bits = 0, parities = 0, offset = u32(u64(blockIdx.x) * slice % around);
     timed(cycles, warm, turns, [&](u32 turns) {
-        u32 offset = 0, into = 0, from = 0;
+        u32 into = 0, from = 0;
         const auto bring = [&] {
-            fetch<WAY, BYTES, TILE, THREADS>(first + into * TILE, piece + offset, barrier + 8 * into);
-            offset = offset + TILE < slice ? offset + TILE : 0;
+            fetch<WAY, BYTES, TILE, THREADS>(first + into * TILE, in + offset, barrier + 8 * into);
+            offset = offset + TILE < around ? offset + TILE : 0;
             into = into + 1 < stages ? into + 1 : 0;
         };
         const auto group = [] {
@@ -137,6 +137,7 @@ __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char
 
 #define ASYNC_COPY(name, way, bytes, tile, threads)                                                                    \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, const unsigned char* in, u32 slice, u32 stages, u32 warm, u32 turns) {             \
-        tiles<way, bytes, tile, threads>(out, cycles, in, slice, stages, warm, turns);                                 \
+        name(u32* out, u64* cycles, const unsigned char* in, u32 slice, u32 around, u32 stages, u32 warm,             \
+             u32 turns) {                                                                                              \
+        tiles<way, bytes, tile, threads>(out, cycles, in, slice, around, stages, warm, turns);                         \
     }

@@ -2,6 +2,7 @@
 
 use super::build::{mark, varying};
 use super::bundle::{Places, coordinates, label};
+use super::references::Placed;
 use super::{Bar, Category, Plot, Scale};
 use crate::content::{Case, coordinate};
 
@@ -11,8 +12,10 @@ pub(super) fn bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) -> Optio
     let by = by.and_then(|by| case.sources[0].series.axis(by));
     let (hued, noted): (Vec<usize>, Vec<usize>) =
         varying(&[case], &[x], false).into_iter().partition(|axis| Some(*axis) == by);
-    let (mut categories, mut labels): (Vec<Category>, Vec<String>) = Default::default();
-    let (mut named, mut labelled) = (Places::default(), Places::default());
+    let unit = case.sources[0].series.metric(y)?.unit.clone();
+    let placed = Placed::new(case, y, &unit);
+    let (mut categories, mut labels, mut references): (Vec<Category>, Vec<String>, Vec<String>) = Default::default();
+    let (mut named, mut labelled, mut owned) = (Places::default(), Places::default(), Places::default());
     for source in &case.sources {
         for row in &source.series.rows {
             let (Some(place), Some(mark)) = (source.series.axis(x), mark(source, row, 0.0, y)) else { continue };
@@ -26,12 +29,20 @@ pub(super) fn bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) -> Optio
                 labels.push(own);
             }
             let note = coordinates(source, row, &noted).join(", ");
-            categories[category].bars.push(Bar { label: of, mark, note });
+            let published = placed.at(source.series, row).map(|(owner, mark)| {
+                let place = owned.of(owner);
+                if place == references.len() {
+                    references.push(owner.to_owned());
+                }
+                (place, mark)
+            });
+            let published = published.collect();
+            categories[category].bars.push(Bar { label: of, mark, note, references: published });
         }
     }
     categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.label));
-    let unit = case.sources[0].series.metric(y)?.unit.clone();
-    let marks = categories.iter().flat_map(|category| &category.bars).map(|bar| &bar.mark);
+    let bars = categories.iter().flat_map(|category| &category.bars);
+    let marks = bars.flat_map(|bar| std::iter::once(&bar.mark).chain(bar.references.iter().map(|(_, mark)| mark)));
     let y = Scale::new(y, &unit, false, marks.flat_map(|mark| [mark.y, mark.interval.hi]));
-    (!categories.is_empty()).then_some(Plot::Bars { y, categories, labels })
+    (!categories.is_empty()).then_some(Plot::Bars { y, categories, labels, references })
 }

@@ -4,7 +4,6 @@ use plimsoll_core::sample::Figure;
 use plimsoll_core::series::{Draw, Metric, Quantity, Row, Series, SeriesSpec, Value};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::references;
 
 use super::bars::bars;
 use super::bundle::{Bundle, shared_source};
@@ -12,7 +11,7 @@ use super::calls::calls;
 use super::guides::guides;
 use super::heat::heats;
 use super::levels::levels;
-use super::{Chart, Form, Mark, Plot, Scale, Trace};
+use super::{Chart, Form, Mark, Plot, Scale, Trace, references};
 use crate::Report;
 use crate::content::{Case, Section, Source, alike, coordinate, figure, is_finite};
 use crate::text::clean;
@@ -226,7 +225,7 @@ fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>], height
         let Form::Fit { hue, .. } = guide.form else { continue };
         traces.iter_mut().filter(|trace| trace.hue == hue).for_each(|trace| trace.path = Some(Vec::new()));
     }
-    let mut all = reference_traces(group[0], &x_unit, &metric.name, &metric.unit);
+    let mut all = references::traces(group[0], &x_unit, &metric.name, &metric.unit);
     all.append(&mut traces);
     let marks = || all.iter().flat_map(|trace| &trace.marks);
     let labels: Vec<&str> = all.iter().map(|trace| trace.label.as_str()).collect();
@@ -269,36 +268,4 @@ fn x_of(series: &Series, row: &Row, x: &str) -> Option<f64> {
         None => series.estimate(row, x).map(|known| known.value),
     };
     number.filter(|number| number.is_finite())
-}
-
-/// Shipped curves of the same machine models with the same axes.
-fn reference_traces(case: &Case<'_>, x_unit: &Unit, metric: &str, unit: &Unit) -> Vec<Trace> {
-    let mut traces: Vec<Trace> = Vec::new();
-    let mut machines: Vec<&str> = case.sources.iter().map(|source| source.device.name.as_str()).collect();
-    machines.dedup();
-    for figure in machines.into_iter().flat_map(references::of_machine) {
-        let (Some(x), Some(in_unit)) = (figure.x, &figure.x_unit) else { continue };
-        let same = figure.probe == case.sources[0].series.spec.probe
-            && figure.metric == metric
-            && figure.unit == *unit
-            && in_unit == x_unit;
-        if !same {
-            continue;
-        }
-        let label = clean(&format!("{}: {} (reference)", figure.machine, figure.case));
-        let [lo, hi] = figure.interval.unwrap_or([figure.value; 2]);
-        let mark = Mark {
-            x,
-            y: figure.value,
-            interval: [lo, hi].into(),
-            doubtful: false,
-            place: format!("{label}, {}", clean(&x_unit.format(x))),
-            figure: clean(&format!("{metric} {}, {}", unit.format(figure.value), figure.source)),
-        };
-        match traces.iter_mut().find(|trace| trace.label == label) {
-            Some(trace) => trace.marks.push(mark),
-            None => traces.push(Trace { label, reference: true, hue: 0, dash: 0, marks: vec![mark], path: None }),
-        }
-    }
-    traces
 }

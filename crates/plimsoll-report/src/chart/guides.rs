@@ -68,20 +68,41 @@ fn uprights(found: &[&Finding], x: &Unit, traces: &[Trace]) -> Vec<Guide> {
     let (lo, hi) = (marks().fold(f64::INFINITY, f64::min), marks().fold(f64::NEG_INFINITY, f64::max));
     let within = found.iter().filter(|finding| finding.unit == *x && *x != Unit::One);
     let within = within.filter(|finding| (lo..=hi).contains(&finding.value));
-    let mut guides: Vec<Guide> = Vec::new();
-    for finding in within {
+    // What lies at one place, told once: its figure with all findings that have it.
+    let mut places: Vec<(String, Vec<&Finding>)> = Vec::new();
+    for &finding in within {
         let figure = figure(finding);
-        match guides.iter_mut().find(|guide| guide.label.ends_with(&format!(" {figure}"))) {
-            Some(same) => same.label = format!("{}, {}", clean(&finding.name), same.label),
-            None => guides.push(Guide {
-                form: Form::Upright(finding.value),
-                label: format!("{} {figure}", clean(&finding.name)),
-                source: source(finding),
-            }),
+        match places.iter_mut().find(|(known, _)| *known == figure) {
+            Some((_, same)) => same.push(finding),
+            None => places.push((figure, vec![finding])),
         }
     }
-    guides.truncate(MOST);
-    guides
+    let guide = |(figure, same): (String, Vec<&Finding>)| Guide {
+        form: Form::Upright(same[0].value),
+        label: together(&same.iter().map(|one| clean(&one.name)).collect::<Vec<String>>(), &figure),
+        source: same.iter().map(|one| source(one)).collect::<Vec<String>>().join("; "),
+    };
+    places.into_iter().take(MOST).map(guide).collect()
+}
+
+/// A figure with the names of all that have it. The words that all begin or end with come first, so that what is cut for want
+/// of room is a name and not the figure: `full speed to 40 MiB: graph, stream` for `graph, full speed to` and `stream, full
+/// speed to`.
+fn together(names: &[String], figure: &str) -> String {
+    let words: Vec<Vec<&str>> = names.iter().map(|name| name.split(' ').collect()).collect();
+    let shortest = words.iter().map(Vec::len).min().unwrap_or(0);
+    let first = (0..shortest).take_while(|&nth| words.iter().all(|name| name[nth] == words[0][nth])).count();
+    let end = |name: &[&str], nth: usize| name[name.len() - 1 - nth].to_owned();
+    let last = (0..shortest - first).take_while(|&nth| words.iter().all(|name| end(name, nth) == end(&words[0], nth)));
+    let last = last.count();
+    let own = words.iter().map(|name| name[first..name.len() - last].join(" ").trim_end_matches(',').to_owned());
+    let own: Vec<String> = own.filter(|own| !own.is_empty()).collect();
+    let own = own.join(if own.iter().any(|own| own.contains(',')) { "; " } else { ", " });
+    let shared = [&words[0][..first], &words[0][words[0].len() - last..]].concat().join(" ");
+    // `L2 holds of ones` without the ones.
+    let shared = if own.is_empty() { shared.as_str() } else { shared.trim_end_matches(" of") };
+    let parts = [shared, figure].into_iter().filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(" ");
+    if own.is_empty() { parts } else { format!("{parts}: {own}") }
 }
 
 /// A finding that is named after where the data were: its name without the probe and the unit, and the level at its end.

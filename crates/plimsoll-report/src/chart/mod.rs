@@ -8,6 +8,7 @@ mod calls;
 mod guides;
 mod heat;
 mod levels;
+mod references;
 mod scale;
 
 #[cfg(test)]
@@ -56,6 +57,8 @@ pub enum Plot {
         categories: Vec<Category>,
         /// What the colours mean; one empty label where there is nothing to tell apart.
         labels: Vec<String>,
+        /// Whose published figures are marked on the bars.
+        references: Vec<String>,
     },
     /// Shades over two axes.
     Heat(Heat),
@@ -169,6 +172,8 @@ pub struct Bar {
     pub mark: Mark,
     /// What else tells it from others; empty where nothing does.
     pub note: String,
+    /// Published figures of the same, each with the place of its label among the picture's references.
+    pub references: Vec<(usize, Mark)>,
 }
 
 /// Shades over two axes.

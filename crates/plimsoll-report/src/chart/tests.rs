@@ -1,8 +1,10 @@
 use plimsoll_core::Flags;
+use plimsoll_core::Traffic;
 use plimsoll_core::record::Run;
 use plimsoll_core::sample::{CachePolicy, Figure, Work};
 use plimsoll_core::series::{Draw, Quantity, SeriesSpec, Value, axis, metric};
 use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::lab::compression;
 use plimsoll_suite::references;
 
 use super::*;
@@ -85,6 +87,24 @@ fn shipped_curves_of_the_same_machine_lie_behind_and_say_whose_they_are() {
     let traces = traces(&charts[0]);
     assert!(traces.len() > 1 && traces[0].reference && traces[0].label.starts_with(&figure.machine));
     assert!(!traces.last().unwrap().reference);
+}
+
+#[test]
+fn what_others_published_of_the_same_question_is_marked_on_the_bars_that_it_belongs_to() {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    made.series("compression", compression::saxpy());
+    let work = Work { traffic: Traffic::new(2 << 30, 1 << 30), ..Work::default() };
+    for data in ["ones", "ones, plain", "random"] {
+        for grid in ["one-shot", "4000 blocks"] {
+            made.point(vec![data.into(), grid.into()], 1e-3, work, Flags::NONE);
+        }
+    }
+    let charts = first(&[made.run()]);
+    let Plot::Bars { categories, references, .. } = &charts[0].plot else { panic!("no bars") };
+    assert_eq!(references[..], ["A100 40GB: Thomas-Collignon and Mehta, GTC 2020, S21819"]);
+    let of = |bar: &Bar| bar.references.iter().map(|(_, mark)| mark.y / 1e12).collect::<Vec<f64>>();
+    let marked: Vec<Vec<f64>> = categories.iter().flat_map(|category| &category.bars).map(of).collect();
+    assert_eq!(marked, [vec![2.89], vec![0.13], vec![1.38], vec![1.38], vec![], vec![]]);
 }
 
 #[test]

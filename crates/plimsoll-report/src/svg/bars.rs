@@ -12,8 +12,8 @@ const NAMES: f64 = 190.0;
 /// Least room for a figure behind the longest bar, pixels.
 const FIGURE: f64 = 92.0;
 
-/// Returns the picture's height.
-pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels: &[String]) -> f64 {
+/// Returns the picture's height. `labels` are the colours', `references` those of the marks of published figures.
+pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels, references]: [&[String]; 2]) -> f64 {
     let left = categories.iter().map(|category| width(&category.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let all = || categories.iter().flat_map(|category| &category.bars);
     let figure = all().map(|bar| width(&behind(y, bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
@@ -42,19 +42,39 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], labels:
             });
             let from = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
             out.text("fig", (from, top + BAR - 4.0), "start", &behind(y, bar));
+            for (_, published) in &bar.references {
+                let x = left + y.position(published.y) * length;
+                out.point("refs", published, |out| {
+                    tick(out, (x, top), BAR);
+                    out.rect("hit", (x - 5.0, top), (10.0, STEP), "");
+                });
+            }
             top += STEP;
         }
         top += GAP;
     }
     out.line("axis", (left, TOP - 4.0), (left, bottom));
     out.text("soft", (WIDTH - RIGHT, bottom + 34.0), "end", &y.title());
-    let labels = labels.iter().map(String::as_str).enumerate();
-    let below = out.legend(bottom + 54.0, labels, |out, place, (x, y)| {
+    // Colours need names where there are several; references always do.
+    let labels_and_references = labels.iter().chain(references).map(String::as_str).enumerate();
+    let below = out.legend(bottom + 54.0, labels_and_references, |out, place, (x, y)| {
+        if place >= labels.len() {
+            out.raw("<g class=\"refs\">");
+            tick(out, (x + 16.0, y - 8.0), BAR);
+            out.raw("</g>");
+            return;
+        }
         out.raw(&format!("<g class=\"{}\">", hue(place)));
         out.rect("bar", (x + 6.0, y - 6.0), (20.0, 12.0), "");
         out.raw("</g>");
     });
     below.max(bottom + 44.0)
+}
+
+/// A published figure: a stroke across its bar, light at the edges so that it stands out from any colour.
+fn tick(out: &mut Markup, (x, top): (f64, f64), height: f64) {
+    out.line("edge", (x, top - 2.0), (x, top + height + 2.0));
+    out.line("mark", (x, top - 2.0), (x, top + height + 2.0));
 }
 
 /// The figure, and what tells the bar from others beside its colour.

@@ -1,7 +1,7 @@
 //! Guides of a picture of lines: rules with their names along them, names above flat parts, fitted curves. A name goes where
 //! the fewest marks are in the way, and is left out where another name stands: its figure is in the list of findings.
 
-use super::markup::{Markup, escape, hue, number, width};
+use super::markup::{Markup, escape, fit, hue, number, width};
 use super::{HUES, RIGHT, WIDTH};
 use crate::chart::{Form, Guide, Level, Scale};
 
@@ -96,7 +96,8 @@ pub(super) fn names(
     taken: &mut Vec<[f64; 4]>,
 ) {
     for guide in guides {
-        let choices = choices(frame, guide);
+        let label = shown(frame, guide);
+        let choices = choices(frame, guide, &label);
         let free = choices.iter().filter(|name| !taken.iter().any(|other| name.meets(other)));
         let in_way = |name: &&Name| marks.iter().filter(|mark| name.holds(mark)).count();
         let Some(name) = free.min_by_key(in_way) else { continue };
@@ -110,15 +111,27 @@ pub(super) fn names(
         out.raw(&format!(
             "<text class=\"tick halo\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\"{turn}><title>{}</title>{}</text>",
             name.anchor,
-            escape(&guide.source),
-            escape(&guide.label)
+            escape(&if label == guide.label {
+                guide.source.clone()
+            } else {
+                format!("{}; {}", guide.label, guide.source)
+            }),
+            escape(&label)
         ));
     }
 }
 
+/// A guide's name, of an upright one as much as the plot is high: the title says all of it.
+fn shown(frame: &Frame<'_>, guide: &Guide) -> String {
+    match guide.form {
+        Form::Upright(_) => fit(&guide.label, (frame.bottom - frame.top - 10.0) * 13.0 / 12.0),
+        _ => guide.label.clone(),
+    }
+}
+
 /// Where a name may go, the best place first.
-fn choices(frame: &Frame<'_>, guide: &Guide) -> Vec<Name> {
-    let long = width(&guide.label) * 12.0 / 13.0;
+fn choices(frame: &Frame<'_>, guide: &Guide, label: &str) -> Vec<Name> {
+    let long = width(label) * 12.0 / 13.0;
     match &guide.form {
         Form::Upright(x) => {
             let across = frame.place((*x, frame.y.lo())).0;

@@ -1,6 +1,8 @@
 //! Heat maps: shades of one hue over two axes, the figures in the cells where there is room, and a key below.
 
-use super::markup::{Markup, fit, width};
+use std::collections::BTreeMap;
+
+use super::markup::{Markup, REACHED, fit, number, width};
 use super::{RIGHT, TOP, WIDTH};
 use crate::chart::{Cell, Heat, Scale};
 
@@ -37,14 +39,13 @@ pub(super) fn draw(out: &mut Markup, heat: &Heat) -> f64 {
         }
     }
     out.text("soft", (right.max(left + width(&heat.x)), bottom + 36.0), "end", &heat.x);
-    for cell in &heat.cells {
-        draw_cell(
-            out,
-            &heat.value,
-            cell,
-            (left + cell.column as f64 * size.0, bottom - (cell.row + 1) as f64 * size.1),
-            size,
-        );
+    let corner = |column: usize, row: usize| (left + column as f64 * size.0, bottom - (row + 1) as f64 * size.1);
+    if heat.cells.len() > REACHED {
+        draw_field(out, heat, corner, size.1);
+    } else {
+        for cell in &heat.cells {
+            draw_cell(out, &heat.value, cell, corner(cell.column, cell.row), size);
+        }
     }
     key(out, &heat.value, bottom + 58.0);
     bottom + 72.0
@@ -65,6 +66,33 @@ fn draw_cell(out: &mut Markup, value: &Scale, cell: &Cell, at: (f64, f64), size:
             out.text("fig", (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0), "middle", &figure);
         }
     });
+}
+
+/// Steps of shade in a field: more than anybody tells apart.
+const STEPS: f64 = 48.0;
+
+/// Very many cells are one field, whose shape is looked at and not its figures: neighbours in a row that look alike are one
+/// rectangle, and rectangles of one shade one path.
+fn draw_field(out: &mut Markup, heat: &Heat, corner: impl Fn(usize, usize) -> (f64, f64), height: f64) {
+    let look = |cell: &Cell| ((shade(&heat.value, cell.mark.y) * STEPS).round() as u32, cell.mark.doubtful);
+    let mut cells: Vec<&Cell> = heat.cells.iter().collect();
+    cells.sort_by_key(|cell| (cell.row, cell.column));
+    let beside = |a: &&Cell, b: &&Cell| a.row == b.row && a.column + 1 == b.column && look(a) == look(b);
+    let mut paths: BTreeMap<(u32, bool), String> = BTreeMap::new();
+    for run in cells.chunk_by(beside) {
+        let (x0, y0) = corner(run[0].column, run[0].row);
+        let x1 = corner(run[run.len() - 1].column + 1, run[0].row).0;
+        let [x0, y0, x1, y1] = [x0, y0, x1, y0 + height].map(number);
+        paths.entry(look(run[0])).or_default().push_str(&format!("M{x0} {y0}H{x1}V{y1}H{x0}z"));
+    }
+    for ((step, doubtful), path) in paths {
+        let doubt = if doubtful { " class=\"doubt\"" } else { "" };
+        let shade = f64::from(step) / STEPS;
+        // Seams between rectangles would show as lines.
+        out.raw(&format!(
+            "<g{doubt} shape-rendering=\"crispEdges\"><path class=\"cell\" style=\"--s:{shade:.2}\" d=\"{path}\"/></g>"
+        ));
+    }
 }
 
 fn key(out: &mut Markup, value: &Scale, y: f64) {

@@ -126,9 +126,8 @@ fn trace(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
         out.point(class, mark, |out| {
             let (lo, hi) = (height(mark.interval.lo), height(mark.interval.hi));
             if lo - hi > SEEN {
-                out.line("iv", (x, lo), (x, hi));
-                out.line("iv", (x - 3.0, lo), (x + 3.0, lo));
-                out.line("iv", (x - 3.0, hi), (x + 3.0, hi));
+                let [x, lo, hi] = [x, lo, hi].map(number);
+                out.raw(&format!("<path class=\"iv\" d=\"M{x} {lo}V{hi}m-3 0h6M{x} {lo}m-3 0h6\"/>"));
             }
             dot(out, trace, (x, y));
             out.raw(&format!("<circle class=\"hit\" cx=\"{}\" cy=\"{}\" r=\"9\"/>", number(x), number(y)));

@@ -8,7 +8,7 @@ use crate::text::clean;
 const CHARACTER: f64 = 7.8;
 
 /// Most points of one picture that can be focused.
-const REACHED: usize = 2_000;
+pub(super) const REACHED: usize = 2_000;
 
 /// Text for element contents and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
@@ -46,11 +46,13 @@ pub(super) fn fit(text: &str, room: f64) -> String {
 pub(super) struct Markup {
     out: String,
     points: usize,
+    readout: bool,
 }
 
 impl Markup {
-    pub fn new() -> Self {
-        Self { out: String::new(), points: 0 }
+    /// `readout`: points show what they say below the picture's title.
+    pub fn new(readout: bool) -> Self {
+        Self { out: String::new(), points: 0, readout }
     }
 
     pub fn into_string(self) -> String {
@@ -80,8 +82,8 @@ impl Markup {
     }
 
     /// A point that can be pointed at and focused: its title says what it is (that is the name of an element of SVG to who
-    /// can't see it), and shows it below the picture's title. Beyond
-    /// [`REACHED`] points nobody tabs through them: they only keep their title, and the picture its size.
+    /// can't see it), and shows it below the picture's title where there is a readout. Beyond [`REACHED`] points nobody tabs
+    /// through them: they only keep their title, and the picture its size.
     pub fn point(&mut self, class: &str, mark: &Mark, draw: impl FnOnce(&mut Self)) {
         let doubt = if mark.doubtful { " doubt" } else { "" };
         let says = escape(&format!("{}: {}", mark.place, mark.figure));
@@ -94,6 +96,10 @@ impl Markup {
         }
         self.raw(&format!("<g class=\"pt {class}{doubt}\" tabindex=\"0\" role=\"img\"><title>{says}</title>"));
         draw(self);
+        if !self.readout {
+            self.raw("</g>");
+            return;
+        }
         let (place, figure) = (escape(&fit(&mark.place, WIDTH - 8.0)), escape(&fit(&mark.figure, WIDTH - 8.0)));
         self.raw(&format!(
             "<text class=\"tip\" x=\"4\" y=\"38\">{place}<tspan x=\"4\" y=\"55\">{figure}</tspan></text></g>"

@@ -1,5 +1,6 @@
 //! SVG pictures of charts. Colours are classes and CSS variables, so one picture serves light and dark; every point can be
-//! reached by pointer and keyboard, says its figure aloud, and shows it in the line below the title. No script.
+//! reached by pointer and keyboard and says its figure aloud; in a page it shows it in the line below the title, in a file of
+//! its own, whose size counts, where the pointer is. No script.
 
 mod bars;
 mod guides;
@@ -56,26 +57,26 @@ pub fn render(report: &Report<'_>) -> Vec<Picture> {
 #[must_use]
 pub fn alone(chart: &Chart) -> String {
     let style = format!("<style>{PALETTE}{STYLE}</style>");
-    draw(chart, " xmlns=\"http://www.w3.org/2000/svg\"", &style)
+    draw(chart, Markup::new(false), " xmlns=\"http://www.w3.org/2000/svg\"", &style)
 }
 
 /// A picture for an HTML page that has [`PALETTE`] and [`STYLE`] itself.
 pub(crate) fn inline(chart: &Chart) -> String {
     draw(
         chart,
+        Markup::new(true),
         "",
         "<text class=\"soft hint\" x=\"4\" y=\"38\">Point at a mark, or tab to it, to read its figure here.</text>",
     )
 }
 
 /// `extra` comes before all marks: a style, a hint.
-fn draw(chart: &Chart, attributes: &str, extra: &str) -> String {
-    let mut body = Markup::new();
+fn draw(chart: &Chart, mut body: Markup, attributes: &str, extra: &str) -> String {
     let height = match &chart.plot {
         Plot::Lines { x, y, levels, guides, traces } => {
             lines::draw(&mut body, &lines::Lines { x, y, levels, guides, traces })
         }
-        Plot::Bars { y, categories, labels } => bars::draw(&mut body, y, categories, labels),
+        Plot::Bars { y, categories, labels, references } => bars::draw(&mut body, y, categories, [labels, references]),
         Plot::Heat(heat) => heat::draw(&mut body, heat),
     };
     let note = markup::fit(&chart.note, 340.0);

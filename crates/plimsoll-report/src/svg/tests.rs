@@ -1,7 +1,10 @@
+use plimsoll_core::Flags;
+use plimsoll_core::unit::Unit;
 use proptest::prelude::*;
 
 use super::*;
-use crate::made;
+use crate::chart::{Cell, Heat, Mark, Scale};
+use crate::made::{self, Maker};
 
 /// Every element closed, no stray ampersand or angle: what an XML parser would insist on.
 fn assert_well_formed(svg: &str) {
@@ -51,6 +54,44 @@ fn every_point_can_be_focused_and_says_its_figure() {
     assert_eq!(svg.matches("tabindex=\"0\" role=\"img\"><title>").count(), points);
     assert!(svg.contains("kernel triad, stores ordinary: bandwidth 47.7 GB/s") && svg.contains("THROTTLE_THERMAL"));
     assert_eq!(svg.matches(" doubt\"").count(), 1);
+}
+
+#[test]
+fn a_field_of_very_many_cells_is_a_path_for_each_shade() {
+    let cell = |place: usize| {
+        let y = if place % 50 < 25 { 1.0 } else { 4.0 };
+        let (place, figure) = (String::new(), String::new());
+        Mark { x: 0.0, y, interval: [y, y].into(), doubtful: false, place, figure }
+    };
+    let names = || (0..50).map(|place| place.to_string()).collect::<Vec<String>>();
+    let heat = Heat {
+        x: "x".into(),
+        y: "z".into(),
+        columns: names(),
+        rows: names(),
+        value: Scale::shades("pressure", &Unit::One, [1.0, 4.0]),
+        cells: (0..2500).map(|place| Cell { column: place % 50, row: place / 50, mark: cell(place) }).collect(),
+    };
+    let svg = alone(&Chart { title: "field".into(), note: String::new(), plot: Plot::Heat(heat) });
+    assert_well_formed(&svg);
+    assert_eq!(svg.matches("<path class=\"cell\"").count(), 2);
+    assert!(svg.len() < 15_000, "{} bytes", svg.len());
+}
+
+#[test]
+fn an_upright_name_is_no_longer_than_the_plot_is_high() {
+    let points: Vec<(f64, f64)> = (12..20).map(|power| (f64::from(power).exp2(), 1e-9)).collect();
+    let mut run = made::curve(&points);
+    let name = "a very long name of what ends here, ".repeat(4);
+    let mut found = Maker::new("Box", "2026-01-02T03:04:05Z");
+    found.finding("latency", &name, 65536.0, Unit::Byte, "", Flags::NONE);
+    run.findings = found.run().findings;
+    let runs = [run];
+    let svg = &render(&Report::new(&runs))[0].svg;
+    let (_, upright) = svg.split_once("rotate(-90.0").unwrap();
+    let (title, shown) = upright.split_once("</title>").unwrap();
+    let shown = shown.split('<').next().unwrap();
+    assert!(title.contains(&name) && shown.ends_with('…') && shown.chars().count() < 40, "{shown}");
 }
 
 /// Relative luminance (WCAG 2.2) of `#rrggbb`, each channel 0 to 1.

@@ -6,7 +6,7 @@ use super::{Style, fit};
 use crate::chart::{Bar, Category, Heat, Scale};
 
 /// Bars from zero, one line each, the figure behind.
-pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style: &Style) -> String {
+pub(super) fn draw(y: &Scale, categories: &[Category], [labels, references]: [&[String]; 2], style: &Style) -> String {
     let several = labels.len() > 1;
     let name_width = widest(categories.iter().map(|category| category.name.as_str())).min(style.columns() / 4);
     let label_width = if several { widest(labels.iter().map(String::as_str)).min(style.columns() / 4) } else { 0 };
@@ -25,6 +25,8 @@ pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style:
                 String::new()
             };
             let bar = bar(y.position(each.mark.y), room, style.unicode);
+            let published = each.references.iter().map(|(_, mark)| y.position(mark.y));
+            let bar = ticked(bar, published, room, style);
             let line = format!(
                 "{} {label}{} {}",
                 pad(&name, name_width),
@@ -34,6 +36,9 @@ pub(super) fn draw(y: &Scale, categories: &[Category], labels: &[String], style:
             out.push_str(line.trim_end());
             out.push('\n');
         }
+    }
+    for owner in references {
+        out.push_str(&format!("  {} {}\n", tick(style), fit(owner, style.columns() - 4)));
     }
     if categories.iter().flat_map(|category| &category.bars).any(|bar| bar.mark.doubtful) {
         out.push_str("! carries a flag that throws doubt on it\n");
@@ -63,6 +68,22 @@ fn bar(share: f64, room: usize, unicode: bool) -> String {
     }
     let eighths = (share * 8.0 * room as f64).round() as usize;
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
+/// The sign of a published figure.
+fn tick(style: &Style) -> char {
+    if style.unicode { '┃' } else { '|' }
+}
+
+/// A bar with a sign at each of `shares` of the room.
+fn ticked(bar: String, shares: impl Iterator<Item = f64>, room: usize, style: &Style) -> String {
+    let mut all: Vec<char> = bar.chars().collect();
+    for share in shares {
+        let place = ((share * room as f64) as usize).min(room.saturating_sub(1));
+        all.resize(all.len().max(place + 1), ' ');
+        all[place] = tick(style);
+    }
+    all.into_iter().collect()
 }
 
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];

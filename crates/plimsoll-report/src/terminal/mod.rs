@@ -82,7 +82,9 @@ pub fn plots(report: &Report<'_>, style: &Style) -> String {
                 Plot::Lines { x, y, levels, guides, traces } => {
                     lines::draw(&lines::Lines { x, y, levels, guides, traces }, HEIGHT, style)
                 }
-                Plot::Bars { y, categories, labels } => bars::draw(y, categories, labels, style),
+                Plot::Bars { y, categories, labels, references } => {
+                    bars::draw(y, categories, [labels, references], style)
+                }
                 Plot::Heat(heat) => bars::heat(heat, style),
             });
             out.push('\n');

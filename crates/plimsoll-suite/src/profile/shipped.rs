@@ -20,8 +20,8 @@ pub const PUBLISHED_SPREAD: f64 = 0.05;
 /// Cases with more places than this are curves: a report draws them, and no single figure stands for them.
 const MOST_PLACES: usize = 4;
 
-/// What the references hold besides measurements of a machine: data sheets, which the catalogue has, and machine code.
-const NO_MEASUREMENT: [&str; 2] = ["peak", "sass"];
+/// Of the references' probes, the one that is machine code and no figure of a machine.
+const NO_MEASUREMENT: &str = "sass";
 
 /// What is known of a machine of the catalogue, or of one that the references name otherwise (`V100`): measured figures,
 /// and published ones of what was not measured. `None` where nothing is known but the data sheet.
@@ -68,7 +68,10 @@ fn published(name: &str) -> impl Iterator<Item = StoredFinding> {
         figures.iter().filter(same).count()
     };
     let fit = |figure: &&&Reference| {
-        !NO_MEASUREMENT.contains(&figure.probe.as_str()) && (figure.x.is_none() || places(figure) <= MOST_PLACES)
+        // Data sheets are the catalogue's.
+        !figure.is_theoretical()
+            && figure.probe != NO_MEASUREMENT
+            && (figure.x.is_none() || places(figure) <= MOST_PLACES)
     };
     figures.iter().filter(fit).map(|figure| stored(figure)).collect::<Vec<_>>().into_iter()
 }

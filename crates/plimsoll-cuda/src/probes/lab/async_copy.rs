@@ -24,10 +24,10 @@ use crate::probes::kit::{Kit, late};
 use crate::probes::window::room;
 use crate::{Cuda, CudaDevice};
 
-/// Bytes that a multiprocessor goes round in where the second level holds them all, at most: more than its first level has beside
-/// the tiles.
-const SLICE: u64 = 192 << 10;
-/// Bytes that a multiprocessor brings in one launch from the second level.
+/// Share of the second level that all go round in together: little, for a cache in two parts keeps in both what both read.
+const NEAR: u64 = 4;
+/// Bytes that a multiprocessor brings in one launch from the second level: several times what its first level holds, which so
+/// has nothing of them where they come again.
 const BROUGHT: u32 = 1 << 20;
 /// Slices are multiples of the largest tile.
 const GRAIN: u64 = TILES[TILES.len() - 1] as u64;
@@ -51,10 +51,12 @@ struct Point {
     stages: u32,
 }
 
-/// Where a multiprocessor goes: bytes of its own, and tiles in one launch, untimed and timed.
+/// Where multiprocessors go: bytes from where one begins to where the next does, bytes that all go round in, and tiles of each in
+/// one launch, untimed and timed.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     slice: u64,
+    around: u64,
     turns: [u32; 2],
 }
 
@@ -86,7 +88,7 @@ impl Probe<Cuda> for AsyncCopy {
         let (bytes, flags) = room(session.device, 1, window * blocks)?;
         let far = (bytes / blocks / GRAIN * GRAIN).clamp(GRAIN, window);
         let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
-        let near = (cache / 2 / blocks / GRAIN * GRAIN).clamp(GRAIN, SLICE).min(far);
+        let near = (cache / NEAR / GRAIN * GRAIN).clamp(GRAIN, far * blocks);
         let bench = Bench::new(session.device, far * blocks, session.request.seed)?;
         let target = target(session.device);
         if !Way::Bulk.on(target) {
@@ -101,13 +103,13 @@ impl Probe<Cuda> for AsyncCopy {
 
         let sweep =
             Sweep { series: async_copy::tiles(FROM_L2), points: &points, share: 0.6 + late, flags: Flags::NONE };
-        let load = |point: &Point| bench.load(*point, point.near(near), SOME);
+        let load = |point: &Point| bench.load(*point, point.near(near, blocks), SOME);
         let chosen = async_copy::chosen(session.sweep(sweep, Point::at, |_, point| load(point))?);
         let best: Vec<Point> = points.iter().copied().filter(|point| chosen.contains(&point.at())).collect();
         let sweep = Sweep { series: async_copy::tiles(AFRESH), points: &best, share: 0.2, flags: Flags::NONE };
         session.sweep(sweep, Point::at, |_, point| load(point))?;
         let sweep = Sweep { series: async_copy::tiles(FROM_MEMORY), points: &from_memory, share: 0.2, flags };
-        session.sweep(sweep, Point::at, |_, point| bench.load(*point, point.far(far), SOME)).map(drop)
+        session.sweep(sweep, Point::at, |_, point| bench.load(*point, point.far(far, blocks), SOME)).map(drop)
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -117,11 +119,11 @@ impl Probe<Cuda> for AsyncCopy {
         let turns: &[[u32; 2]] = if depth == Depth::Small { &[[1, 5]] } else { &[[0, 1], [1, 2], [3, 5], [2, 35]] };
         for point in points(target(device), most(device), Effort::Thorough) {
             for turns in turns {
-                for slice in [GRAIN, 2 * GRAIN] {
-                    let mut load = bench.load(point, Walk { slice, turns: *turns }, MANY)?;
+                for (slice, around) in [(GRAIN, 2 * GRAIN), (2 * GRAIN, 2 * GRAIN * blocks)] {
+                    let mut load = bench.load(point, Walk { slice, around, turns: *turns }, MANY)?;
                     load.sample(1, &mut [0])?;
                     let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
-                    let on = format!("{} stages, {} + {} tiles of {slice} B", point.stages, turns[0], turns[1]);
+                    let on = format!("{} stages, {} + {} tiles in {around} B", point.stages, turns[0], turns[1]);
                     report(Case { kernel: kernels::copy(point.way, point.tile).name, on, wrong });
                 }
             }
@@ -176,27 +178,27 @@ impl Point {
         wide && (self.stages == 1 || self.stages == STAGES)
     }
 
-    /// Round and round in what the second level holds.
-    fn near(&self, slice: u64) -> Walk {
-        Walk { slice, turns: [WARM, BROUGHT / self.tile] }
+    /// Through part of what the second level holds: all multiprocessors through the same, each from a place of its own.
+    fn near(&self, around: u64, blocks: u64) -> Walk {
+        let slice = (around / blocks / GRAIN * GRAIN).max(GRAIN);
+        Walk { slice, around, turns: [WARM, BROUGHT / self.tile] }
     }
 
-    /// Once over what it doesn't hold.
-    fn far(&self, slice: u64) -> Walk {
-        Walk { slice, turns: [0, (slice / u64::from(self.tile)) as u32] }
+    /// Once over what it doesn't hold, each over its own.
+    fn far(&self, slice: u64, blocks: u64) -> Walk {
+        Walk { slice, around: slice * blocks, turns: [0, (slice / u64::from(self.tile)) as u32] }
     }
 
-    /// The exclusive or of all that a thread reads of its block's tiles, each phase from the beginning.
+    /// The exclusive or of all that a thread reads of its block's tiles, the timed ones behind the untimed.
     fn fold(&self, seed: u64, thread: usize, walk: Walk) -> u32 {
         let (block, lane) = (thread as u64 / u64::from(THREADS), thread as u64 % u64::from(THREADS));
         let tile = u64::from(self.tile);
         let words = |turn: u32| {
-            let begin = block * walk.slice + u64::from(turn) * tile % walk.slice;
+            let begin = (block * walk.slice + u64::from(turn) * tile) % walk.around;
             let vectors = (lane ^ 32..tile / 16).step_by(THREADS as usize);
             vectors.flat_map(move |vector| (0..4).map(move |word| begin / 4 + 4 * vector + word))
         };
-        let turns = walk.turns.into_iter().flat_map(|turns| 0..turns);
-        turns.flat_map(words).fold(0, |bits, word| bits ^ pattern::bits(seed, word))
+        (0..walk.turns[0] + walk.turns[1]).flat_map(words).fold(0, |bits, word| bits ^ pattern::bits(seed, word))
     }
 }
 
@@ -224,13 +226,13 @@ impl Bench {
         let work = Work {
             traffic: Traffic::new(bytes * u64::from(blocks), 0),
             operations: bytes as f64,
-            window: if walk.turns[0] == 0 { walk.slice * u64::from(blocks) } else { 0 },
+            window: if walk.turns[0] == 0 { walk.around } else { 0 },
             ..Work::default()
         };
         self.kit.checker.poison(self.left.whole())?;
         let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
             let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32(walk.slice as u32);
-            let list = list.u32(point.stages).u32(walk.turns[0]).u32(walk.turns[1]);
+            let list = list.u32(walk.around as u32).u32(point.stages).u32(walk.turns[0]).u32(walk.turns[1]);
             self.kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
         })?;
         let (left, input, seed) = (Rc::clone(&self.left), Rc::clone(&self.input), self.seed);
@@ -264,10 +266,19 @@ mod tests {
     #[test]
     fn all_threads_together_read_every_word_of_a_tile_once() {
         let point = Point { way: Way::AsyncPast, tile: 8 << 10, stages: 2 };
-        let walk = Walk { slice: GRAIN, turns: [0, 4] };
+        let walk = Walk { slice: GRAIN, around: GRAIN, turns: [1, 3] };
         let all = (0..THREADS as usize).fold(0, |bits, thread| bits ^ point.fold(5, thread, walk));
         let naive = (0..GRAIN / 4).fold(0, |bits, word| bits ^ pattern::bits(5, word));
         assert_eq!(all, naive);
-        assert_eq!(point.near(SLICE).turns[1] * point.tile, BROUGHT);
+        assert_eq!(point.near(15 << 20, 132).turns[1] * point.tile, BROUGHT);
+    }
+
+    #[test]
+    fn near_walks_begin_apart_and_never_meet_what_they_brought() {
+        for point in points(Target::plain(90), SHARED, Effort::Standard) {
+            let walk = point.near(15 << 20, 132);
+            assert!(walk.slice % GRAIN == 0 && walk.around % GRAIN == 0 && walk.slice * 132 <= walk.around);
+            assert!(u64::from((walk.turns[0] + walk.turns[1]) * point.tile) < walk.around);
+        }
     }
 }

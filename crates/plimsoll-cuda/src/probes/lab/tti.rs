@@ -67,11 +67,12 @@ fn name(loads: Loads) -> &'static str {
     }
 }
 
-/// Three waves of blocks make a plane, one block per multiprocessor; 256 planes make more than 256³ cells.
+/// Three waves of blocks make a plane, one block per multiprocessor; 256 planes make more than 256³ cells, and 160 arrays of more
+/// than half a gibibyte in all, which no cache holds.
 fn wanted(tile: Tile, multiprocessors: u32) -> Wanted {
     let block = tile.threads();
     let arrays = Model::ARRAYS + 2;
-    Wanted { margin: MARGIN, block, resident: multiprocessors, fewest: 256, planes: [64, 256, 384], arrays }
+    Wanted { margin: MARGIN, block, resident: multiprocessors, fewest: 256, planes: [160, 256, 384], arrays }
 }
 
 /// What all points share.
@@ -97,7 +98,9 @@ impl Bench {
     fn load(self: &Rc<Self>, loads: Loads) -> Result<Load, Fault> {
         let cells = self.model.shape.volume();
         let traffic = Traffic::new(BYTES_READ * cells, BYTES_WRITTEN * cells);
-        let work = Work { traffic, operations: cells as f64, window: 4 * cells, ..Work::default() };
+        // A step touches all arrays of the model, each once: no cell of any is still in a cache when the next step comes to it.
+        let window = 4 * Model::ARRAYS * cells;
+        let work = Work { traffic, operations: cells as f64, window, ..Work::default() };
         let step = self.model.launch(loads)?;
         let load = self.lab.kit.load(GRAPH, vec![step.clone(), step], work)?;
         let own = Rc::clone(self);

@@ -59,7 +59,7 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
     let each = |mnemonics| Issue { mnemonics, count: tile / (bytes * THREADS), chains: 1 };
     KernelDesc {
         entry: format!("ASYNC_COPY({name}, {in_source}, {bytes}, {tile}, {THREADS})"),
-        parameters: &["out", "cycles", "in", "slice", "stages", "warm", "turns"],
+        parameters: &["out", "cycles", "in", "slice", "around", "stages", "warm", "turns"],
         issues: match way {
             Way::Registers => vec![each(&["LDG"]), each(&["STS"])],
             Way::Async(_) | Way::AsyncPast => vec![each(&["LDGSTS"])],

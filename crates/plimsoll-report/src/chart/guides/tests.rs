@@ -74,6 +74,20 @@ fn steps_of_a_staircase_are_named_and_cache_ends_are_marked() {
 }
 
 #[test]
+fn what_ends_at_one_place_is_told_once_with_all_that_end_there() {
+    let told = |names: &[&str]| {
+        let mut made = staircase();
+        names.iter().for_each(|name| made.finding("latency", name, 32768.0, Unit::Byte, "", Flags::NONE));
+        let charts = of(made.run(), "latency");
+        assert_eq!(guides_of(&charts[0]).0.len(), 1);
+        labels(&charts[0])[0].to_owned()
+    };
+    assert_eq!(told(&["L2 holds of ones, plain", "L2 holds of bits"]), "L2 holds 32 KiB: ones, plain; bits");
+    assert_eq!(told(&["stream, full to", "graph, full to"]), "full to 32 KiB: stream, graph");
+    assert_eq!(told(&["holds", "holds"]), "holds 32 KiB");
+}
+
+#[test]
 fn a_picture_of_several_devices_has_no_guides() {
     let run = |id: &str| {
         let mut made = staircase();

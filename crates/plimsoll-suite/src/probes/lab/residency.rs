@@ -121,8 +121,10 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let ends = [best(of_way()), worst(of_way())];
         found.extend(ends.into_iter().flatten().map(told("gain, buffer")));
     }
-    found.extend(of("reset").into_iter().flat_map(after));
-    found.extend(advised(&histogram, &sliding));
+    let after = of("reset").map_or_else(Vec::new, after);
+    let parting = parting(&after);
+    found.extend(after);
+    found.extend(advised(&histogram, &sliding, &parting));
     found
 }
 
@@ -150,13 +152,42 @@ fn after(reset: &Series) -> Vec<Finding> {
     let left = |way: &&str| {
         let (row, known) = of(way)?;
         let flags = row.flags.union(never.0.flags);
-        Some(Finding { flags, ..finding(format!("other data after: {way}"), Unit::One, row, ratio(known, never.1)) })
+        let kept = ratio(known, never.1);
+        let says = if kept.interval.hi < WHOLE {
+            "they are slower afterwards"
+        } else if kept.interval.lo > WHOLE {
+            "they have it whole"
+        } else {
+            "whether they are slower can't be told from these samples"
+        };
+        let says = format!("of the bandwidth where nothing was pinned: {says}");
+        Some(Finding { flags, says, ..finding(format!("other data after: {way}"), Unit::One, row, kept) })
     };
     ENDS[1..].iter().filter_map(left).collect()
 }
 
+/// Other data that keep more than this of their bandwidth have it whole.
+const WHOLE: f64 = 0.95;
+
+/// What to do about lines that were pinned, from what [`after`] found.
+fn parting(after: &[Finding]) -> String {
+    let of = |way: &str| after.iter().find(|found| found.name.ends_with(way));
+    let Some(left) = of(LEFT) else { return "Reset afterwards.".to_owned() };
+    let kept = Estimate { value: left.value, interval: left.interval };
+    if left.interval.hi >= WHOLE {
+        return "Lines left pinned cost other data nothing that could be seen.".to_owned();
+    }
+    let frees = |way: &&str| of(way).is_some_and(|found| found.interval.lo > WHOLE);
+    let ways: Vec<&str> = [LIMIT, NORMAL].into_iter().filter(|way| frees(way)).collect();
+    let slower = differs(kept, ["faster", "as fast", "slower"]);
+    match ways[..] {
+        [] => format!("Other data are {slower} afterwards, and no way to let go was seen to mend it."),
+        _ => format!("Let go afterwards, by {}: else other data are {slower}.", ways.join(" or ")),
+    }
+}
+
 /// Pin or not, from the best and the worst that pinning does.
-fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>]) -> Option<Finding> {
+fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Option<Finding> {
     /// Less than this is not worth a setting that all other kernels feel.
     const WORTH: f64 = 1.03;
     let words = |gain: &Gain<'_>| differs(gain.ratio, ["faster", "as fast", "slower"]);
@@ -180,8 +211,7 @@ fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>]) -> Option<Finding> {
     let aside = Unit::Byte.format(best.aside);
     let says = if best.ratio.interval.lo >= WORTH {
         format!(
-            "Pin what is used again and again and fits into the {aside} that can be set aside: {} runs {} so{risk}. Reset \
-             afterwards.",
+            "Pin what is used again and again and fits into the {aside} that can be set aside: {} runs {} so{risk}. {parting}",
             place(best),
             words(best)
         )
@@ -250,7 +280,10 @@ mod tests {
             assert!(advice.says.contains(part), "{part}: {}", advice.says);
         }
         let left = found.iter().find(|finding| finding.name == "other data after: left pinned").unwrap();
-        assert!((left.value - 4.0 / 6.0).abs() < 1e-6);
+        assert!((left.value - 4.0 / 6.0).abs() < 1e-6 && left.says.ends_with("slower afterwards"), "{}", left.says);
+        let mended =
+            "Let go afterwards, by limit 0 and reset call or window of normal hits: else other data are 33 % slower.";
+        assert!(advice.says.ends_with(mended), "{}", advice.says);
     }
 
     #[test]
