@@ -91,6 +91,19 @@ fn the_bandwidth_probes_have_the_series_that_their_pages_describe() {
 }
 
 #[test]
+fn launches_are_queued_in_numbers_that_a_driver_takes_and_none_begins_before_all_are_there() {
+    let fake = Fake::new();
+    let records = measure(fake.order("kernel=500;cache=1048576"), "launch", &small()).unwrap().1;
+    let queued = |record: &Record| match record {
+        Record::Point(point) if point.at.first() == Some(&"stream, queued".into()) => Some((point.k, point.flags)),
+        _ => None,
+    };
+    let queued: Vec<_> = records.iter().filter_map(queued).collect();
+    assert!(queued.len() > 4, "{}", queued.len());
+    assert!(queued.iter().all(|(k, flags)| *k <= 768 && !flags.contains(Flag::VerifyFail)), "{queued:?}");
+}
+
+#[test]
 fn a_trace_of_copy_is_one_size_hot_and_cold_one_launch_a_sample() {
     let fake = Fake::new();
     let request = Request { trace: true, seed: 7, ..Request::default() };

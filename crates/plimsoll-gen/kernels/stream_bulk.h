@@ -1,4 +1,5 @@
-// The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses.
+// The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses;
+// nothing where there are no such copies.
 #pragma once
 
 #include "bulk_copy.h"
@@ -38,10 +39,12 @@ __device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c,
     }
     if constexpr (folds(OP)) leave<OP, T, THREADS>(out, fold);
 }
-#endif
 
 #define STREAM_BULK(name, op, type, bytes, unroll, threads)                                                            \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
         name(type* out, const type* a, const type* b, const type* c, type s, u64 n) {                                  \
         bulk<op, type, bytes, unroll, threads>(out, a, b, c, s, n);                                                    \
     }
+#else
+#define STREAM_BULK(name, ...)
+#endif
