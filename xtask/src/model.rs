@@ -24,7 +24,7 @@ const REGISTERS: u32 = 65_536;
 const THREADS: u32 = 2048;
 const MOST_BLOCKS: u32 = 32;
 /// The run whose hot launches are predicted.
-const RUN: &str = "records/h200/2026-11-20-second/suite-1/run.jsonl";
+const RUN: &str = "records/h200/2026-11-22-suite/suite-1/run.jsonl";
 
 /// Where a table stands on the page: between these two lines.
 struct Place(&'static str, &'static str);

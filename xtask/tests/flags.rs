@@ -29,8 +29,8 @@ fn again(run: &Run, spec: &SeriesSpec, device: &DeviceInfo, point: &Point) -> Fl
 
 #[test]
 fn of_the_points_of_an_idle_h200_at_most_one_in_twenty_carries_a_flag() {
-    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/h200/2026-11-20-second");
-    for name in ["measure-1", "measure-2", "suite-1"] {
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/h200");
+    for name in ["2026-11-20-second/measure-1", "2026-11-20-second/measure-2", "2026-11-22-suite/other-card/standard"] {
         let run = read_file(&records.join(name).join("run.jsonl")).unwrap();
         let (mut all, mut flagged) = (0, 0);
         for series in &run.series {

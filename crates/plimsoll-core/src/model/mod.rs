@@ -14,6 +14,10 @@ pub use describe::{Cache, Description, LaunchForm, Pipe};
 pub use machine::{Key, Level, Machine, Mix, Term};
 pub use predict::{BEYOND, Estimate, Kind, Missing, Part, Prediction, predict};
 
+/// Cycles that the code of one warp takes in `scale`, the kernel by which launches are measured, as the stalls in its machine code for
+/// compute capability 9.0 say: the launch's figure holds them.
+const LAUNCH_CYCLES: f64 = 78.0;
+
 /// How sharply the greatest of the times that run together decides: fitted once, to the `copy` rows of a sweep over plans on an
 /// H200 (see `docs/model.md`), and used for every machine and expression.
 pub const EXPONENT: f64 = 7.0;

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::EXPONENT;
 use super::describe::{Cache, Description, Pipe};
 use super::machine::{Key, Level, Machine, Mix, Side};
+use super::{EXPONENT, LAUNCH_CYCLES};
 use crate::Traffic;
 use crate::stats::Interval;
 
@@ -29,7 +29,7 @@ pub enum Kind {
     Latency,
     /// What the last round trip takes longer because memory is busy.
     Tail,
-    /// One warp's arithmetic, for which the last one has nobody to wait behind.
+    /// One warp's code beyond that of the kernel by which launches are measured: the last one has nobody to wait behind.
     Serial,
     /// Bytes through the second level.
     L2,
@@ -227,12 +227,15 @@ impl<'a> Sum<'a> {
         // The launch holds a round trip already, with whatever it truly is: the figures' own intervals are no matter here.
         let known = |key| self.machine.value(key, Side::Point);
         let form = self.description.launch;
-        let longer = match (known(Key::Launch(form)), self.machine.value(Key::ColdLaunch(form), self.side)) {
-            (Some(hot), Some(cold)) => Some(cold - hot),
-            _ => known(Key::Latency(Level::L2)).map(|near| idle - near),
-        };
-        match longer {
-            Some(longer) => self.parts.push((Kind::Latency, misses * longer.max(0.0))),
+        if let (Some(hot), Some(cold)) =
+            (known(Key::Launch(form)), self.machine.value(Key::ColdLaunch(form), self.side))
+        {
+            // Measured with launches one behind the other, so with whatever the last round trip takes longer.
+            self.parts.push((Kind::Latency, misses * (cold - hot).max(0.0)));
+            return;
+        }
+        match known(Key::Latency(Level::L2)) {
+            Some(near) => self.parts.push((Kind::Latency, misses * (idle - near).max(0.0))),
             None => self.missing.push(Missing { kind: Kind::Latency, key: Key::Latency(Level::L2) }),
         }
         if let Some(loaded) = self.loaded(idle) {
@@ -308,7 +311,7 @@ impl<'a> Sum<'a> {
         if let Some(rate) = rate {
             self.parts.push((Kind::Dispatch, description.blocks as f64 / (rate * clock)));
         }
-        self.parts.push((Kind::Serial, description.serial_cycles / clock));
+        self.parts.push((Kind::Serial, (description.serial_cycles - LAUNCH_CYCLES).max(0.0) / clock));
         for (pipe, instructions) in &description.instructions {
             let kind = Kind::Pipe(*pipe);
             if *instructions > 0.0

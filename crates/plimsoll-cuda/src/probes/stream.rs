@@ -144,7 +144,7 @@ fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
                 p.bulk || (matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)))
             });
             // The shape that was best for a copy is one point more.
-            all.retain(|p| !p.bulk || (p.op == Op::Copy && p.unroll == 10));
+            all.retain(|p| !p.bulk || p.op == Op::Copy);
         }
         // Eight narrow accesses are as many bytes as four or two wider ones, and so a hint shows with the widest alone.
         Effort::Standard => all.retain(|p| p.bulk || p.vector_bytes >= 16 || (p.unroll < 8 && !hinted(p))),

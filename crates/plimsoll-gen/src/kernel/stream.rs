@@ -239,10 +239,9 @@ pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
 fn bulk(op: Op, target: Target) -> Vec<Parameters> {
     let shapes: &[(u32, u32, u32)] = match op {
         _ if target.capability < 90 => &[],
-        Op::Copy => &[(8, 10, 128), (8, 8, 128), (8, 11, 256)],
-        Op::Read | Op::Scale => &[(8, 10, 128)],
-        Op::Add => &[(16, 3, 256)],
-        Op::Triad => &[(16, 3, 128), (16, 3, 256)],
+        Op::Copy => &[(8, 8, 128)],
+        Op::Read => &[(8, 10, 128)],
+        Op::Triad => &[(16, 3, 128)],
         _ => &[],
     };
     let of = |&(vector_bytes, unroll, threads)| Parameters {

@@ -16,7 +16,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "latency",
     sentence: "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
     page: "atomics.md",
-    seconds: [4.0, 15.0, 45.0],
+    seconds: [4.0, 13.0, 45.0],
     findings,
 };
 

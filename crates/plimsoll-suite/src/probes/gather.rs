@@ -17,7 +17,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "bandwidth",
     sentence: "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
     page: "gather.md",
-    seconds: [4.0, 20.0, 60.0],
+    seconds: [4.0, 17.0, 60.0],
     findings,
 };
 

@@ -18,7 +18,7 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     group: "launch",
     sentence: "What it costs to start a kernel: in a stream, in a graph, dependent on the one before, and from within.",
     page: "launch.md",
-    seconds: [7.0, 30.0, 100.0],
+    seconds: [7.0, 27.0, 100.0],
     findings,
 };
 

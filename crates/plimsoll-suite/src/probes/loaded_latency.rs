@@ -68,7 +68,11 @@ struct Place<'r> {
     latency: Estimate,
 }
 
-/// The latency at the most bandwidth that a background draws, and at half of that.
+/// A background that draws so much of the most draws all: beyond that more of it only waits longer, and which of two such rows has a
+/// thousandth more is chance.
+const ALL_BUT: f64 = 0.99;
+
+/// The latency where a background first draws all the bandwidth that it can, and at half of that.
 fn under(load: &Series, background: &str) -> Vec<Finding> {
     let place = |row| {
         let (bandwidth, latency) = (load.estimate(row, BACKGROUND_BANDWIDTH)?, load.estimate(row, "latency")?);
@@ -77,7 +81,11 @@ fn under(load: &Series, background: &str) -> Vec<Finding> {
     let rows = load.rows.iter().filter(|row| load.text(row, "background") == Some(background));
     let mut places: Vec<Place<'_>> = rows.filter_map(place).collect();
     places.sort_by(|one, other| one.bandwidth.total_cmp(&other.bandwidth));
-    let Some(full) = places.last().copied().filter(|full| full.bandwidth > 0.0) else { return Vec::new() };
+    let most = places.last().map_or(0.0, |place| place.bandwidth);
+    let full = places.iter().filter(|place| place.bandwidth > 0.0 && place.bandwidth >= ALL_BUT * most);
+    let Some(full) = full.min_by(|a, b| a.latency.value.total_cmp(&b.latency.value)).copied() else {
+        return Vec::new();
+    };
     let finding = |name: &str, bandwidth: f64, place: Place<'_>, latency: Estimate| Finding {
         says: format!("beside {} of {background}", Unit::BytePerSecond.format(bandwidth)),
         ..super::finding(format!("latency {name} {background}"), Unit::Second, place.row, latency)
@@ -143,6 +151,8 @@ mod tests {
             ("latency half copy", 140.0),
             ("latency full copy", 180.0),
         ];
+        // More that draws next to no more is not full load but a longer queue.
+        assert_eq!(figures([points.clone(), vec![point("read", 3, 40.2e9, 500)]].concat()), figures(points.clone()));
         assert_eq!(figures(points), expected.map(|(name, value)| (name.to_owned(), value)));
     }
 
