@@ -269,7 +269,7 @@ mod tests {
             of_problem(&of_profile(profile).unwrap(), &problem, &Choose::default(), form, None).unwrap().prediction
         };
         let wants: Vec<Key> = predict(&profile).missing.iter().map(|missing| missing.key).collect();
-        assert_eq!(wants, [Key::LatencyFull, Key::LatencyFull]);
+        assert_eq!(wants, [Key::LatencyFull]);
         profile.findings.retain(|stored| stored.finding.probe != "launch");
         assert_eq!(predict(&profile).total, None);
     }

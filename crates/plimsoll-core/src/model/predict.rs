@@ -223,8 +223,6 @@ impl<'a> Sum<'a> {
         if misses == 0.0 || self.description.traffic.read == 0 {
             return;
         }
-        let Some(idle) = self.know(Kind::Latency, Key::Latency(Level::Memory)) else { return };
-        // The launch holds a round trip already, with whatever it truly is: the figures' own intervals are no matter here.
         let known = |key| self.machine.value(key, Side::Point);
         let form = self.description.launch;
         if let (Some(hot), Some(cold)) =
@@ -234,7 +232,9 @@ impl<'a> Sum<'a> {
             self.parts.push((Kind::Latency, misses * (cold - hot).max(0.0)));
             return;
         }
-        match known(Key::Latency(Level::L2)) {
+        let Some(idle) = self.know(Kind::Latency, Key::Latency(Level::Memory)) else { return };
+        // The launch holds a round trip already, with whatever it truly is: the figure's own interval is no matter here.
+        match self.machine.value(Key::Latency(Level::L2), Side::Point) {
             Some(near) => self.parts.push((Kind::Latency, misses * (idle - near).max(0.0))),
             None => self.missing.push(Missing { kind: Kind::Latency, key: Key::Latency(Level::L2) }),
         }

@@ -234,8 +234,7 @@ pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
     all
 }
 
-/// Bulk forms among which the best is looked for: for each number of inputs the tiles that elementwise kernels of 1 GiB and more
-/// were fastest with on an H200, and neighbours.
+/// Bulk forms among which the best is looked for: for each number of inputs the tiles that were fastest on an H200.
 fn bulk(op: Op, target: Target) -> Vec<Parameters> {
     let shapes: &[(u32, u32, u32)] = match op {
         _ if target.capability < 90 => &[],
