@@ -77,7 +77,7 @@ run() {
             echo "compute-sanitizer is not on the PATH: it comes with the CUDA toolkit"
             return 3
         fi
-        limited compute-sanitizer --tool "$1" --error-exitcode 9 "$plimsoll" verify --small --device "$device"
+        limited compute-sanitizer --tool "$1" --error-exitcode 9 "$plimsoll" verify --small --deadline 600 --device "$device"
         ;;
     measure-1)
         rm -rf "$out/cache"

@@ -186,6 +186,9 @@ pub(crate) struct VerifyArgs {
     /// Every size up to some thousand as well
     #[arg(long)]
     pub exhaustive: bool,
+    /// How long a GPU may take for an answer before it is taken for lost: more where a sanitizer slows its kernels
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub deadline: u32,
 }
 
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use plimsoll::core::Fault;
 use plimsoll::core::device::{DeviceInfo, Peak};
@@ -20,7 +21,15 @@ use super::{output, profile};
 /// # Errors
 /// Those of [`open`].
 pub(crate) fn chosen(arg: &DeviceArg) -> Result<Opened, Failure> {
-    let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), ..CudaOptions::default() };
+    chosen_with(arg, None)
+}
+
+/// The same with another deadline for a GPU's answers than the usual one.
+///
+/// # Errors
+/// As [`chosen`].
+pub(crate) fn chosen_with(arg: &DeviceArg, deadline: Option<Duration>) -> Result<Opened, Failure> {
+    let cuda = CudaOptions { no_cache: arg.no_cache, nvrtc: arg.nvrtc.clone(), deadline, ..CudaOptions::default() };
     open_with(&arg.device, &cuda)
 }
 

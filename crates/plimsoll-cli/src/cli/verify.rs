@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use plimsoll::Opened;
 use plimsoll::core::probe::{ACCURACY, EXPRESSIONS};
@@ -20,7 +21,8 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
         _ => Depth::Usual,
     };
     let request = Request::default();
-    let Opened { devices: mut instruments, missing } = devices::chosen(&args.device)?;
+    let deadline = Duration::from_secs(args.deadline.into());
+    let Opened { devices: mut instruments, missing } = devices::chosen_with(&args.device, Some(deadline))?;
     let (names, expressions) = chosen(args, &instruments, &request)?;
     let stop = signals::install()?;
     let (mut wrong, mut lost, mut checked) = (0, false, 0);
