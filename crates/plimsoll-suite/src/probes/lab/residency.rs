@@ -2,6 +2,7 @@
 //! another streams by, with part of the cache set aside for them and without; and how the pinned lines are let go again.
 
 use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
@@ -153,7 +154,9 @@ fn after(reset: &Series) -> Vec<Finding> {
         let (row, known) = of(way)?;
         let flags = row.flags.union(never.0.flags);
         let kept = ratio(known, never.1);
-        let says = if kept.interval.hi < WHOLE {
+        let says = if flags.contains(Flag::Drift) {
+            "whether they are slower can't be told, since the samples drifted"
+        } else if kept.interval.hi < WHOLE {
             "they are slower afterwards"
         } else if kept.interval.lo > WHOLE {
             "they have it whole"
@@ -174,6 +177,9 @@ fn parting(after: &[Finding]) -> String {
     let of = |way: &str| after.iter().find(|found| found.name.ends_with(way));
     let Some(left) = of(LEFT) else { return "Reset afterwards.".to_owned() };
     let kept = Estimate { value: left.value, interval: left.interval };
+    if left.flags.contains(Flag::Drift) {
+        return "Whether lines left pinned cost other data anything can't be told: their bandwidth drifted.".to_owned();
+    }
     if left.interval.hi >= WHOLE {
         return "Lines left pinned cost other data nothing that could be seen.".to_owned();
     }
