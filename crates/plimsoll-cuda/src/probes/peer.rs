@@ -1,6 +1,7 @@
 //! peer on GPUs: copies, reads and loads between every two devices of one process. What the figures mean is
 //! `plimsoll_suite::probes::peer`'s; the chase is `loaded_latency.cu`'s without a background, the read one of `stream.cu`.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ const SMALL: u64 = 4 << 20;
 const CHAIN_BYTES: u64 = 64 << 20;
 /// Hops of a launch that are counted.
 const HOPS: u64 = 512;
+/// Launches between the places where two chases through the same memory begin: a later one would find the lines of the first in a cache.
+const APART: u64 = 150;
 /// Most copies of a sample.
 const MOST: u32 = 16;
 
@@ -137,6 +140,8 @@ struct Node {
     folds: Rc<DeviceBuffer>,
     lines: Rc<DeviceBuffer>,
     chain: Chain,
+    /// Chases through it so far.
+    chased: Cell<u64>,
     /// Whose memory its kernels reach.
     reached: Vec<bool>,
     /// Bytes per second of the links that it has; 0 where unknown.
@@ -171,6 +176,7 @@ impl Node {
             folds,
             lines,
             chain,
+            chased: Cell::new(0),
             reached: Vec::new(),
             links: device.links().unwrap_or(0.0),
         })
@@ -271,9 +277,10 @@ impl Nodes {
         let (from, to) = self.pair(pair);
         let kernel = chasing::chase(Background::Read).with_grid(Grid::Blocks(1));
         let work = Work { operations: HOPS as f64, ..Work::default() };
+        let first = to.chased.replace(to.chased.get() + 1) * APART;
         let place = {
             let to = Rc::clone(&to);
-            move |turns: u64| to.lines.pointer() + to.chain.at(turns * (LEAD_HOPS + HOPS))
+            move |turns: u64| to.lines.pointer() + to.chain.at((first + turns) * (LEAD_HOPS + HOPS))
         };
         let (own, begin) = (Rc::clone(&from), place.clone());
         let telling = Inside::telling(&from.chaser, (1, Of::First), work, move |at| {
