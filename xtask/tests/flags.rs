@@ -10,6 +10,8 @@ use plimsoll_core::series::{Point, SeriesSpec};
 
 /// Flags that say what was measured, not how well.
 const HARMLESS: [Flag; 2] = [Flag::LaunchBound, Flag::CacheResident];
+/// Flags of a card that brakes at its power limit, which idle or not it does when memory streams: on such a card they are told apart.
+const POWER: [Flag; 2] = [Flag::ThrottlePower, Flag::ClockLow];
 /// Flags that are raised by more than samples and evidence; they are taken from the record.
 const TOLD: [Flag; 3] = [Flag::VerifyFail, Flag::Shrunk, Flag::Counted];
 
@@ -30,7 +32,13 @@ fn again(run: &Run, spec: &SeriesSpec, device: &DeviceInfo, point: &Point) -> Fl
 #[test]
 fn of_the_points_of_an_idle_h200_at_most_one_in_twenty_carries_a_flag() {
     let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/h200");
-    for name in ["2026-11-20-second/measure-1", "2026-11-20-second/measure-2", "2026-11-22-suite/other-card/standard"] {
+    for (name, brakes) in [
+        ("2026-11-20-second/measure-1", false),
+        ("2026-11-20-second/measure-2", false),
+        ("2026-11-22-suite/suite-1", true),
+        ("2026-11-22-suite/suite-2", true),
+        ("2026-11-22-suite/other-card/standard", false),
+    ] {
         let run = read_file(&records.join(name).join("run.jsonl")).unwrap();
         let (mut all, mut flagged) = (0, 0);
         for series in &run.series {
@@ -38,7 +46,8 @@ fn of_the_points_of_an_idle_h200_at_most_one_in_twenty_carries_a_flag() {
             for point in series.rows.iter().flat_map(|row| &row.points) {
                 all += 1;
                 let flags = again(&run, &series.spec, device, point);
-                flagged += usize::from(flags.iter().any(|flag| !HARMLESS.contains(&flag)));
+                let counts = |flag| !(HARMLESS.contains(&flag) || brakes && POWER.contains(&flag));
+                flagged += usize::from(flags.iter().any(counts));
             }
         }
         assert!(all > 1000 && flagged * 20 <= all, "{name}: {flagged} of {all}");

@@ -96,13 +96,15 @@ struct Map<'m> {
 }
 
 impl Map<'_> {
-    /// True for few rows of many columns that are numbered without a gap.
+    /// True for few rows of many columns that are whole numbers, at least half of those from the first to the last.
     fn folds(&self) -> bool {
         let numbers: Vec<f64> = self.columns.iter().filter_map(|column| column.number()).collect();
+        let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { return false };
         self.rows.len() <= FEW
             && numbers.len() == self.columns.len()
             && numbers.len() > WIDE
-            && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0)
+            && numbers.iter().all(|number| number.fract() == 0.0)
+            && 2.0 * numbers.len() as f64 > last - first
     }
 
     fn whole(&self) -> Heat {
@@ -122,27 +124,30 @@ impl Map<'_> {
         }
     }
 
-    /// Each row as a tableau that is read like text: a column's place is its line's name and the number above it.
+    /// Each row as a tableau that is read like text: a column's place is its line's name and the number above it. Numbers that nobody
+    /// measured stay empty.
     fn tableaus(&self) -> Vec<(String, Heat)> {
-        let columns = numbered(&self.columns);
-        let lines: Vec<&[&Value]> = self.columns.chunks(FOLD).collect();
+        let number = |value: &Value| value.number().unwrap_or(0.0);
+        let first = self.columns.first().map_or(0.0, |value| number(value));
+        let place = |value: &Value| (number(value) - first) as usize;
+        let lines = self.columns.last().map_or(0, |last| place(last) / FOLD + 1);
         let tableau = |row: &&Value| {
             let of = format!("{} {}", clean(self.names[1]), coordinate(&self.units[1], row));
             let own = self.cells.iter().filter(|cell| key(cell.y) == key(row));
             let cell = |cell: &Placed<'_>| {
-                let place = columns(cell.x)?;
-                let row = lines.len() - 1 - place / FOLD;
+                let place = place(cell.x);
+                let row = lines - 1 - place / FOLD;
                 // The title says which row it is.
                 let at = cell.mark.place.replacen(&format!("{of}, "), "", 1).replacen(&format!(", {of}"), "", 1);
-                Some(Cell { column: place % FOLD, row, mark: Mark { place: at, ..cell.mark.clone() } })
+                Cell { column: place % FOLD, row, mark: Mark { place: at, ..cell.mark.clone() } }
             };
             let heat = Heat {
                 x: String::new(),
                 y: format!("{} = row + column", clean(self.names[0])),
                 columns: (0..FOLD).map(|column| format!("+{column}")).collect(),
-                rows: lines.iter().rev().map(|line| coordinate(&Unit::One, line[0])).collect(),
+                rows: (0..lines).rev().map(|line| format!("{}", first + (line * FOLD) as f64)).collect(),
                 value: self.value.clone(),
-                cells: own.filter_map(cell).collect(),
+                cells: own.map(cell).collect(),
             };
             (of, heat)
         };

@@ -256,6 +256,24 @@ fn a_wide_map_of_few_rows_is_folded_into_tableaus() {
 }
 
 #[test]
+fn a_tableau_leaves_numbers_blank_that_were_not_measured() {
+    let mut wide = spec(&[("stride", Unit::Element), ("element", Unit::Byte)], "stride");
+    wide.draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "time".into() };
+    let columns = |strides: Vec<u64>| {
+        let all: Vec<[Value; 2]> = strides.into_iter().map(|stride| [stride.into(), 4u64.into()]).collect();
+        let points: Vec<(&[Value], f64)> = all.iter().map(|at| (&at[..], 1e-6)).collect();
+        let charts = first(&run(wide.clone(), &points));
+        let Plot::Heat(heat) = &charts[0].plot else { panic!("no heat map") };
+        let last = heat.cells.last().unwrap();
+        (heat.columns.len(), heat.rows.len(), heat.cells.len(), (last.column, last.row))
+    };
+    assert_eq!(columns((1..=64).chain((68..=128).step_by(4)).collect()), (16, 8, 80, (15, 0)));
+    // Most of the lines would be blank: an ordinary map.
+    let apart = columns((0..48).map(|stride| stride * 100 + 1).collect());
+    assert_eq!((apart.0, apart.1), (48, 1));
+}
+
+#[test]
 fn a_matrix_has_the_same_names_in_the_same_order_on_both_sides_and_is_read_from_the_top() {
     let mut matrix = spec(&[("from", Unit::One), ("to", Unit::One)], "to");
     matrix.draw = Draw::Heat { x: "to".into(), y: "from".into(), value: "time".into() };

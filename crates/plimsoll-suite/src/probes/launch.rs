@@ -90,7 +90,7 @@ pub fn scale() -> SeriesSpec {
 }
 
 /// `scale` back to back over arrays that no cache holds any more, by mode and by what one launch reads and writes together. A launch
-/// costs more there than its data's longer way: what describes it to the device has been driven out as well.
+/// costs more there than its data's longer way, presumably because what describes it to the device has been driven out as well.
 #[must_use]
 pub fn cold() -> SeriesSpec {
     SeriesSpec { case: "cold".into(), cache: CachePolicy::ColdRotate, ..scale() }
