@@ -17,10 +17,11 @@ use crate::memory::Plain;
 
 /// Most parameters of a traced closure.
 const MOST_ARGUMENTS: usize = 12;
-/// Most values that it returns.
-const MOST_RESULTS: usize = 8;
+/// Most tensors of a call: twelve parameters that are written too, and eight results.
+const MOST_TENSORS: usize = 2 * MOST_ARGUMENTS + 8;
 
-/// What a call is given, in order: `N` tensors at most, so that it allocates nothing. Tracing bounds how many there are.
+/// What a call is given, in order: `N` tensors at most, so that it allocates nothing. The types of what is given say how many there
+/// are, and the list is little longer: filling one of 32 costs more than all checks of a call.
 #[derive(Debug)]
 pub struct Call<'s, const N: usize> {
     /// Parameters that are tensors, then results.
@@ -110,12 +111,16 @@ pub trait Outputs<R> {
 /// An argument while the call lasts.
 #[doc(hidden)]
 pub trait Held {
+    /// Places that it takes among a call's tensors: two where it is written too.
+    const PLACES: usize;
     fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
 }
 
 /// Outputs while the call lasts.
 #[doc(hidden)]
 pub trait HeldOutputs {
+    /// Places that they take among a call's tensors.
+    const PLACES: usize;
     fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>);
 }
 
@@ -125,6 +130,8 @@ pub trait HeldOutputs {
 pub struct Word(u64);
 
 impl Held for Word {
+    const PLACES: usize = 0;
+
     fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
         call.scalar(self.0);
     }
@@ -139,8 +146,10 @@ impl<T: Plain> Argument<Scalar<T>> for T {
 }
 
 macro_rules! tensors {
-    ($($of:ty as $parameter:ty: $this:ident $given:expr;)*) => {
+    ($($of:ty as $parameter:ty, $places:literal: $this:ident $given:expr;)*) => {
         $(impl<'b, T: Plain> Held for $of {
+            const PLACES: usize = $places;
+
             fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let $this = self;
                 call.input($given);
@@ -158,15 +167,17 @@ macro_rules! tensors {
 }
 
 tensors! {
-    &'b Buffer<T> as In<T>: buffer buffer.given(None);
-    &'b View<'_, T> as In<T>: view view.given();
-    &'b mut Buffer<T> as InOut<T>: buffer buffer.given(None);
-    &'b mut ViewMut<'_, T> as InOut<T>: view view.given();
+    &'b Buffer<T> as In<T>, 1: buffer buffer.given(None);
+    &'b View<'_, T> as In<T>, 1: view view.given();
+    &'b mut Buffer<T> as InOut<T>, 2: buffer buffer.given(None);
+    &'b mut ViewMut<'_, T> as InOut<T>, 2: view view.given();
 }
 
 macro_rules! outputs {
     ($($of:ty: $this:ident $given:expr;)*) => {
         $(impl<'b, T: Plain> HeldOutputs for $of {
+            const PLACES: usize = 1;
+
             fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let $this = self;
                 call.result($given);
@@ -189,6 +200,8 @@ outputs! {
 }
 
 impl HeldOutputs for () {
+    const PLACES: usize = 0;
+
     fn give<'s, const N: usize>(&'s self, _: &mut Call<'s, N>) {}
 }
 
@@ -279,6 +292,8 @@ impl<Args, R> Kernel<Args, R> {
 macro_rules! tuples {
     ($($r:ident $o:ident)+) => {
         impl<$($o: HeldOutputs),+> HeldOutputs for ($($o,)+) {
+            const PLACES: usize = 0 $(+ $o::PLACES)+;
+
             #[allow(non_snake_case)]
             fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
                 let ($($o,)+) = self;
@@ -298,14 +313,8 @@ macro_rules! tuples {
     };
 }
 
-/// `$n` tensors at most: each parameter may be written too, and [`MOST_RESULTS`] may be returned.
 macro_rules! runs {
-    ($n:literal: $($a:ident $x:ident)*) => {
-        const _: () = {
-            let parameters: &[&str] = &[$(stringify!($a)),*];
-            assert!(2 * parameters.len() + MOST_RESULTS <= $n);
-        };
-
+    ($($a:ident $x:ident)*) => {
         impl<R, $($a),*> Kernel<($($a,)*), R> {
             /// Launches it, asynchronously, in the stream's order: the closure's parameters as it has them, then what it returns.
             ///
@@ -315,31 +324,30 @@ macro_rules! runs {
             pub fn run<$($x: Argument<$a>,)* Out: Outputs<R>>(&self, $($x: $x,)* out: Out) -> Result<(), Error> {
                 $(let $x = $x.hold(&self.gpu)?;)*
                 let out = out.hold(&self.gpu)?;
-                let mut call = Call::<'_, $n>::new();
-                $($x.give(&mut call);)*
-                out.give(&mut call);
-                self.launch(&mut call)
+                match const { 0 $(+ $x::Held::PLACES)* + Out::Held::PLACES } {
+                    0..=4 => runs!(@give 4, self, out, $($x)*),
+                    5..=12 => runs!(@give 12, self, out, $($x)*),
+                    _ => runs!(@give MOST_TENSORS, self, out, $($x)*),
+                }
             }
         }
     };
+    (@give $n:expr, $this:ident, $out:ident, $($x:ident)*) => {{
+        let mut call = Call::<'_, { $n }>::new();
+        $($x.give(&mut call);)*
+        $out.give(&mut call);
+        $this.launch(&mut call)
+    }};
 }
 
 macro_rules! up_to {
-    ($macro:ident $($n:literal:)?; $first:ident $second:ident $($rest:ident)*) => {
-        $macro!($($n:)? $first $second $($rest)*);
-        up_to!($macro $($n:)?; $($rest)*);
+    ($macro:ident; $first:ident $second:ident $($rest:ident)*) => {
+        $macro!($first $second $($rest)*);
+        up_to!($macro; $($rest)*);
     };
-    ($macro:ident $($n:literal:)?;) => {};
+    ($macro:ident;) => {};
 }
 
 up_to!(tuples; A OA B OB C OC D OD E OE F OF G OG H OH);
-up_to!(runs 16:; A XA B XB C XC D XD);
-runs!(16:);
-runs!(32: A XA B XB C XC D XD E XE);
-runs!(32: A XA B XB C XC D XD E XE F XF);
-runs!(32: A XA B XB C XC D XD E XE F XF G XG);
-runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH);
-runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI);
-runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ);
-runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK);
-runs!(32: A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK L XL);
+up_to!(runs; A XA B XB C XC D XD E XE F XF G XG H XH I XI J XJ K XK L XL);
+runs!();

@@ -137,12 +137,17 @@ impl<S: Slice> Foreign<S> {
 }
 
 impl<S: Slice> Held for Foreign<S> {
+    // It may be written too.
+    const PLACES: usize = 2;
+
     fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
         call.input(self.given());
     }
 }
 
 impl<S: Slice> HeldOutputs for Foreign<S> {
+    const PLACES: usize = 1;
+
     fn give<'s, const N: usize>(&'s self, call: &mut Call<'s, N>) {
         call.result(self.given());
     }
