@@ -1,7 +1,9 @@
 //! From source to a loaded kernel: the compiler where it is needed, the cache where it isn't. What the sources are is
 //! `plimsoll-gen`'s; finding and calling NVRTC is `nvrtc`'s.
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
 
@@ -107,6 +109,25 @@ impl Kernels {
             let _ = cache.put(&key, &cubin);
         }
         Ok((cubin, true))
+    }
+
+    /// Compiles what is missing of some programs on all processors and keeps it, for who needs many kernels one after the other. Without
+    /// a place to keep them, or with what can't be compiled, nothing happens: whoever loads them is told.
+    pub fn ahead(&self, programs: &[Program<'_>]) {
+        if self.cache.is_err() {
+            return;
+        }
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(programs.len());
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let _ = self.cubin(program, false);
+                    }
+                });
+            }
+        });
     }
 
     /// Compiles and loads a source for this device.

@@ -10,6 +10,8 @@ use common::{Bare, Fake, Made, everything};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Instrument;
 use plimsoll_core::sample::{Work, Workload};
+use plimsoll_cuda::cache::Cache;
+use plimsoll_cuda::compile::{Compiler, Kernels, Program};
 use plimsoll_cuda::driver::{Context, DeviceHandle, Driver, Module, Stream};
 use plimsoll_cuda::launch::{Arguments, Geometry, Launch};
 use plimsoll_cuda::memory::DeviceBuffer;
@@ -229,6 +231,30 @@ fn a_cache_spares_the_compiler_and_a_damaged_entry_is_replaced() {
     open();
     open();
     assert_eq!(times(), 2);
+}
+
+#[test]
+fn what_is_compiled_ahead_is_compiled_once_and_what_does_not_compile_is_told_when_it_is_loaded() {
+    let fake = Fake::new();
+    let context =
+        Context::new(DeviceHandle::new(&fake.order("").driver().unwrap(), 0).unwrap(), wait::DEADLINE).unwrap();
+    let made = Arc::new(Made::default());
+    let times = || made.times.load(std::sync::atomic::Ordering::Relaxed);
+    let kernels = |cache| Kernels::new(&context, "sm_90".to_owned(), Ok(made.clone() as Arc<dyn Compiler>), cache);
+    let texts: Vec<String> = (0..20).map(|number| format!("// {number}")).collect();
+    let program = |text| Program { name: "a.cu", source: text, headers: &[], options: &[], target: "sm_90" };
+    let programs: Vec<Program<'_>> = texts.iter().map(|text| program(text)).collect();
+    let kept = kernels(Cache::open(&fake.folder.path().join("cubin")));
+    kept.ahead(&programs);
+    assert_eq!(times(), 20);
+    programs.iter().for_each(|program| drop(kept.load_as(program).unwrap()));
+    assert_eq!(times(), 20);
+    // Nowhere to keep them: nothing is compiled in vain.
+    kernels(Err(plimsoll_cuda::Unavailable::new("kernel cache", "a test", "none"))).ahead(&programs);
+    assert_eq!(times(), 20);
+    made.refuses.store(true, std::sync::atomic::Ordering::Relaxed);
+    kept.ahead(&[program("// wrong")]);
+    assert!(kept.load_as(&program("// wrong")).unwrap_err().to_string().contains("expected ';'"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! are laid out as before finds its plan without allocating, and holds no lock while it launches.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_core::Fault;
@@ -18,7 +18,7 @@ use super::error::Error;
 use super::key::{AsIs, Key, hash};
 use super::operand::{Operand, Raw};
 use crate::CudaDevice;
-use crate::compile::Kernels;
+use crate::compile::{Kernels, Program};
 use crate::driver::{Attribute, Context, Function, Stream};
 use crate::launch::{Form, Geometry, Launch, WordKernel};
 
@@ -26,6 +26,9 @@ use crate::launch::{Form, Geometry, Launch, WordKernel};
 const MOST_PLANS: usize = 4096;
 /// Shared memory that a block gets without asking, bytes.
 const SHARED_UNASKED: u32 = 48 << 10;
+
+/// What generated texts are called.
+const SOURCE: &str = "elementwise.cu";
 
 /// Kernels of expressions on one device. Clones share them.
 #[derive(Clone)]
@@ -98,6 +101,24 @@ impl Engine {
         Ok(Expression { engine: self.clone(), graph: graph.clone(), plans: RwLock::default() })
     }
 
+    /// Compiles kernels that will be asked for on all processors, where they can be kept.
+    pub(crate) fn ahead(&self, specs: &HashSet<KernelSpec>) {
+        let kernels = &self.shared.kernels;
+        let options = OPTIONS.map(str::to_owned);
+        let texts: Vec<_> = specs.iter().map(generate).collect();
+        let programs: Vec<Program<'_>> = texts
+            .iter()
+            .map(|text| Program {
+                name: SOURCE,
+                source: &text.text,
+                headers: text.headers,
+                options: &options,
+                target: kernels.target(),
+            })
+            .collect();
+        kernels.ahead(&programs);
+    }
+
     /// The kernel of a plan: one that this engine has, from the disk, or compiled.
     fn kernel(&self, plan: &Plan, words: usize) -> Result<WordKernel, Error> {
         let shared = &*self.shared;
@@ -109,7 +130,7 @@ impl Engine {
                 // Two threads may compile the same, as the lock isn't held meanwhile. The first one's stays, which may be running.
                 let text = generate(&plan.spec);
                 let options = OPTIONS.map(str::to_owned);
-                let module = shared.kernels.load("elementwise.cu", &text.text, text.headers, &options)?;
+                let module = shared.kernels.load(SOURCE, &text.text, text.headers, &options)?;
                 let function = module.function(text.entry)?;
                 lock().entry(plan.spec.clone()).or_insert(function).clone()
             }
@@ -197,6 +218,16 @@ impl Expression {
             work.plan.words(&starts, &bits, &mut words)?;
         }
         Ok(Bound { ready, words })
+    }
+
+    /// The kernel that [`Expression::bind`] would launch, without a look at the memory; nothing where it would refuse or launch none.
+    pub(crate) fn foreseen(&self, inputs: &[Operand], outputs: &[Operand], choose: &Choose) -> Option<KernelSpec> {
+        let tensors: Vec<Raw<'_>> = inputs.iter().chain(outputs).map(Operand::raw).collect();
+        let space = Fit::new(&self.graph, &tensors).ok()?.space;
+        let starts: Vec<u64> = tensors.iter().map(Raw::start).collect();
+        let walk = Walk::new(&self.graph, &space, &starts).ok()?;
+        let shared = &self.engine.shared;
+        Some(plan(&self.graph, &walk, &shared.device, &shared.table, choose).ok()?.spec)
     }
 
     /// Many sets of contiguous tensors in as few launches as their parameters fit into; sets without elements are left out.

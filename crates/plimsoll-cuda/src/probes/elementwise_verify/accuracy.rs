@@ -2,6 +2,7 @@
 //! everything, else over an even share of them, and over pairs where a function takes two. What is promised, and how errors are
 //! counted, is `plimsoll_gen::elementwise::accuracy`'s.
 
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::thread::ScopedJoinHandle;
 
@@ -42,7 +43,9 @@ pub(super) fn run(
     let wanted = |claim: &Claim| functions.is_empty() || functions.contains(&claim.function.name());
     // A tool that watches every access needs some of them, not all.
     let every = if depth == Depth::Small && functions.is_empty() { 6 } else { 1 };
-    for claim in claims().into_iter().filter(wanted).step_by(every) {
+    let claims: Vec<Claim> = claims().into_iter().filter(wanted).step_by(every).collect();
+    ahead(device, engine, &claims, depth)?;
+    for claim in claims {
         let errors = measure(device, engine, &claim, depth)?;
         let name = format!("{ACCURACY}{} {} {:?}", claim.function.name(), claim.dtype, claim.tier).to_lowercase();
         let worst = format!("worst {:.3} ulp of {:#x}", errors.worst, errors.worst_at[0]);
@@ -76,12 +79,10 @@ fn operands(claim: &Claim, k: u64, count: u64) -> [u64; 2] {
     }
 }
 
-fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) -> Result<Errors, Error> {
-    let invalid = |error: &dyn std::error::Error| Error::Fault(Fault::Invalid(error.to_string()));
-    let expression = engine.expression(&claim.graph().map_err(|error| invalid(&error))?)?;
-    let inputs = claim.function.operands();
+/// How many operands, or pairs, of a claim's function are looked at.
+fn count(claim: &Claim, depth: Depth) -> u64 {
     let all = 1_u64 << (8 * claim.dtype.bytes());
-    let count = match (inputs, claim.dtype) {
+    match (claim.function.operands(), claim.dtype) {
         // The tier that nobody gets unasked: every sixteenth.
         (1, DType::F32) if claim.tier == Tier::Fast => share(depth).min(all / 16),
         (1, DType::F32) => share(depth).min(all),
@@ -89,20 +90,45 @@ fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) ->
         (1, _) => all,
         // Not all pairs: some of everything.
         _ => share(depth).min(1 << 26),
-    };
+    }
+}
+
+fn chosen(claim: &Claim) -> Choose {
+    Choose { tier: claim.tier, ..Choose::default() }
+}
+
+fn invalid(error: impl std::error::Error) -> Error {
+    Error::Fault(Fault::Invalid(error.to_string()))
+}
+
+/// Compiles the kernels of all claims at once.
+fn ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -> Result<(), Error> {
+    // For its alignment, which is that of every buffer.
+    let buffer = DeviceBuffer::new(&device.context, 1)?;
+    let mut specs = HashSet::new();
+    for claim in claims {
+        let expression = engine.expression(&claim.graph().map_err(invalid)?)?;
+        let layout = Layout::contiguous(&[CHUNK.min(count(claim, depth))]).map_err(invalid)?;
+        let operand = Operand::of(&buffer, claim.dtype, layout);
+        let inputs = vec![operand.clone(); claim.function.operands()];
+        specs.extend(expression.foreseen(&inputs, &[operand], &chosen(claim)));
+    }
+    engine.ahead(&specs);
+    Ok(())
+}
+
+fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) -> Result<Errors, Error> {
+    let expression = engine.expression(&claim.graph().map_err(invalid)?)?;
+    let (inputs, count) = (claim.function.operands(), count(claim, depth));
     let size = claim.dtype.bytes();
     let chunk = CHUNK.min(count);
-    let layout = Layout::contiguous(&[chunk]).map_err(|error| invalid(&error))?;
+    let layout = Layout::contiguous(&[chunk]).map_err(invalid)?;
     let make = || DeviceBuffer::new(&device.context, chunk * size);
     let buffers = (0..inputs).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
     let out = make()?;
     let operand = |buffer: &DeviceBuffer| Operand::of(buffer, claim.dtype, layout.clone());
-    let bound = expression.bind(
-        &buffers.iter().map(operand).collect::<Vec<_>>(),
-        &[operand(&out)],
-        &[],
-        &Choose { tier: claim.tier, ..Choose::default() },
-    )?;
+    let bound =
+        expression.bind(&buffers.iter().map(operand).collect::<Vec<_>>(), &[operand(&out)], &[], &chosen(claim))?;
     let set =
         || Set { given: vec![vec![0_u8; (chunk * size) as usize]; inputs], results: vec![0; (chunk * size) as usize] };
     // One is compared while the next one is computed.

@@ -1,5 +1,7 @@
 //! Random typed expressions whose every bit is defined, over sizes and layouts that take every form of kernel.
 
+use std::collections::HashSet;
+
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_expr::graph::Kind;
@@ -7,18 +9,21 @@ use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, parse};
-use plimsoll_gen::elementwise::{Choose, Form, Plan, Tier};
+use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::arena::{Tensor, draw, mix};
 use crate::CudaDevice;
-use crate::elementwise::{Bound, Engine, Error, Expression};
+use crate::elementwise::{Bound, Engine, Error, Expression, Operand};
 use crate::wait;
 
 /// Elements up to which each is held to the oracle; beyond, the first, the last and some between.
 const ALL: u64 = 1100;
 /// How many between.
 const SAMPLES: u64 = 400;
+
+/// Expressions whose kernels are compiled together: some 150 kernels, a hundred milliseconds each.
+const TOGETHER: usize = 8;
 
 /// Random expressions, on tensors of several kinds each.
 pub(super) fn run(
@@ -35,15 +40,32 @@ pub(super) fn run(
     let config = Config { failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[0x70; 32]));
     let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
-    for number in 0..expressions {
-        let Some(graph) = draw(&mut runner, &strategy) else { continue };
-        let expression = engine.expression(&graph)?;
-        for kind in Tensors::ALL {
-            let Some(shape) = kind.shape(&mut runner, number, graph.least_rank()) else { continue };
-            let bench = Bench::new(device, &expression, kind, &shape, &mut runner)?;
-            for choose in choices(&graph, number, kind) {
-                if let Some((on, wrong)) = bench.case(&choose)? {
-                    let kernel = format!("{kind:?} of {}", graph.to_string().trim().replace('\n', "; "));
+    let mut drawn = 0..expressions;
+    while !drawn.is_empty() {
+        let some: Vec<(usize, Expression)> = drawn
+            .by_ref()
+            .take(TOGETHER)
+            .filter_map(|number| draw(&mut runner, &strategy).map(|graph| (number, graph)))
+            .map(|(number, graph)| Ok::<_, Fault>((number, engine.expression(&graph)?)))
+            .collect::<Result<_, _>>()?;
+        let mut benches = Vec::new();
+        for (number, expression) in &some {
+            for kind in Tensors::ALL {
+                let Some(shape) = kind.shape(&mut runner, *number, expression.graph().least_rank()) else { continue };
+                let bench = Bench::new(device, expression, kind, &shape, &mut runner)?;
+                benches.push((kind, choices(expression.graph(), *number, kind), bench));
+            }
+        }
+        let mut specs = HashSet::new();
+        for (_, choices, bench) in &benches {
+            specs.extend(bench.kernels(choices)?);
+        }
+        engine.ahead(&specs);
+        for (kind, choices, bench) in &benches {
+            for choose in choices {
+                if let Some((on, wrong)) = bench.case(choose)? {
+                    let kernel =
+                        format!("{kind:?} of {}", bench.expression.graph().to_string().trim().replace('\n', "; "));
                     report(Case { kernel, on, wrong });
                 }
             }
@@ -183,12 +205,23 @@ impl<'d> Bench<'d> {
         graph.outputs().iter().map(|output| output.in_place).map(place).collect()
     }
 
+    /// Inputs and outputs as the expression takes them.
+    fn operands(&self) -> Result<[Vec<Operand>; 2], Fault> {
+        let all = self.tensors.iter().map(Tensor::operand).collect::<Result<Vec<_>, _>>()?;
+        let outputs = self.places().into_iter().map(|place| all[place].clone()).collect();
+        Ok([all[..self.expression.graph().inputs().len()].to_vec(), outputs])
+    }
+
+    /// The kernels that its cases will launch.
+    fn kernels(&self, choices: &[Choose]) -> Result<Vec<KernelSpec>, Fault> {
+        let [inputs, outputs] = self.operands()?;
+        Ok(choices.iter().filter_map(|choose| self.expression.foreseen(&inputs, &outputs, choose)).collect())
+    }
+
     /// Runs it once; what it ran on and what was wrong, or `None` where no kernel does it so.
     fn case(&self, choose: &Choose) -> Result<Option<(String, String)>, Fault> {
-        let operands = self.tensors.iter().map(Tensor::operand).collect::<Result<Vec<_>, _>>()?;
-        let inputs = &operands[..self.expression.graph().inputs().len()];
-        let outputs: Vec<_> = self.places().into_iter().map(|place| operands[place].clone()).collect();
-        let bound = match self.expression.bind(inputs, &outputs, &self.scalars, choose) {
+        let [inputs, outputs] = self.operands()?;
+        let bound = match self.expression.bind(&inputs, &outputs, &self.scalars, choose) {
             Ok(bound) => bound,
             Err(Error::Plan(_)) if choose.form.is_some() || choose.vector.is_some() => return Ok(None),
             Err(error @ Error::Fault(_)) if error_ends(&error) => return Err(error.into()),

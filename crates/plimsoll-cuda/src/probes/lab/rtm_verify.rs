@@ -60,7 +60,11 @@ pub(super) fn all(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case
         if let Some(wrong) = bench.other_memory((walk, steps))? {
             report(bench.case(block, "compressible memory".to_owned(), wrong));
         }
-        report(bench.case(block, "source and receiver changed".to_owned(), bench.changed_places((walk, steps.max(REACH)))?));
+        report(bench.case(
+            block,
+            "source and receiver changed".to_owned(),
+            bench.changed_places((walk, steps.max(REACH)))?,
+        ));
     }
     Ok(())
 }
