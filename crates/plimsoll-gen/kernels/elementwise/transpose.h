@@ -2,9 +2,12 @@
 // block has a tile of SIDE × SIDE elements: TRANSPOSED inputs come along their own runs into shared memory, are read from it
 // along the outputs', and meet the other tensors there. SIDE = LANES · UNROLL.
 //
+// Blocks go along the outputs' rows, GROUP rows of tiles together, column by column: with 1 neighbours write what lies side by side and read
+// far apart, with more both lie together.
+//
 // Rows in shared memory are a word longer than their elements, so that columns lie in different banks.
-// Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
-// and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
+// Words of the form: extents of the two dimensions; divisors of the tiles along the fastest dimension, of the groups along the second
+// fastest, and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
 // Its loop in SASS: all loads of the transposed inputs before the barrier, in vectors of LANES; after it the stores.
 #include "same.h"
 
@@ -29,20 +32,21 @@ struct Tile {
     u32 rows, columns;  // inside the walk
     i64 offset[SETS];
     __device__ __forceinline__ static u32 inside(u64 extent, u64 first) {
+        if (GROUP > 1 && first >= extent) return 0;
         return u32(extent - first < SIDE ? extent - first : u64(SIDE));
     }
 };
 
 __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     u32 at[RANK];
-    u32 rest = block;
+    u32 rest = block / GROUP;
     // The fastest dimension's tiles first.
     u32 slower = divide_by(p, 0, &rest);
     Tile tile;
     const u64 column = u64(rest) * SIDE;
     rest = slower;
     slower = divide_by(p, 1, &rest);
-    const u64 row = u64(rest) * SIDE;
+    const u64 row = (u64(rest) * GROUP + block % GROUP) * SIDE;
     tile.rows = Tile::inside(p.at[FORM_AT], row);
     tile.columns = Tile::inside(p.at[FORM_AT + 1], column);
 #pragma unroll
@@ -134,6 +138,8 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
+    // The last group's rows may be fewer.
+    if (GROUP > 1 && tile.rows == 0) return;
 #define TRANSPOSE_SHARED(k) __shared__ in##k##_t shared##k[IN##k == TRANSPOSED ? SIDE * Pitch<in##k##_t>::value : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED

@@ -142,6 +142,7 @@ pub fn shape(
         rank: tensors.extents.len() as u32,
         sets: sets.strides.len() as u32,
         whole_rows: !crosses(lanes),
+        group: 1,
         small,
         blocks: tiles.blocks,
         words,

@@ -116,6 +116,7 @@ pub fn shape(
         rank: 0,
         sets: 0,
         whole_rows: false,
+        group: 1,
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, tiles.head],

@@ -26,6 +26,8 @@ pub struct Shape {
     pub sets: u32,
     /// No vector goes across the end of a row.
     pub whole_rows: bool,
+    /// Rows of tiles that are gone through together; 1 in all forms but one.
+    pub group: u32,
     /// 32 bits do for every place and offset.
     pub small: bool,
     /// Blocks that cover the elements.

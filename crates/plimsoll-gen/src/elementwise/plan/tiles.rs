@@ -73,6 +73,7 @@ pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose
         rank: 0,
         sets: 0,
         whole_rows: false,
+        group: 1,
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, 0],
@@ -101,10 +102,15 @@ fn moved(strides: &[i64], dimension: usize) -> Vec<i64> {
     strides
 }
 
-/// Elements along each side of a tile: rows of 128 bytes of the narrowest tensor, as far as shared memory allows.
-fn side(tensors: &Tensors, turned: &[&Tensor]) -> u32 {
+/// Elements along each side of a tile: rows of 128 bytes of the narrowest tensor, or as many as are asked for by hand, as far as shared
+/// memory allows.
+fn side(tensors: &Tensors, turned: &[&Tensor], tuning: &Tuning, choose: &Choose) -> u32 {
     let bytes: u32 = turned.iter().map(|tensor| tensor.bytes).sum();
     let fits = |side: u32| u64::from(bytes) * u64::from(side) * u64::from(side + 8) <= MOST_SHARED - 1024;
+    let asked = choose.unroll.map(|unroll| unroll * (tuning.vector / tensors.narrowest()).max(1));
+    if let Some(side) = asked.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits(*side)) {
+        return side;
+    }
     let wanted = (128 / tensors.narrowest()).clamp(32, 64);
     if fits(wanted) {
         wanted
@@ -133,7 +139,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
         tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
     };
     let turned: Vec<&Tensor> = all.iter().filter(|tensor| is_turned(tensor)).collect();
-    let side = side(tensors, &turned);
+    let side = side(tensors, &turned, tuning, choose);
     let widest = device.target.widest_access();
     let lanes = lanes(&all, &turned, &extents, tuning.vector, side, widest);
     let threads = choose.threads.unwrap_or(TRANSPOSE_THREADS).min(side * side / lanes);
@@ -146,13 +152,17 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
     };
     let streams: Vec<Stream> = all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
     let tiles = [extents[last - 1], extents[last]].map(|extent| extent.div_ceil(u64::from(side)));
+    // A power of two, no more than there are rows of tiles. The last group may have some that are outside.
+    let group = 1_u32 << u64::from(choose.group.unwrap_or(1)).min(tiles[0]).max(1).ilog2();
+    let groups = tiles[0].div_ceil(group.into());
     let batches = extents[..last - 1].iter();
-    let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
+    let counts = batches.clone().copied().chain([groups, group.into(), tiles[1]]);
+    let blocks = counts.into_iter().try_fold(1_u64, u64::checked_mul)?;
     if blocks >= 1 << 31 {
         return None;
     }
     let mut words = vec![extents[last - 1], extents[last]];
-    for divisor in [&tiles[1], &tiles[0]].into_iter().chain(batches) {
+    for divisor in [&tiles[1], &groups].into_iter().chain(batches) {
         words.extend(Divisor::small(*divisor).words());
     }
     words.extend(sets.strides.iter().flatten().map(|&stride| stride as u64));
@@ -168,6 +178,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
         whole_rows: true,
+        group,
         small: false,
         blocks,
         words,

@@ -102,6 +102,9 @@ impl Tuning {
             return Err(refused("threads", threads, "a block has a multiple of 32 up to 1024"));
         }
         because("threads", threads.to_string(), choose.threads.is_some());
+        if let Some(group) = power(choose.group, "group", 1, 64)? {
+            because("group", group.to_string(), true);
+        }
         let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
         because("hints", describe(hints), choose.hints.is_some());
         let dependent = match (choose.dependent, choose.release) {
