@@ -67,7 +67,11 @@ impl Lane {
         others: impl Iterator<Item = &'l Arc<Self>> + Clone,
         task: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let others = others.filter(|other| !std::ptr::eq(&raw const ***other, self));
+        let foreign = |other: &&'l Arc<Self>| !std::ptr::eq(&raw const ***other, self);
+        if others.clone().all(|other| !foreign(&other)) {
+            return task();
+        }
+        let others = others.filter(foreign);
         if self.stream.is_recording() {
             self.held().lanes.extend(others.cloned());
             return task();
