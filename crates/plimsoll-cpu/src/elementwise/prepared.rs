@@ -56,7 +56,8 @@ impl Program {
         let made = compile::steps(&self.graph, set, &lie);
         let (input_widths, output_widths) = plan.widths();
         let internal = |what: String| Error::Internal(what);
-        let code = Code::new(made.steps, made.slots, made.uniforms.len() as u16, input_widths, output_widths)
+        let truths = self.graph.outputs().iter().map(|output| output.dtype == DType::Bool).collect();
+        let code = Code::new(made.steps, made.slots, made.uniforms.len() as u16, input_widths, output_widths, truths)
             .map_err(|error| internal(error.to_string()))?;
         let walk = plan.walk(code.bytes_per_element())?;
         let mut in_place = vec![None; inputs.len()];
