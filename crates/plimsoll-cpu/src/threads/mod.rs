@@ -11,6 +11,7 @@
 pub mod affinity;
 mod crew;
 mod lend;
+mod pool;
 pub(crate) mod pulse;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,8 @@ use crate::timer::Timer;
 use affinity::{PinRefused, Stay};
 use crew::{Crew, Order};
 use pulse::{Gauge, Pulse};
+
+pub use pool::Pool;
 
 /// How long a launch may take before the team is given up, unless [`Team::set_deadline`] says otherwise.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -109,6 +112,31 @@ impl Team {
     /// # Errors
     /// [`Fault::Invalid`] for no CPU at all; [`Fault::Unavailable`] where threads can't be started.
     pub fn new(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
+        let here = affinity::allowed_cpus();
+        // Workers start before the caller is tied, so that one whose own tie is refused doesn't inherit the caller's.
+        let mut team = Self::hired(cpus, timer)?;
+        match Stay::on(cpus[0]) {
+            Ok(stay) => team.stay = Some(stay),
+            Err(refused) => team.placements[0].pinned = Err(refused),
+        }
+        // Threads that share a CPU, or may, must let each other run while they wait.
+        let scattered = team.placements.iter().any(|p| p.pinned.is_err());
+        if scattered && here.len() < cpus.len() {
+            team.crew.set_crowded();
+        }
+        Ok(team)
+    }
+
+    /// The same without moving the caller, whoever that will be. Members let others run while they wait, as callers come from
+    /// any CPU.
+    fn untied(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
+        let team = Self::hired(cpus, timer)?;
+        team.crew.set_crowded();
+        Ok(team)
+    }
+
+    /// The workers, and a place for the caller.
+    fn hired(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
         let Some(&first) = cpus.first() else {
             return Err(Fault::Invalid("a team needs at least one CPU".to_owned()));
         };
@@ -116,7 +144,6 @@ impl Team {
         sorted.sort_unstable();
         sorted.dedup();
         let crew = Arc::new(Crew::new(cpus.len(), timer, sorted.len() < cpus.len()));
-        let here = affinity::allowed_cpus();
         let mut team = Self {
             crew,
             workers: Vec::with_capacity(cpus.len() - 1),
@@ -128,18 +155,8 @@ impl Team {
             only_here: std::marker::PhantomData,
         };
         team.placements.push(Placement { cpu: first, pinned: Ok(()), thread_id: affinity::thread_id() });
-        // Workers start before the caller is tied, so that one whose own tie is refused doesn't inherit the caller's.
         for (index, &cpu) in cpus.iter().enumerate().skip(1) {
             team.hire(index, cpu)?;
-        }
-        match Stay::on(first) {
-            Ok(stay) => team.stay = Some(stay),
-            Err(refused) => team.placements[0].pinned = Err(refused),
-        }
-        // Threads that share a CPU, or may, must let each other run while they wait.
-        let scattered = team.placements.iter().any(|p| p.pinned.is_err());
-        if scattered && here.len() < cpus.len() {
-            team.crew.set_crowded();
         }
         Ok(team)
     }

@@ -220,8 +220,7 @@ impl Code {
         }
         let (direct, truth) = (vec![false; widths.len()], vec![false; usize::from(slots)]);
         let slot_widths = vec![0; usize::from(slots)];
-        let mut checker =
-            Checker { slots: slot_widths, truth, direct, truths, widths, inputs: inputs.len(), uniforms };
+        let mut checker = Checker { slots: slot_widths, truth, direct, truths, widths, inputs: inputs.len(), uniforms };
         let mut width = 1;
         for (i, step) in steps.iter().enumerate() {
             checker.step(step).map_err(|what| CodeError { step: i, what })?;

@@ -185,7 +185,9 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
         Comparison::NotEqual => numbers!(carrier, map2!(set, uniform, NotEqual)),
     };
     let bytes = width(carrier);
-    function.map(|function| (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, truth: true }, exchanged))
+    function.map(|function| {
+        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, truth: true }, exchanged)
+    })
 }
 
 macro_rules! map3 {
@@ -272,7 +274,13 @@ pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
         _ => None,
     };
     let result = width(dtype.carrier());
-    function.map(|function| Operation { function, operands: [width(dtype), 0, 0], result, uniform: 0, truth: dtype == DType::Bool })
+    function.map(|function| Operation {
+        function,
+        operands: [width(dtype), 0, 0],
+        result,
+        uniform: 0,
+        truth: dtype == DType::Bool,
+    })
 }
 
 /// From the carrier to memory; `None` where memory holds the carrier as it is.
@@ -287,7 +295,13 @@ pub(crate) fn pack(set: Set, dtype: DType) -> Option<Operation> {
         _ => None,
     };
     let operand = width(dtype.carrier());
-    function.map(|function| Operation { function, operands: [operand, 0, 0], result: width(dtype), uniform: 0, truth: dtype == DType::Bool })
+    function.map(|function| Operation {
+        function,
+        operands: [operand, 0, 0],
+        result: width(dtype),
+        uniform: 0,
+        truth: dtype == DType::Bool,
+    })
 }
 
 macro_rules! cast_to {
@@ -327,5 +341,11 @@ pub(crate) fn cast(set: Set, from: DType, to: DType) -> Option<Operation> {
         DType::Bool => numbers!(source, truth_of!(set)),
     };
     let result = width(to.carrier());
-    function.map(|function| Operation { function, operands: [width(source), 0, 0], result, uniform: 0, truth: to == DType::Bool })
+    function.map(|function| Operation {
+        function,
+        operands: [width(source), 0, 0],
+        result,
+        uniform: 0,
+        truth: to == DType::Bool,
+    })
 }
