@@ -11,16 +11,16 @@ mod sealed {
 
 /// An element type of Rust whose values are as many bytes as [`DType::bytes`] says, all of them initialised. No other crate
 /// can add one.
-pub trait Cell: Element + Send + Sync + sealed::Sealed {
+pub trait Lendable: Element + Send + Sync + sealed::Sealed {
     /// The number that it is.
     #[must_use]
     fn value(self) -> Value;
 }
 
-macro_rules! cells {
+macro_rules! lendable {
     ($($type:ty, $value:expr;)*) => {
         $(impl sealed::Sealed for $type {}
-        impl Cell for $type {
+        impl Lendable for $type {
             fn value(self) -> Value {
                 let value: fn($type) -> Value = $value;
                 value(self)
@@ -29,7 +29,7 @@ macro_rules! cells {
     };
 }
 
-cells! {
+lendable! {
     f64, Value::Float;
     f32, |x| Value::Float(x.into());
     f16, |x| Value::Float(x.to_f64());
@@ -49,7 +49,7 @@ cells! {
 
 /// The bytes of elements.
 #[must_use]
-pub fn bytes<T: Cell>(elements: &[T]) -> &[u8] {
+pub fn bytes<T: Lendable>(elements: &[T]) -> &[u8] {
     const { assert!(size_of::<T>() == T::DTYPE.bytes() as usize) };
     // SAFETY: the slice's own memory, for as long. The trait is sealed, and its types are integers, floats, `bool` and
     // transparent structures of these: none has a byte that isn't initialised.
@@ -66,7 +66,7 @@ pub struct Target<'a> {
     of: std::marker::PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: it is an exclusive reference to elements of a `Cell`, which are `Send`.
+// SAFETY: it is an exclusive reference to elements of a `Lendable`, which are `Send`.
 unsafe impl Send for Target<'_> {}
 // SAFETY: a shared one of it gives nothing but its size, its type and its address.
 unsafe impl Sync for Target<'_> {}
@@ -74,7 +74,7 @@ unsafe impl Sync for Target<'_> {}
 impl<'a> Target<'a> {
     /// The memory of a slice, for as long as it is borrowed.
     #[must_use]
-    pub fn new<T: Cell>(elements: &'a mut [T]) -> Self {
+    pub fn new<T: Lendable>(elements: &'a mut [T]) -> Self {
         const { assert!(size_of::<T>() == T::DTYPE.bytes() as usize) };
         let bytes = size_of_val(elements);
         Self { start: elements.as_mut_ptr().cast(), bytes, dtype: T::DTYPE, of: std::marker::PhantomData }
@@ -130,7 +130,7 @@ unsafe impl Writable for &mut [u8] {
     }
 }
 
-// SAFETY: made of an exclusive slice that stays borrowed. Of all types that are `Cell`, `bool` is the only one with patterns of
+// SAFETY: made of an exclusive slice that stays borrowed. Of all types that are `Lendable`, `bool` is the only one with patterns of
 // bits that are no value.
 unsafe impl Writable for Target<'_> {
     fn start(&mut self) -> *mut u8 {

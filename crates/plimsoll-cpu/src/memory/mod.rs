@@ -25,7 +25,7 @@ use crate::topology::text;
 use mapping::{ALIGNMENT, Mapping};
 
 pub(crate) use lent::Writable;
-pub use lent::{Cell, Target, bytes};
+pub use lent::{Lendable, Target, bytes};
 pub use pages::{PageReport, Pages, SmallPages};
 pub use split::{Held, Split, partition};
 

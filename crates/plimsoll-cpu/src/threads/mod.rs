@@ -101,6 +101,8 @@ pub struct Team {
     stay: Option<Stay>,
     timer: Timer,
     deadline: Duration,
+    /// Which clock is read after what is lent.
+    gauge: Gauge,
     lost: bool,
     only_here: std::marker::PhantomData<*const ()>,
 }
@@ -128,9 +130,10 @@ impl Team {
     }
 
     /// The same without moving the caller, whoever that will be. Members let others run while they wait, as callers come from
-    /// any CPU.
+    /// any CPU, and nobody asks for the clock.
     fn untied(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
-        let team = Self::hired(cpus, timer)?;
+        let mut team = Self::hired(cpus, timer)?;
+        team.gauge = Gauge::None;
         team.crew.set_crowded();
         Ok(team)
     }
@@ -151,6 +154,7 @@ impl Team {
             stay: None,
             timer,
             deadline: DEADLINE,
+            gauge: Gauge::default(),
             lost: false,
             only_here: std::marker::PhantomData,
         };

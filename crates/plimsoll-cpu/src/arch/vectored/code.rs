@@ -235,3 +235,39 @@ impl Code {
         usize::from(self.slots) * self.width
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::op::{Binary, Comparison};
+
+    use super::super::loops::Set;
+    use super::super::operation::{binary, compare, pack};
+    use super::*;
+    use crate::arch::best;
+
+    #[test]
+    fn memory_of_bool_takes_nothing_but_what_is_surely_0_or_1() {
+        let set = Set::of(best()).unwrap();
+        let (less, _) = compare(set, Comparison::Less, DType::U8, 0).unwrap();
+        let and = binary(set, Binary::And, DType::Bool, 0).unwrap();
+        let truth = pack(set, DType::Bool).unwrap();
+        let apply = |operation, out, from| Step::Apply { operation, out, operands: [from; 3] };
+        let code = |steps: &[Step], truth| Code::new(steps.to_vec(), 2, 0, &[1], &[1], vec![truth]);
+        let (input, output) = (Place::Input(0), Place::Output(0));
+        let [one, two] = [Place::Slot(0), Place::Slot(1)];
+        let scatter = |from| Step::Scatter { output: 0, from };
+
+        assert!(code(&[apply(less, output, input)], true).is_ok());
+        assert!(code(&[apply(and, one, input), apply(truth, two, one), scatter(two)], true).is_ok());
+        let wrong = [
+            vec![apply(and, output, input)],
+            vec![scatter(input)],
+            vec![Step::Gather { input: 0, out: one }, scatter(one)],
+            vec![apply(less, one, input), apply(and, one, input), scatter(one)],
+        ];
+        for steps in wrong {
+            assert!(code(&steps, true).is_err(), "{steps:?}");
+            assert!(code(&steps, false).is_ok(), "{steps:?}");
+        }
+    }
+}
