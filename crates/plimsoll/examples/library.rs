@@ -143,7 +143,9 @@ fn host_time(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
     };
     let (typed, again) = (over(1), over(2));
     let bare = median(rounds[0].clone());
-    println!("a bare launch takes the host {bare:.0} ns, a typed call {typed:.0} ns more, a bound one {again:.0} ns more");
+    println!(
+        "a bare launch takes the host {bare:.0} ns, a typed call {typed:.0} ns more, a bound one {again:.0} ns more"
+    );
     println!("(medians of {ROUNDS} rounds of {CALLS} calls each, in turns)");
     Ok(())
 }
