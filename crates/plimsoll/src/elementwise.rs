@@ -73,7 +73,7 @@ pub use plimsoll_cuda::memory::Plain;
 pub use plimsoll_gen::elementwise::{Choose, Plan, Tier};
 
 pub mod cpu {
-    //! Expressions on the CPU, in slices and vectors: [`Cpu::compile`] makes a [`Kernel`] of what [`plimsoll_expr::trace`]
+    //! Expressions on the CPU, in slices and vectors: [`Cpu::compile`] makes a [`Kernel`] of what [`plimsoll_expr::trace()`]
     //! returned, and [`Kernel::run`] takes what the closure does.
     //!
     //! ```
@@ -114,7 +114,7 @@ pub mod cpu {
     //! - **Threads.** A [`Cpu`] has a thread per core, the caller's among them; its clones and kernels are the same threads. Small
     //!   calls run on the caller's thread alone. Kernels may be called by any threads: those of one kernel take turns, and so do
     //!   all that need all cores. Workers that have nothing to do spin for 50 ms and then sleep.
-    //! - **Memory.** Outputs of at least the last-level caches' size are stored past them.
+    //! - **Memory.** Outputs that are larger than the last-level caches are stored past them.
     //! - **Errors** are values of [`Error`] with the tensor's name and sizes, and nothing was written then; nothing panics.
 
     pub use plimsoll_cpu::elementwise::{Argument, Cpu, Error, Kernel, Outputs, View, ViewMut};

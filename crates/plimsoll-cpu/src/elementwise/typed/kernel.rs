@@ -14,9 +14,10 @@ use super::{MOST_PLANS, SMALL, Shared};
 use crate::threads::Pool;
 use crate::timer::Timer;
 
-/// Bytes that a function of f32 takes as long as, about: a nanosecond. Such as have no vector loop take ten times as long.
+/// Bytes that move in about the time of a function of f32, some nanosecond. A guess is enough here: it only tells small calls
+/// from others.
 const FUNCTION: u64 = 16;
-/// The same of what is computed by the oracle.
+/// The same of functions that the oracle computes element by element.
 const REFERENCE: u64 = 160;
 
 /// A traced closure on the CPU: call [`Kernel::run`] with what its parameters and results are given as.

@@ -48,10 +48,10 @@ pub use view::{View, ViewMut};
 
 /// Most plans that a kernel keeps.
 const MOST_PLANS: usize = 16;
-/// A call that moves up to so many bytes, with work counted as bytes, runs on the caller's thread. On an Emerald Rapids
-/// machine waking one parked thread took 34 µs and a core streamed 16 GB/s
-/// (`records/cpu/2026-11-20-emerald-rapids`), which is half a megabyte from memory; workers that still spin start within
-/// some microseconds. This lies between the two.
+/// A call that moves up to so many bytes, with functions counted as bytes, runs on the caller's thread. From what was measured
+/// on an Emerald Rapids machine (`records/cpu/2026-11-20-emerald-rapids`): waking one parked thread took 34 µs, in which a core
+/// reads half a megabyte from memory (two read 33 GB/s). Workers that still spin start sooner, and data in caches move
+/// faster: this is half of that. Calls of about this size themselves weren't measured.
 const SMALL: u64 = 256 << 10;
 
 /// The processors that expressions run on. Clones are the same threads; one per program is enough, as those of two would

@@ -14,6 +14,11 @@ fn cpu(threads: usize) -> Cpu {
     Cpu::on(&vec![cpu; threads], 0).unwrap()
 }
 
+/// One thread, whose stores all go past the caches.
+fn past_caches() -> Cpu {
+    Cpu::on(&[allowed_cpus().first().copied().unwrap_or(0)], 1).unwrap()
+}
+
 /// More than runs on one thread, and no multiple of anything.
 const LARGE: usize = 100_003;
 
@@ -94,7 +99,16 @@ fn outputs_of_bool_hold_values_of_bool_whatever_makes_them() {
         let chosen = p.select(q.get(), x.lt(0.0));
         (p, x.lt(0.0) & p, (p ^ s) | q.get(), x.cast::<bool>(), chosen, s | s)
     });
-    let kernel = cpu(1).compile(&traced.unwrap()).unwrap();
+    let traced = traced.unwrap();
+    for cpu in [cpu(1), past_caches()] {
+        bools_are_0_or_1(&cpu.compile(&traced).unwrap());
+    }
+}
+
+type Bools = (In<f32>, In<bool>, InOut<bool>, Scalar<bool>);
+type SixBools = (In<bool>, In<bool>, In<bool>, In<bool>, In<bool>, Scalar<bool>);
+
+fn bools_are_0_or_1(kernel: &Kernel<Bools, SixBools>) {
     let x: Vec<f32> = (0..600).map(|i| (i % 7) as f32 - 3.0).collect();
     let (p, before): (Vec<bool>, Vec<bool>) = (0..600).map(|i| (i % 2 == 0, i % 3 == 0)).unzip();
     let mut q = before.clone();
@@ -287,13 +301,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_length_is_whole(length in 0_usize..6000, offset in 0_usize..9, a in -4.0_f32..4.0) {
-        let traced = trace(|a: Scalar<f32>, x: In<f32>, y: InOut<f32>| y.set(a * x + y.get())).unwrap();
+    fn any_length_is_whole(length in 0_usize..6000, offset in 0_usize..40, a in -4.0_f32..4.0, past: bool) {
+        let traced = trace(|a: Scalar<f32>, x: In<f32>, y: InOut<f32>| {
+            y.set(a * x + y.get());
+            x.gt(a)
+        });
         let (x, mut y) = (ramp(length), vec![1.5; offset + length + 3]);
-        cpu(1).compile(&traced).unwrap().run(a, &x, &mut y[offset..offset + length], ()).unwrap();
-        for (i, &y) in y.iter().enumerate() {
+        let mut greater = vec![true; offset + length + 3];
+        let kernel = if past { past_caches() } else { cpu(1) }.compile(&traced.unwrap()).unwrap();
+        let inside = offset..offset + length;
+        kernel.run(a, &x, &mut y[inside.clone()], &mut greater[inside]).unwrap();
+        for (i, (&y, &greater)) in y.iter().zip(&greater).enumerate() {
             let inside = i.checked_sub(offset).and_then(|i| x.get(i));
             prop_assert_eq!(y, inside.map_or(1.5, |x| a * x + 1.5));
+            prop_assert_eq!(greater, inside.is_none_or(|x| *x > a));
         }
     }
 
