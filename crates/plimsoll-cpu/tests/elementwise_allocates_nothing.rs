@@ -1,10 +1,11 @@
-//! A prepared program allocates nothing when it runs, whatever its steps are.
+//! A prepared program allocates nothing when it runs, whatever its steps are, and neither do typed calls.
 
-use plimsoll_cpu::elementwise::{How, Program, Set};
+use half::bf16;
+use plimsoll_cpu::elementwise::{Cpu, How, Program, Set, View, ViewMut};
 use plimsoll_cpu::memory::{Buffer, Pages};
 use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
-use plimsoll_expr::{Layout, Names, Value, parse};
+use plimsoll_expr::{In, InOut, Layout, Names, Scalar, Value, parse, trace};
 
 #[test]
 fn runs_allocate_nothing_once_prepared() {
@@ -26,4 +27,26 @@ fn runs_allocate_nothing_once_prepared() {
     run();
     let counted = allocation_counter::measure(|| (0..10).for_each(|_| run()));
     assert_eq!(counted.count_total, 0);
+}
+
+#[test]
+fn typed_calls_allocate_nothing_once_their_tensors_are_known() {
+    let traced = trace(|a: Scalar<f32>, x: In<f32>, b: In<bf16>, m: InOut<f32>| {
+        m.set(m.get() + x);
+        ((a * x + b).exp(), x.lt(0.0))
+    });
+    let kernel = Cpu::new().expect("processors").compile(&traced.expect("an expression")).expect("a kernel");
+    for shape in [[4, 50], [4000, 50]] {
+        let n = 50 * shape[0] as usize;
+        let (x, b) = (vec![0.5; n], vec![bf16::ONE; 50]);
+        let (mut m, mut y, mut negative) = (vec![0.0; n], vec![0.0; n], vec![true; n]);
+        let x = View::shaped(&x, &shape).expect("a shape");
+        let mut m = ViewMut::shaped(&mut m, &shape).expect("a shape");
+        let mut y = ViewMut::shaped(&mut y, &shape).expect("a shape");
+        let mut negative = ViewMut::shaped(&mut negative, &shape).expect("a shape");
+        let mut run = |a: f32| kernel.run(a, &x, &b, &mut m, (&mut y, &mut negative)).expect("a run");
+        run(0.5);
+        let counted = allocation_counter::measure(|| (0..10).for_each(|i| run(i as f32)));
+        assert_eq!(counted.count_total, 0, "{shape:?}");
+    }
 }

@@ -6,6 +6,7 @@ pub use plimsoll_core::probe::{Case, Depth, Instrument, Listing, Outcome, Reques
 pub use plimsoll_core::record::{Record, Sink, Writer};
 pub use plimsoll_core::sample::Effort;
 pub use plimsoll_core::{Fault, Flag, Flags};
+pub use plimsoll_cpu::elementwise::Cpu;
 pub use plimsoll_cuda::Cuda;
 pub use plimsoll_cuda::elementwise::{Buffer, Gpu, Kernel, Recorded, View, ViewMut};
 pub use plimsoll_expr::{In, InOut, Layout, Scalar, Traced, trace};

@@ -154,7 +154,8 @@ impl Compiler<'_> {
         let early = self.early_outputs(node);
         let &[output] = early.as_slice() else { return None };
         let dtype = self.graph.outputs()[output].dtype;
-        let only = self.pending[node] == 1 && dtype == dtype.carrier();
+        let as_it_is = dtype == dtype.carrier() && (dtype != DType::Bool || self.makes_truth(node));
+        let only = self.pending[node] == 1 && as_it_is;
         (only && self.lie.outputs[output] && !self.lie.nontemporal).then_some(Place::Output(output as u16))
     }
 
@@ -204,6 +205,17 @@ impl Compiler<'_> {
         let out = self.slot();
         self.made.steps.push(Step::Gather { input, out });
         out
+    }
+
+    /// Whether a node's loop leaves nothing but 0 and 1: others on `bool` take it from their operands.
+    fn makes_truth(&self, node: usize) -> bool {
+        matches!(self.graph.nodes()[node].kind, Kind::Compare(..) | Kind::Cast(_) | Kind::Input(_))
+    }
+
+    /// What makes memory's elements of a node's.
+    fn pack(&self, id: NodeId, dtype: DType) -> Option<Operation> {
+        let needed = dtype != DType::Bool || (!self.makes_truth(id.index()) && !self.uniform[id.index()]);
+        operation::pack(self.set, dtype).filter(|_| needed)
     }
 
     /// Whether an output stores an input's own bits. Any byte but 0 is true, but only 1 is stored.
@@ -299,7 +311,7 @@ impl Compiler<'_> {
             if from == Place::Output(number) {
                 return;
             }
-            match operation::pack(self.set, dtype) {
+            match self.pack(id, dtype) {
                 Some(operation) => {
                     let direct = self.lie.outputs[place] && !self.lie.nontemporal && output.in_place.is_none();
                     let out = if direct { Place::Output(number) } else { self.slot() };
@@ -379,7 +391,7 @@ impl Compiler<'_> {
             return self.copied(Place::Input(input), dtype);
         }
         let from = self.value_to_store(id);
-        match operation::pack(self.set, dtype) {
+        match self.pack(id, dtype) {
             Some(operation) => {
                 let out = self.slot();
                 self.made.steps.push(Step::Apply { operation, out, operands: [from; 3] });

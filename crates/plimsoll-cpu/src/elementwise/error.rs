@@ -18,6 +18,16 @@ pub enum Error {
         /// How many were given.
         given: usize,
     },
+    /// A tensor of another type than the expression's.
+    #[error("'{name}' is {expected} and was given as {given}")]
+    Type {
+        /// The tensor.
+        name: String,
+        /// Its type in the expression.
+        expected: DType,
+        /// That of what was given.
+        given: DType,
+    },
     /// An output of another shape than the first.
     #[error("the output '{name}' has the shape {given} and '{first}' {expected}: all outputs have one shape")]
     Shape {

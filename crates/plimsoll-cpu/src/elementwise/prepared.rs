@@ -9,7 +9,8 @@ use plimsoll_expr::{DType, Graph, Layout, Value};
 use super::compile::{self, Lie};
 use super::error::Error;
 use super::plan::{How, Plan};
-use crate::arch::vectored::{Code, Machine, Memory, Set as Instructions};
+use crate::arch::vectored::{Code, Machine, MachineError, Memory, Set as Instructions};
+use crate::memory::{Target, Writable};
 use crate::threads::Team;
 
 /// An expression, to be prepared for layouts.
@@ -56,7 +57,8 @@ impl Program {
         let made = compile::steps(&self.graph, set, &lie);
         let (input_widths, output_widths) = plan.widths();
         let internal = |what: String| Error::Internal(what);
-        let code = Code::new(made.steps, made.slots, made.uniforms.len() as u16, input_widths, output_widths)
+        let truths = self.graph.outputs().iter().map(|output| output.dtype == DType::Bool).collect();
+        let code = Code::new(made.steps, made.slots, made.uniforms.len() as u16, input_widths, output_widths, truths)
             .map_err(|error| internal(error.to_string()))?;
         let walk = plan.walk(code.bytes_per_element())?;
         let mut in_place = vec![None; inputs.len()];
@@ -65,11 +67,8 @@ impl Program {
                 *slot = Some(place as u16);
             }
         }
-        let machine = Machine::new(code, walk, in_place, (how.isa, plan.nontemporal), how.threads.max(1));
-        let machine = machine.map_err(|error| match error {
-            crate::arch::vectored::MachineError::Fault(fault) => Error::Fault(fault),
-            other => internal(other.to_string()),
-        })?;
+        let machine =
+            Machine::new(code, walk, in_place, (how.isa, plan.nontemporal), how.threads.max(1)).map_err(told)?;
         Ok(Prepared {
             graph: Arc::clone(&self.graph),
             inputs: inputs.to_vec(),
@@ -151,7 +150,7 @@ impl Prepared {
             return Err(Error::Threads { prepared: self.threads, given: team.size() });
         }
         for set in sets.iter() {
-            self.check(set)?;
+            self.check(set.inputs, set.outputs)?;
         }
         self.evaluate(scalars)?;
         // The same two slices by another name.
@@ -159,33 +158,46 @@ impl Prepared {
         let ticks = match (rest.next(), rest.next()) {
             (Some(only), None) => self.machine.run(team, repeats, &mut [only]),
             (Some(first), Some(second)) => {
-                let mut all: Vec<Memory<'_, '_>> = [first, second].into_iter().chain(rest).collect();
+                let mut all: Vec<Memory<'_, '_, _>> = [first, second].into_iter().chain(rest).collect();
                 self.machine.run(team, repeats, &mut all)
             }
             _ => Ok(0),
         };
-        ticks.map_err(|error| match error {
-            crate::arch::vectored::MachineError::Fault(fault) => Error::Fault(fault),
-            other => Error::Internal(other.to_string()),
-        })
+        ticks.map_err(told)
+    }
+
+    /// As [`Prepared::run`], in callers' memory.
+    pub(super) fn run_typed(
+        &mut self,
+        team: &mut Team,
+        inputs: &[&[u8]],
+        outputs: &mut [Target<'_>],
+        scalars: &[Value],
+    ) -> Result<(), Error> {
+        if team.size() > self.threads {
+            return Err(Error::Threads { prepared: self.threads, given: team.size() });
+        }
+        self.check(inputs, outputs)?;
+        self.evaluate(scalars)?;
+        self.machine.run(team, 1, &mut [Memory { inputs, outputs }]).map(drop).map_err(told)
     }
 
     /// What a user may have got wrong about memory.
-    fn check(&self, set: &Set<'_, '_>) -> Result<(), Error> {
+    fn check<O: Writable>(&self, given: &[&[u8]], written: &[O]) -> Result<(), Error> {
         let own = |input: usize| !self.graph.outputs().iter().any(|output| output.in_place == Some(input as u32));
         let inputs = (0..self.inputs.len()).filter(|&input| own(input)).count();
-        let counts = [("inputs", inputs, set.inputs.len()), ("outputs", self.outputs.len(), set.outputs.len())];
+        let counts = [("inputs", inputs, given.len()), ("outputs", self.outputs.len(), written.len())];
         for (what, expected, given) in counts {
             if expected != given {
                 return Err(Error::Count { what, expected, given });
             }
         }
         let own_inputs = self.graph.inputs().iter().zip(&self.inputs).enumerate().filter(|(input, _)| own(*input));
-        for ((_, (input, layout)), memory) in own_inputs.zip(set.inputs) {
-            fits(&input.name, input.dtype, layout, memory)?;
+        for ((_, (input, layout)), memory) in own_inputs.zip(given) {
+            fits(&input.name, input.dtype, layout, (memory.as_ptr().addr(), memory.len()))?;
         }
-        for ((output, layout), memory) in self.graph.outputs().iter().zip(&self.outputs).zip(set.outputs.iter()) {
-            fits(&output.name, output.dtype, layout, memory)?;
+        for ((output, layout), memory) in self.graph.outputs().iter().zip(&self.outputs).zip(written) {
+            fits(&output.name, output.dtype, layout, (memory.address(), memory.len()))?;
         }
         Ok(())
     }
@@ -218,11 +230,19 @@ impl Prepared {
     }
 }
 
-/// That memory holds all elements of a layout and is aligned to them.
-fn fits(name: &str, dtype: DType, layout: &Layout, memory: &[u8]) -> Result<(), Error> {
+/// A machine's complaint as a user's error.
+fn told(error: MachineError) -> Error {
+    match error {
+        MachineError::Fault(fault) => Error::Fault(fault),
+        other => Error::Internal(other.to_string()),
+    }
+}
+
+/// That memory (its address and its bytes) holds all elements of a layout and is aligned to them.
+fn fits(name: &str, dtype: DType, layout: &Layout, (address, bytes): (usize, usize)) -> Result<(), Error> {
     let Some((_, last)) = layout.span() else { return Ok(()) };
     let needed = last.saturating_add(1).saturating_mul(dtype.bytes());
-    let (bytes, address) = (memory.len() as u64, memory.as_ptr().addr());
+    let bytes = bytes as u64;
     if bytes < needed {
         return Err(Error::Short { name: name.to_owned(), bytes, needed });
     }

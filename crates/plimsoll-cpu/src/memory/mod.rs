@@ -1,10 +1,11 @@
 //! Buffers for measuring: anonymous memory at 2 MiB boundaries, in huge or small pages as asked, refused before it is
 //! touched where there isn't enough, and divided among threads so that each places its own pages by touching them
-//! first. Who touches what, and when, is left to the probes.
+//! first. Who touches what, and when, is left to the probes. And callers' slices as the bytes that they are.
 //!
 //! Fresh memory reads as zero, but a page that has only been read is the kernel's one shared zero page: write a buffer
 //! before you time reads of it.
 
+mod lent;
 mod mapping;
 mod pages;
 mod split;
@@ -23,6 +24,8 @@ use crate::topology::Headroom;
 use crate::topology::text;
 use mapping::{ALIGNMENT, Mapping};
 
+pub(crate) use lent::Writable;
+pub use lent::{Lendable, Target, bytes};
 pub use pages::{PageReport, Pages, SmallPages};
 pub use split::{Held, Split, partition};
 

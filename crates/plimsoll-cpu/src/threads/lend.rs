@@ -29,7 +29,7 @@ impl Team {
         let body = unsafe {
             std::mem::transmute::<&(dyn Fn(Rank<'_>) + Send + Sync), &'static (dyn Fn(Rank<'_>) + Send + Sync)>(body)
         };
-        let order = Order::new(body, repeats, Start::default(), self.timer);
+        let order = Order::new(body, repeats, Start { gauge: self.gauge, ..Start::default() }, self.timer);
         // SAFETY: (1) the body outlives the launch, as said; (2) every launch before ended with all finished, as the team
         // isn't lost; (3) `&mut self` excludes other launches.
         if !unsafe { self.crew.launch(order, NEVER) } {

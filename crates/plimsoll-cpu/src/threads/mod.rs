@@ -11,6 +11,7 @@
 pub mod affinity;
 mod crew;
 mod lend;
+mod pool;
 pub(crate) mod pulse;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,8 @@ use crate::timer::Timer;
 use affinity::{PinRefused, Stay};
 use crew::{Crew, Order};
 use pulse::{Gauge, Pulse};
+
+pub use pool::Pool;
 
 /// How long a launch may take before the team is given up, unless [`Team::set_deadline`] says otherwise.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -98,6 +101,8 @@ pub struct Team {
     stay: Option<Stay>,
     timer: Timer,
     deadline: Duration,
+    /// Which clock is read after what is lent.
+    gauge: Gauge,
     lost: bool,
     only_here: std::marker::PhantomData<*const ()>,
 }
@@ -109,30 +114,10 @@ impl Team {
     /// # Errors
     /// [`Fault::Invalid`] for no CPU at all; [`Fault::Unavailable`] where threads can't be started.
     pub fn new(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
-        let Some(&first) = cpus.first() else {
-            return Err(Fault::Invalid("a team needs at least one CPU".to_owned()));
-        };
-        let mut sorted = cpus.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let crew = Arc::new(Crew::new(cpus.len(), timer, sorted.len() < cpus.len()));
         let here = affinity::allowed_cpus();
-        let mut team = Self {
-            crew,
-            workers: Vec::with_capacity(cpus.len() - 1),
-            placements: Vec::with_capacity(cpus.len()),
-            stay: None,
-            timer,
-            deadline: DEADLINE,
-            lost: false,
-            only_here: std::marker::PhantomData,
-        };
-        team.placements.push(Placement { cpu: first, pinned: Ok(()), thread_id: affinity::thread_id() });
         // Workers start before the caller is tied, so that one whose own tie is refused doesn't inherit the caller's.
-        for (index, &cpu) in cpus.iter().enumerate().skip(1) {
-            team.hire(index, cpu)?;
-        }
-        match Stay::on(first) {
+        let mut team = Self::hired(cpus, timer)?;
+        match Stay::on(cpus[0]) {
             Ok(stay) => team.stay = Some(stay),
             Err(refused) => team.placements[0].pinned = Err(refused),
         }
@@ -140,6 +125,42 @@ impl Team {
         let scattered = team.placements.iter().any(|p| p.pinned.is_err());
         if scattered && here.len() < cpus.len() {
             team.crew.set_crowded();
+        }
+        Ok(team)
+    }
+
+    /// The same without moving the caller, whoever that will be. Members let others run while they wait, as callers come from
+    /// any CPU, and nobody asks for the clock.
+    fn untied(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
+        let mut team = Self::hired(cpus, timer)?;
+        team.gauge = Gauge::None;
+        team.crew.set_crowded();
+        Ok(team)
+    }
+
+    /// The workers, and a place for the caller.
+    fn hired(cpus: &[usize], timer: Timer) -> Result<Self, Fault> {
+        let Some(&first) = cpus.first() else {
+            return Err(Fault::Invalid("a team needs at least one CPU".to_owned()));
+        };
+        let mut sorted = cpus.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let crew = Arc::new(Crew::new(cpus.len(), timer, sorted.len() < cpus.len()));
+        let mut team = Self {
+            crew,
+            workers: Vec::with_capacity(cpus.len() - 1),
+            placements: Vec::with_capacity(cpus.len()),
+            stay: None,
+            timer,
+            deadline: DEADLINE,
+            gauge: Gauge::default(),
+            lost: false,
+            only_here: std::marker::PhantomData,
+        };
+        team.placements.push(Placement { cpu: first, pinned: Ok(()), thread_id: affinity::thread_id() });
+        for (index, &cpu) in cpus.iter().enumerate().skip(1) {
+            team.hire(index, cpu)?;
         }
         Ok(team)
     }

@@ -12,7 +12,7 @@ use super::code::{Code, Place, Step};
 use super::loops::Arguments;
 use super::moves::{Strided, fence, gather, past_caches, scatter};
 use super::walk::{Tile, Walk};
-use crate::memory::{Buffer, Pages, Split};
+use crate::memory::{Buffer, Pages, Split, Writable};
 use crate::threads::Team;
 
 /// Most inputs and outputs together.
@@ -21,9 +21,9 @@ const STREAMS: usize = plimsoll_expr::graph::MAX_INPUTS + plimsoll_expr::graph::
 const LINE: usize = 64;
 
 /// The memory of one launch: inputs that aren't written in place, then outputs, in order.
-pub(crate) struct Memory<'m, 'a> {
+pub(crate) struct Memory<'m, 'a, O> {
     pub(crate) inputs: &'m [&'a [u8]],
-    pub(crate) outputs: &'m mut [&'a mut [u8]],
+    pub(crate) outputs: &'m mut [O],
 }
 
 /// What can't be run: mistakes of the caller, which checks what users give beforehand.
@@ -134,11 +134,11 @@ impl Machine {
 
     /// Runs over all elements `repeats` times, in one set of memory after the other, and returns the ticks of the team's
     /// timer. Threads don't wait for each other between repetitions.
-    pub(crate) fn run(
+    pub(crate) fn run<O: Writable>(
         &mut self,
         team: &mut Team,
         repeats: u64,
-        sets: &mut [Memory<'_, '_>],
+        sets: &mut [Memory<'_, '_, O>],
     ) -> Result<u64, MachineError> {
         self.starts.clear();
         for memory in sets.iter_mut() {
@@ -158,7 +158,8 @@ impl Machine {
             let set = turn % (this.starts.len() / streams) * streams;
             let mut arena = this.arenas.part(rank.index);
             // SAFETY: `bind` checked the memory of every set, which `sets` keeps borrowed until all have finished; each
-            // member has an arena and tiles of its own.
+            // member has an arena and tiles of its own. Where memory holds nothing but 0 and 1, the code stores nothing else:
+            // `bind` asked, and `Code::new` checked all its steps.
             unsafe { this.share(rank.index, rank.of, &this.starts[set..set + streams], &mut arena) };
         });
         self.starts.clear();
@@ -166,25 +167,28 @@ impl Machine {
     }
 
     /// Checks one set of memory, and notes where it is.
-    fn bind(&mut self, memory: &mut Memory<'_, '_>) -> Result<(), MachineError> {
+    fn bind<O: Writable>(&mut self, memory: &mut Memory<'_, '_, O>) -> Result<(), MachineError> {
         let mut inputs = memory.inputs.iter();
         let outputs = self.code.widths.len() - self.code.inputs;
         let own = self.in_place.iter().filter(|output| output.is_none()).count();
         if memory.inputs.len() != own || memory.outputs.len() != outputs {
             return Err(MachineError::Unfit("the number of memories"));
         }
+        if memory.outputs.iter().zip(&self.code.truths).any(|(output, truth)| output.only_truth() && !truth) {
+            return Err(MachineError::Unfit("memory of bool for an output of another type"));
+        }
         for (stream, in_place) in self.in_place.iter().enumerate() {
             let (start, bytes) = match in_place {
                 Some(output) => {
                     let output = &mut memory.outputs[usize::from(*output)];
-                    (output.as_mut_ptr(), output.len())
+                    (output.start(), output.len())
                 }
                 None => inputs.next().map_or((std::ptr::null_mut(), 0), |m| (m.as_ptr().cast_mut(), m.len())),
             };
             self.starts.push(self.checked(stream, start, bytes)?);
         }
         for (output, memory) in memory.outputs.iter_mut().enumerate() {
-            let start = self.checked(self.code.inputs + output, memory.as_mut_ptr(), memory.len())?;
+            let start = self.checked(self.code.inputs + output, memory.start(), memory.len())?;
             self.starts.push(start);
         }
         Ok(())

@@ -18,6 +18,8 @@ pub(crate) struct Operation {
     pub(super) result: u8,
     /// Bit i: operand i is one element for all.
     pub(super) uniform: u8,
+    /// Whatever the operands are, each result is a byte of 0 or 1.
+    pub(super) truth: bool,
 }
 
 /// Three operands in one pass, two roundings.
@@ -108,7 +110,7 @@ pub(crate) fn unary(set: Set, op: Unary, dtype: DType) -> Option<Operation> {
         op => function(set, op, carrier),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0 })
+    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, truth: false })
 }
 
 /// The functions of f32.
@@ -168,7 +170,7 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
         Binary::FloorDiv | Binary::Rem => None,
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform })
+    function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform, truth: false })
 }
 
 /// A comparison of two operands of type `dtype`; whether they must be exchanged first.
@@ -183,7 +185,9 @@ pub(crate) fn compare(set: Set, op: Comparison, dtype: DType, uniform: u8) -> Op
         Comparison::NotEqual => numbers!(carrier, map2!(set, uniform, NotEqual)),
     };
     let bytes = width(carrier);
-    function.map(|function| (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform }, exchanged))
+    function.map(|function| {
+        (Operation { function, operands: [bytes, bytes, 0], result: 1, uniform, truth: true }, exchanged)
+    })
 }
 
 macro_rules! map3 {
@@ -211,7 +215,7 @@ pub(crate) fn fused(set: Set, fused: Fused, dtype: DType, uniform: u8) -> Option
         Fused::SubMul => floats!(carrier, map3!(set, uniform, SubMul)),
     };
     let bytes = width(carrier);
-    function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform })
+    function.map(|function| Operation { function, operands: [bytes; 3], result: bytes, uniform, truth: false })
 }
 
 /// The unsigned integer of a width, whatever the type: for what only moves bits.
@@ -237,14 +241,14 @@ pub(crate) fn select(set: Set, dtype: DType, uniform: u8) -> Option<Operation> {
         0 => unsigned!(bits_of(dtype.carrier()), map3!(set, uniform, Select)),
         _ => None,
     };
-    function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform })
+    function.map(|function| Operation { function, operands: [1, bytes, bytes], result: bytes, uniform, truth: false })
 }
 
 /// The bits of elements of `dtype` as they are.
 pub(crate) fn copy(set: Set, dtype: DType) -> Option<Operation> {
     let bytes = width(dtype);
     let function = unsigned!(bits_of(dtype), map1!(set, Same));
-    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0 })
+    function.map(|function| Operation { function, operands: [bytes, 0, 0], result: bytes, uniform: 0, truth: false })
 }
 
 macro_rules! unpacked {
@@ -270,20 +274,34 @@ pub(crate) fn unpack(set: Set, dtype: DType) -> Option<Operation> {
         _ => None,
     };
     let result = width(dtype.carrier());
-    function.map(|function| Operation { function, operands: [width(dtype), 0, 0], result, uniform: 0 })
+    function.map(|function| Operation {
+        function,
+        operands: [width(dtype), 0, 0],
+        result,
+        uniform: 0,
+        truth: dtype == DType::Bool,
+    })
 }
 
-/// From the carrier to memory; `None` where memory holds the carrier.
+/// From the carrier to memory; `None` where memory holds the carrier as it is.
 pub(crate) fn pack(set: Set, dtype: DType) -> Option<Operation> {
     let function = match dtype {
         DType::F16 => packed!(set, F16),
         DType::Bf16 => packed!(set, Bf16),
         DType::F8E4M3 => packed!(set, F8E4M3),
         DType::F8E5M2 => packed!(set, F8E5M2),
+        // Memory of `bool` holds nothing but 0 and 1, whatever made its bits.
+        DType::Bool => Some(compiled::<Map1<e::Truth<u8>>>(set)),
         _ => None,
     };
     let operand = width(dtype.carrier());
-    function.map(|function| Operation { function, operands: [operand, 0, 0], result: width(dtype), uniform: 0 })
+    function.map(|function| Operation {
+        function,
+        operands: [operand, 0, 0],
+        result: width(dtype),
+        uniform: 0,
+        truth: dtype == DType::Bool,
+    })
 }
 
 macro_rules! cast_to {
@@ -323,5 +341,11 @@ pub(crate) fn cast(set: Set, from: DType, to: DType) -> Option<Operation> {
         DType::Bool => numbers!(source, truth_of!(set)),
     };
     let result = width(to.carrier());
-    function.map(|function| Operation { function, operands: [width(source), 0, 0], result, uniform: 0 })
+    function.map(|function| Operation {
+        function,
+        operands: [width(source), 0, 0],
+        result,
+        uniform: 0,
+        truth: to == DType::Bool,
+    })
 }
