@@ -48,11 +48,11 @@ pub use view::{View, ViewMut};
 
 /// Most plans that a kernel keeps.
 const MOST_PLANS: usize = 16;
-/// A call that moves up to so many bytes, with functions counted as bytes, runs on the caller's thread. From what was measured
-/// on an Emerald Rapids machine (`records/cpu/2026-11-20-emerald-rapids`): waking one parked thread took 34 µs, in which a core
-/// reads half a megabyte from memory (two read 33 GB/s). Workers that still spin start sooner, and data in caches move
-/// faster: this is half of that. Calls of about this size themselves weren't measured.
-const SMALL: u64 = 256 << 10;
+/// A call that moves up to so many bytes, with functions counted as bytes, runs on the caller's thread. On two cores of an EPYC
+/// (`examples/calls.rs`, `records/cpu/2026-11-22-epyc/calls.txt`) handing a call to workers that still look for work takes 8 µs, in
+/// which a core moves 0.3 MB that are in its caches, and waking them 130 µs: two cores were faster from 1.6 to 3 MB of `a*x + y` on, and from
+/// 0.2 MB of its tanh, each called again and again; after pauses only from tens of megabytes.
+const SMALL: u64 = 1 << 20;
 
 /// The processors that expressions run on. Clones are the same threads; one per program is enough, as those of two would
 /// compete for the same cores.

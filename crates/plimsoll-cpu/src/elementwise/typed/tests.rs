@@ -20,7 +20,7 @@ fn past_caches() -> Cpu {
 }
 
 /// More than runs on one thread, and no multiple of anything.
-const LARGE: usize = 100_003;
+const LARGE: usize = 300_007;
 
 fn ramp(length: usize) -> Vec<f32> {
     (0..length).map(|i| (i % 1000) as f32 * 0.25 - 100.0).collect()
