@@ -33,7 +33,12 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
                 return Ok(signals::exit());
             }
             let mut tally = Tally { figures: args.exhaustive, ..Tally::default() };
-            let ended = instrument.verify(name, depth, &mut |case| tally.take(&case));
+            let ended = instrument.verify(name, depth, &mut |case| {
+                tally.take(&case);
+                if stop.load(Ordering::Relaxed) {
+                    tally.tell_once(&format!("{selector} {name}"));
+                }
+            });
             // A device without expressions is no fault unless they were asked for.
             if name.starts_with(EXPRESSIONS) && !expressions && matches!(ended, Err(Fault::Unavailable { .. })) {
                 continue;
@@ -86,6 +91,8 @@ struct Tally {
     /// Whether right cases that say how exact a function is are told too.
     figures: bool,
     told: String,
+    /// Whether it was said before its end.
+    said: bool,
 }
 
 impl Tally {
@@ -101,6 +108,16 @@ impl Tally {
         // Writing to a String can't fail.
         let _ =
             writeln!(self.failures, "  wrong: {} on {}: {}", clean(&case.kernel), clean(&case.on), clean(&case.wrong));
+    }
+
+    /// What was found so far, for one who wants to stop: a probe is checked to its end, unless a second signal comes.
+    fn tell_once(&mut self, of: &str) {
+        use std::io::Write;
+        if !std::mem::replace(&mut self.said, true) {
+            let so_far = self.words(&Ok(()));
+            say("note", &format!("{of}: {so_far} so far"));
+            let _ = write!(std::io::stderr().lock(), "{}{}", self.told, self.failures);
+        }
     }
 
     fn words(&self, ended: &Result<(), Fault>) -> String {
