@@ -30,7 +30,7 @@ use crate::{Cuda, CudaDevice};
 const BYTES: u64 = 256 << 20;
 /// The same where results alone count.
 const SMALL: u64 = 4 << 20;
-/// Bytes of the chain: beyond no cache, since caches of the other side are part of the way.
+/// Bytes of the chain: several times what caches hold, with room for chases that keep apart.
 const CHAIN_BYTES: u64 = 256 << 20;
 /// Hops of a launch that are counted.
 const HOPS: u64 = 512;

@@ -158,7 +158,7 @@ pub struct KernelSpec {
     /// Elements in a row that a thread takes of each tensor at once.
     pub lanes: u32,
     /// How many such vectors of each tensor a thread has in hand at once. In [`Form::Bulk`] the turns over a tile in shared
-    /// memory, in [`Form::Transpose`] unused.
+    /// memory, in [`Form::Transpose`] the side of a tile in vectors.
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,

@@ -73,7 +73,8 @@ pub struct Choose {
 /// One choice with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `group` where it is asked for, `hints`, `index`, `grid`, `dependent`; `time` is what the model
+    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `group` where it is asked for, `hints`, `index`, `grid`,
+    /// `dependent`; `time` is what the model
     /// expects of all of them.
     pub what: &'static str,
     /// What it became.
