@@ -413,13 +413,12 @@ fn broadcast_and_transposed_tensors_take_the_forms_made_for_them() {
             cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &turned));
             assert_eq!(cases.last().unwrap().plan.spec.form == Form::Transpose, rows.min(columns) >= 16);
             cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[0, 1], &[c, 1]], &turned));
-            // Rows of tiles together, of which the last are outside, and tiles of another side.
-            for (group, unroll) in [(2, None), (8, None), (4, Some(2)), (1, Some(8))] {
-                let grouped = Choose { group: Some(group), unroll, ..turned };
-                cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &grouped));
-                let spec = &cases.last().unwrap().plan.spec;
-                let most = if spec.form == Form::Transpose { group } else { 1 };
-                assert!(spec.group.is_power_of_two() && spec.group <= most && u64::from(spec.group) <= rows.max(1));
+            // Tiles of another side, and threads that are not as many as it has squares.
+            for (vector, unroll, threads) in
+                [(16, Some(2), None), (16, Some(8), Some(96)), (2, Some(16), Some(256)), (8, None, Some(32))]
+            {
+                let other = Choose { vector: Some(vector), unroll, threads, ..turned };
+                cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &other));
             }
         }
     }

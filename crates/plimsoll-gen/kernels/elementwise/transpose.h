@@ -2,16 +2,22 @@
 // block has a tile of SIDE × SIDE elements: TRANSPOSED inputs come along their own runs into shared memory, are read from it
 // along the outputs', and meet the other tensors there. SIDE = LANES · UNROLL.
 //
-// Blocks go along the outputs' rows, GROUP rows of tiles together, column by column: with 1 neighbours write what lies side by side and read
-// far apart, with more both lie together.
+// A thread takes squares of LANES × LANES elements, turns them over in registers and puts them into shared memory as vectors in
+// the order of the outputs, so that all accesses to either memory are of whole vectors. The vectors of a row change places by
+// the exclusive or with the number of the row's square: threads that put squares of a column, and threads that take vectors of
+// a row, both reach all banks.
 //
-// Rows in shared memory are a word longer than their elements, so that columns lie in different banks.
-// Words of the form: extents of the two dimensions; divisors of the tiles along the fastest dimension, of the groups along the second
-// fastest, and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
-// Its loop in SASS: all loads of the transposed inputs before the barrier, in vectors of LANES; after it the stores.
+// Blocks go along the outputs' rows: neighbours write what lies side by side and read far apart. Several rows of tiles at a time, so that
+// both lie together, were slower by up to 2 % on an H200.
+//
+// Words of the form: extents of the two dimensions; divisors of the tiles along the fastest and the second fastest dimension
+// and of the other extents, slowest first, as divisor, magic number and shift; each set's strides.
+// Its loop in SASS: all loads of the transposed inputs before the barrier, in vectors of LANES, and as many stores to shared memory;
+// after it a load from there and a store per vector.
 #include "same.h"
 
-enum { SIDE = LANES * UNROLL, TURN = THREADS * LANES, TURNS = (SIDE * SIDE + TURN - 1) / TURN };
+enum { SIDE = LANES * UNROLL, SQUARES = UNROLL * UNROLL, TURNS = (SQUARES + THREADS - 1) / THREADS };
+enum { VECTORS = SIDE * UNROLL, READS = (VECTORS + THREADS - 1) / THREADS };
 enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
 __device__ __forceinline__ i64 stride(const Parameters& p, int set, int d) { return i64(p.at[STRIDES_AT + RANK * set + d]); }
@@ -24,29 +30,38 @@ __device__ __forceinline__ u32 divide_by(const Parameters& p, int which, u32* re
     return quotient;
 }
 
-// Elements of a row in shared memory, with a word to spare.
-template <typename T> struct Pitch { enum { value = SIDE + (sizeof(T) < 4 ? 4 / sizeof(T) : 1) }; };
+template <int BYTES> struct Unit { typedef u32 type; };
+template <> struct Unit<1> { typedef u8 type; };
+template <> struct Unit<2> { typedef u16 type; };
+
+// LANES elements as they are in memory.
+template <typename T> struct alignas(least(LANES * int(sizeof(T)), 16)) Packed {
+    enum { BYTES = LANES * int(sizeof(T)), UNITS = words_of(BYTES) };
+    typename Unit<BYTES>::type unit[UNITS];
+};
+
+// Its vector in shared memory: `row` of the outputs, the vector `along` of it.
+__device__ __forceinline__ u32 vector_at(u32 row, u32 along) { return row * UNROLL + (along ^ row / LANES); }
 
 // Where the tile stands, and the first elements of each set.
 struct Tile {
     u32 rows, columns;  // inside the walk
     i64 offset[SETS];
     __device__ __forceinline__ static u32 inside(u64 extent, u64 first) {
-        if (GROUP > 1 && first >= extent) return 0;
         return u32(extent - first < SIDE ? extent - first : u64(SIDE));
     }
 };
 
 __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     u32 at[RANK];
-    u32 rest = block / GROUP;
+    u32 rest = block;
     // The fastest dimension's tiles first.
     u32 slower = divide_by(p, 0, &rest);
     Tile tile;
     const u64 column = u64(rest) * SIDE;
     rest = slower;
     slower = divide_by(p, 1, &rest);
-    const u64 row = (u64(rest) * GROUP + block % GROUP) * SIDE;
+    const u64 row = u64(rest) * SIDE;
     tile.rows = Tile::inside(p.at[FORM_AT], row);
     tile.columns = Tile::inside(p.at[FORM_AT + 1], column);
 #pragma unroll
@@ -65,55 +80,81 @@ __device__ __forceinline__ Tile find_tile(const Parameters& p, u32 block) {
     return tile;
 }
 
-// The thread's vector of one turn, along the rows that it reads.
-struct Piece {
-    u32 line, along;
-    __device__ __forceinline__ explicit Piece(int turn) {
-        const u32 v = threadIdx.x + turn * THREADS;
-        line = v / (SIDE / LANES);
-        along = v % (SIDE / LANES) * LANES;
-    }
-};
+// Element `i` of each row, one after the other.
+template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(const R* rows, int i) {
+    enum { BITS = 8 * int(sizeof(T)), PER_WORD = BITS < 32 ? 32 / BITS : 1, WORDS_EACH = BITS < 32 ? 1 : BITS / 32 };
+    u32 word[Packed<T>::UNITS] = {};
+#pragma unroll
+    for (int j = 0; j < LANES; ++j)
+#pragma unroll
+        for (int w = 0; w < WORDS_EACH; ++w) {
+            const u32 held = rows[j].word[i / PER_WORD * WORDS_EACH + w];
+            if constexpr (BITS >= 32) word[j * WORDS_EACH + w] = held;
+            else word[j / PER_WORD] |= (held >> i % PER_WORD * BITS & ((1u << BITS % 32) - 1)) << j % PER_WORD * BITS;
+        }
+    Packed<T> vector;
+#pragma unroll
+    for (int w = 0; w < Packed<T>::UNITS; ++w) vector.unit[w] = word[w];
+    return vector;
+}
 
-// Loads a tile of a transposed input: lines along the fastest dimension of the walk, each a run along the second fastest.
-template <typename T, int SET> __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, T* shared) {
-    Row<T, LANES, HINT & LOAD_NO_ALLOCATE> rows[TURNS];
+// Brings a tile of a transposed input: lines along the fastest dimension of the walk, each a run along the second fastest.
+template <typename T, int SET>
+__device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
+    typedef Row<T, LANES, HINT & LOAD_NO_ALLOCATE> Line;
+    Line lines[TURNS][LANES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
+    const i64 pitch = stride(p, SET, RANK - 1);
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
-        const Piece piece(turn);
-        // Pieces outside of the walk read the tile's first one, so that loads depend on no branch.
-        const bool inside = piece.line < tile.columns && piece.along < tile.rows;
-        const i64 offset = i64(piece.line) * stride(p, SET, RANK - 1) + i64(piece.along);
-        rows[turn].load(from + u64(inside ? offset : 0) * sizeof(T));
+        const u32 square = threadIdx.x + turn * THREADS;
+        const u32 line = square / UNROLL * LANES, along = square % UNROLL * LANES;
+        // Squares outside of the walk read the tile's first one, so that loads depend on no branch.
+        const bool inside = line < tile.columns && along < tile.rows;
+        const i64 offset = inside ? i64(line) * pitch + i64(along) : 0;
+#pragma unroll
+        for (int j = 0; j < LANES; ++j) lines[turn][j].load(from + u64(offset + j * pitch) * sizeof(T));
     }
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
-        const Piece piece(turn);
-        if (SIDE * SIDE % TURN != 0 && piece.line >= SIDE) continue;
+        const u32 square = threadIdx.x + turn * THREADS;
+        if (SQUARES % THREADS != 0 && square >= SQUARES) continue;
 #pragma unroll
         for (int i = 0; i < LANES; ++i)
-            shared[piece.line * Pitch<T>::value + piece.along + i] = element_of<T>(rows[turn].word, i);
+            shared[vector_at(square % UNROLL * LANES + i, square / UNROLL)] = turned<T>(lines[turn], i);
     }
 }
 
-// The vector of a piece in the order of the outputs.
+// The thread's vector of one turn in the order of the outputs.
+struct Piece {
+    u32 line, vector, along;
+    __device__ __forceinline__ explicit Piece(int turn) {
+        const u32 v = threadIdx.x + turn * THREADS;
+        line = v / UNROLL;
+        vector = v % UNROLL;
+        along = vector * LANES;
+    }
+};
+
 template <typename T, int KIND, int SET>
-__device__ __forceinline__ void gather(const Parameters& p, u64 start, const Tile& tile, const Piece& piece, const T* shared,
-                                       Carrier<T> same, Carrier<T>* x) {
-    const i64 offset = KIND == UNIFORM ? 0
-                                       : tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) +
-                                             i64(piece.along) * stride(p, SET, RANK - 1);
-    if constexpr (KIND == WALKED_VECTOR) {
-        // It may be broadcast, and then should stay in the first level.
-        Row<T, LANES, 0> row;
+__device__ __forceinline__ void gather(const Parameters& p, u64 start, const Tile& tile, const Piece& piece,
+                                       const Packed<T>* shared, Carrier<T> same, Carrier<T>* x) {
+    // What is broadcast should stay in the first level.
+    Row<T, LANES, 0> row;
+    const i64 offset = tile.offset[SET] + i64(piece.line) * stride(p, SET, RANK - 2) +
+                       i64(piece.along) * stride(p, SET, RANK - 1);
+    if constexpr (KIND == TRANSPOSED) {
+        const Packed<T> vector = shared[vector_at(piece.line, piece.vector)];
+#pragma unroll
+        for (int w = 0; w < Packed<T>::UNITS; ++w) row.word[w] = vector.unit[w];
+        row.take(x);
+    } else if constexpr (KIND == WALKED_VECTOR) {
         row.load(start + u64(offset) * sizeof(T));
         row.take(x);
     } else {
 #pragma unroll
         for (int i = 0; i < LANES; ++i) {
-            if constexpr (KIND == TRANSPOSED) x[i] = to_carrier<T>(shared[(piece.along + i) * Pitch<T>::value + piece.line]);
-            else if constexpr (KIND == UNIFORM) x[i] = same;
+            if constexpr (KIND == UNIFORM) x[i] = same;
             else x[i] = load_one<T>(start + u64(offset + i * stride(p, SET, RANK - 1)) * sizeof(T));
         }
     }
@@ -138,9 +179,7 @@ __device__ __forceinline__ void transpose_store(const Parameters& p, u64 start, 
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Tile tile = find_tile(p, blockIdx.x);
-    // The last group's rows may be fewer.
-    if (GROUP > 1 && tile.rows == 0) return;
-#define TRANSPOSE_SHARED(k) __shared__ in##k##_t shared##k[IN##k == TRANSPOSED ? SIDE * Pitch<in##k##_t>::value : 1];
+#define TRANSPOSE_SHARED(k) __shared__ Packed<in##k##_t> shared##k[IN##k == TRANSPOSED ? VECTORS : 1];
     EACH_INPUT(TRANSPOSE_SHARED)
 #undef TRANSPOSE_SHARED
     wait_for_previous();
@@ -155,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     HALF(1) {
         const Same same = same_for_all(p, 0);
 #pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
+        for (int turn = 0; turn < READS; ++turn) {
             const Piece piece(turn);
             if (piece.line >= tile.rows || piece.along >= tile.columns) continue;
 #define TRANSPOSE_TAKE(k)                                                                                              \

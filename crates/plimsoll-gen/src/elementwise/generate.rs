@@ -56,7 +56,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let batch = spec.form == Form::Batch;
-    let defines: [(&str, u64); 20] = [
+    let defines: [(&str, u64); 19] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("THREADS", spec.threads.into()),
@@ -71,7 +71,6 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("RANK", spec.rank.into()),
         ("SETS", spec.sets.into()),
         ("WHOLE_ROWS", spec.whole_rows.into()),
-        ("GROUP", spec.group.into()),
         ("BATCH", batch.into()),
         ("BATCH_SETS", if batch { batch_capacity(&spec.graph) as u64 } else { 0 }),
         ("WORDS", if batch { MOST_WORDS } else { words(spec) } as u64),

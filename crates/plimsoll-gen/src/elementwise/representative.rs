@@ -70,7 +70,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let one = Choose { unroll: Some(1), ..plain };
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 23] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 22] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -89,7 +89,6 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("rows_bias_of_odd_rows", BIAS, odd(&[&[1025, 1], &[1, 0], &[1025, 1]]), free),
         ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), Choose { form: Some(Form::Strided), ..free }),
         ("transpose_bf16", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), free),
-        ("transpose_bf16_groups", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), Choose { group: Some(8), ..free }),
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
         ("bulk_triad_f32", TRIAD, runs, bulk),
         ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),

@@ -180,8 +180,6 @@ pub struct KernelSpec {
     pub sets: u32,
     /// No vector goes across the end of a row, so the coordinates of its first element do for all.
     pub whole_rows: bool,
-    /// In [`Form::Transpose`] so many rows of tiles are gone through together, column by column; a power of two, 1 elsewhere.
-    pub group: u32,
     /// What it is compiled for.
     pub target: Target,
 }

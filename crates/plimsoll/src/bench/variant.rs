@@ -15,7 +15,7 @@ const MOST: usize = 4096;
 pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// What can be chosen.
-const AXES: &str = "vector=BYTES unroll=N threads=N group=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
+const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
                     tier=accurate|fast|full release=early|late";
 
 /// A plan's choices by hand; the default leaves all to the planner.
@@ -71,7 +71,6 @@ impl Variant {
             "vector" => choose.vector = Some(number()?),
             "unroll" => choose.unroll = Some(number()?),
             "threads" => choose.threads = Some(number()?),
-            "group" => choose.group = Some(number()?),
             "form" => choose.form = Some(Form::ALL.into_iter().find(|form| form.name() == value)?),
             "hints" => {
                 let bits = HINTS.iter().position(|known| *known == value)?;
@@ -118,7 +117,6 @@ impl fmt::Display for Variant {
         word("vector", choose.vector.map(|bytes| bytes.to_string()));
         word("unroll", choose.unroll.map(|count| count.to_string()));
         word("threads", choose.threads.map(|count| count.to_string()));
-        word("group", choose.group.map(|rows| rows.to_string()));
         word("hints", choose.hints.map(|hints| HINTS[hints.bits() as usize & 3].to_owned()));
         word("index", choose.index.map(|index| if index == Index::U32 { "32" } else { "64" }.to_owned()));
         word(
@@ -156,7 +154,7 @@ mod tests {
     #[test]
     fn every_choice_reads_back_what_it_prints() {
         let text = ["form=bulk", "vector=8", "unroll=4", "threads=128", "hints=both", "index=32", "grid=waves:8"];
-        let all = variants(&[&text[..], &["group=8", "tier=fast", "release=late"]].concat()).unwrap();
+        let all = variants(&[&text[..], &["tier=fast", "release=late"]].concat()).unwrap();
         assert_eq!(variants(&["tier=full"]).unwrap()[0].to_string(), "tier=full");
         let words = all[0].to_string();
         assert_eq!(variants(&words.split(' ').collect::<Vec<_>>()).unwrap(), all);

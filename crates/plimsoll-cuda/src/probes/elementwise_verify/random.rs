@@ -142,7 +142,6 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
         vector: Some([4, 8, 16, 32][turn % 4]),
         unroll: Some([1, 2, 4, 8][turn / 4 % 4]),
         threads: Some([64, 128, 256, 512][turn / 2 % 4]),
-        group: Some([1, 8, 2, 4][turn / 3 % 4]),
         ..plain
     };
     let tier = if turn.is_multiple_of(3) {

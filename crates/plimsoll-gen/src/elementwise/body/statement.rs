@@ -77,7 +77,7 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
         Kind::Coordinate(dimension) => write!(text, "at.coordinate[{dimension}]"),
         Kind::Unary(op, a) => match called(op) {
             Some(name) => write!(text, "{name}(v{})", v(a)),
-            None => write!(text, "{}(v{})", Function(function, op.name()), v(a)),
+            None => write!(text, "{}(v{})", Function(function, name(graph, op, a, function)), v(a)),
         },
         Kind::Binary(op, [a, b]) => match (op, floating) {
             (Binary::Add, true) => write!(text, "v{} + v{}", v(a), v(b)),
@@ -93,6 +93,33 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
         Kind::Fma([a, b, c]) => write!(text, "fused_multiply_add(v{}, v{}, v{})", v(a), v(b), v(c)),
         Kind::Select([condition, a, b]) => write!(text, "v{} ? v{} : v{}", v(condition), v(a), v(b)),
         Kind::Cast(a) => cast(text, node.dtype, graph.nodes()[a.index()].dtype.carrier(), v(a), stored),
+    }
+}
+
+/// What a function of one operand is called in its family: logarithms of what has few digits need no care near 1.
+fn name(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need)) -> &'static str {
+    let coarse = match (source(graph, operand), need) {
+        (DType::Bf16, need) => need == Need::Bf16,
+        (DType::F8E4M3 | DType::F8E5M2, need) => matches!(need, Need::Bf16 | Need::F16),
+        _ => false,
+    };
+    match op {
+        Unary::Log if uses == Uses::Narrow && coarse => "coarse_log",
+        Unary::Log2 if uses == Uses::Narrow && coarse => "coarse_log2",
+        Unary::Log10 if uses == Uses::Narrow && coarse => "coarse_log10",
+        _ => op.name(),
+    }
+}
+
+/// The type that a value of an input or a scalar came in, however it was widened since; its own for all others.
+fn source(graph: &Graph, id: NodeId) -> DType {
+    let node = &graph.nodes()[id.index()];
+    match node.kind {
+        Kind::Cast(a) if node.dtype == DType::F32 && graph.nodes()[a.index()].dtype.carrier() == DType::F32 => {
+            source(graph, a)
+        }
+        Kind::Input(_) | Kind::Scalar(_) => node.dtype,
+        _ => node.dtype.carrier(),
     }
 }
 

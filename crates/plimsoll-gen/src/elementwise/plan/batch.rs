@@ -83,7 +83,6 @@ pub fn plan_batch(
         rank: 0,
         sets: 0,
         whole_rows: false,
-        group: 1,
         small: false,
         blocks,
         words,

@@ -92,6 +92,7 @@ pub fn shape(
     forced: Option<Form>,
 ) -> Result<Shape, PlanError> {
     let widest = device.target.widest_access();
+    let tuning = &tuning.in_wide_vectors(tensors, device, choose);
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);
@@ -142,7 +143,6 @@ pub fn shape(
         rank: tensors.extents.len() as u32,
         sets: sets.strides.len() as u32,
         whole_rows: !crosses(lanes),
-        group: 1,
         small,
         blocks: tiles.blocks,
         words,

@@ -54,8 +54,6 @@ pub struct Choose {
     pub unroll: Option<u32>,
     /// Threads per block: a multiple of 32 up to 1024.
     pub threads: Option<u32>,
-    /// Rows of tiles that are gone through together, where an input is transposed: a power of two.
-    pub group: Option<u32>,
     /// Cache hints.
     pub hints: Option<Hints>,
     /// Width of the indices.
@@ -73,8 +71,7 @@ pub struct Choose {
 /// One choice with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `group` where it is asked for, `hints`, `index`, `grid`,
-    /// `dependent`; `time` is what the model
+    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`; `time` is what the model
     /// expects of all of them.
     pub what: &'static str,
     /// What it became.
@@ -281,7 +278,6 @@ fn finish(
         rank: shape.rank,
         sets: shape.sets,
         whole_rows: shape.whole_rows,
-        group: shape.group,
         target: device.target,
     };
     let geometry = geometry(&spec, shape.blocks, device)?;
@@ -308,7 +304,6 @@ fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
         "vector" => format!("{} elements", spec.lanes),
         "unroll" => spec.unroll.to_string(),
         "threads" => spec.threads.to_string(),
-        "group" => spec.group.to_string(),
         _ => return reason,
     };
     if reason.what == "vector" || chosen == reason.chosen {

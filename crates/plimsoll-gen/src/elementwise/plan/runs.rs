@@ -67,11 +67,14 @@ pub fn shape(
 ) -> Result<Shape, PlanError> {
     let widest = device.target.widest_access();
     let (mut lanes, mut unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
+    if !fit(tensors, lanes, widest).is_some_and(|fit| fit.form != Form::Phased) {
+        (lanes, unroll) = lanes_and_unroll(graph, tensors, &tuning.in_wide_vectors(tensors, device, choose), choose);
+    }
     let wanted = lanes;
     let narrowest = tensors.narrowest();
-    // Narrower vectors that are aligned are better than shifted ones, down to 8 bytes.
+    // Narrower vectors that are aligned are better than shifted ones, down to 4 bytes.
     let mut narrow = lanes;
-    while narrow > 1 && (narrow == lanes || narrow * narrowest >= 8) {
+    while narrow > 1 && (narrow == lanes || narrow * narrowest >= 4) {
         match fit(tensors, narrow, widest) {
             Some(fit) if fit.form != Form::Phased => {
                 (lanes, unroll) = (narrow, unroll * (lanes / narrow));
@@ -116,7 +119,6 @@ pub fn shape(
         rank: 0,
         sets: 0,
         whole_rows: false,
-        group: 1,
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, tiles.head],

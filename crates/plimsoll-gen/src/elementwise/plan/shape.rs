@@ -26,8 +26,6 @@ pub struct Shape {
     pub sets: u32,
     /// No vector goes across the end of a row.
     pub whole_rows: bool,
-    /// Rows of tiles that are gone through together; 1 in all forms but one.
-    pub group: u32,
     /// 32 bits do for every place and offset.
     pub small: bool,
     /// Blocks that cover the elements.
@@ -79,7 +77,7 @@ impl Shape {
     ) -> Result<Self, PlanError> {
         let coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
         let flat = tensors.flat() && !coordinates;
-        let turned = || tiles::transpose(graph, tensors, device, tuning, choose);
+        let turned = || tiles::transpose(graph, tensors, device, choose);
         match choose.form {
             Some(Form::Batch) => Err(refused("form", "batch", "it is for many sets of tensors")),
             Some(form @ (Form::Rows | Form::Strided)) => {

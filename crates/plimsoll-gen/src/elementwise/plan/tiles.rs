@@ -73,7 +73,6 @@ pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose
         rank: 0,
         sets: 0,
         whole_rows: false,
-        group: 1,
         small: tensors.small(tile),
         blocks: tiles.blocks,
         words: vec![tiles.elements, tiles.whole, 0],
@@ -82,8 +81,8 @@ pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose
 
 /// Fewest elements along both dimensions for which a tile is worth its barrier.
 const LEAST_EXTENT: u64 = 16;
-/// Threads of a block that transposes.
-const TRANSPOSE_THREADS: u32 = 256;
+/// Threads of a block that transposes: one for each square of a tile between these.
+const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
 
 /// The dimension along which inputs that are transposed are runs; `None` where none is.
 fn turned_dimension(tensors: &Tensors) -> Option<usize> {
@@ -102,27 +101,29 @@ fn moved(strides: &[i64], dimension: usize) -> Vec<i64> {
     strides
 }
 
-/// Elements along each side of a tile: rows of 128 bytes of the narrowest tensor, or as many as are asked for by hand, as far as shared
+/// Bytes of the narrowest tensor that a thread takes at once, where none are asked for: it holds as many vectors as one has elements.
+fn vector_bytes(narrowest: u32, device: &Device, choose: &Choose) -> u32 {
+    choose.vector.unwrap_or_else(|| device.target.widest_access().min(16).min(8 * narrowest))
+}
+
+/// Elements along each side of a tile: rows of 256 bytes of the narrowest tensor, or as many as are asked for by hand, as far as shared
 /// memory allows.
-fn side(tensors: &Tensors, turned: &[&Tensor], tuning: &Tuning, choose: &Choose) -> u32 {
+fn side(narrowest: u32, vector: u32, turned: &[&Tensor], choose: &Choose) -> u32 {
     let bytes: u32 = turned.iter().map(|tensor| tensor.bytes).sum();
-    let fits = |side: u32| u64::from(bytes) * u64::from(side) * u64::from(side + 8) <= MOST_SHARED - 1024;
-    let asked = choose.unroll.map(|unroll| unroll * (tuning.vector / tensors.narrowest()).max(1));
+    let fits = |side: u32| u64::from(bytes) * u64::from(side) * u64::from(side) <= MOST_SHARED - 1024;
+    let asked = choose.unroll.map(|unroll| unroll * (vector / narrowest).max(1));
     if let Some(side) = asked.filter(|side| side.is_power_of_two() && (16..=128).contains(side) && fits(*side)) {
         return side;
     }
-    let wanted = (128 / tensors.narrowest()).clamp(32, 64);
-    if fits(wanted) {
-        wanted
-    } else if fits(32) {
-        32
-    } else {
-        16
+    let mut side = (256 / narrowest).clamp(32, 128);
+    while side > 16 && !fits(side) {
+        side /= 2;
     }
+    side
 }
 
 /// Transposed tiles; `None` where no input is transposed against the outputs.
-pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> Option<Shape> {
+pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Choose) -> Option<Shape> {
     let dimension = turned_dimension(tensors)?;
     let last = tensors.extents.len() - 1;
     let outputs_are_rows = tensors.all.iter().filter(|tensor| tensor.output).all(|output| output.strides[last] == 1);
@@ -139,10 +140,12 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
         tensor.used && !tensor.output && tensor.strides[last].unsigned_abs() > 1 && tensor.strides[last - 1] == 1
     };
     let turned: Vec<&Tensor> = all.iter().filter(|tensor| is_turned(tensor)).collect();
-    let side = side(tensors, &turned, tuning, choose);
+    let vector = vector_bytes(tensors.narrowest(), device, choose);
+    let side = side(tensors.narrowest(), vector, &turned, choose);
     let widest = device.target.widest_access();
-    let lanes = lanes(&all, &turned, &extents, tuning.vector, side, widest);
-    let threads = choose.threads.unwrap_or(TRANSPOSE_THREADS).min(side * side / lanes);
+    let lanes = lanes(&all, &turned, &extents, vector, side, widest);
+    let squares = (side / lanes).pow(2).clamp(*TRANSPOSE_THREADS.start(), *TRANSPOSE_THREADS.end());
+    let threads = choose.threads.unwrap_or(squares).min(side * side / lanes);
     let mut sets = Sets::new();
     let stream = |tensor: &Tensor, sets: &mut Sets| match tensor {
         tensor if !tensor.used => Stream::Unused,
@@ -152,17 +155,13 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
     };
     let streams: Vec<Stream> = all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
     let tiles = [extents[last - 1], extents[last]].map(|extent| extent.div_ceil(u64::from(side)));
-    // A power of two, no more than there are rows of tiles. The last group may have some that are outside.
-    let group = 1_u32 << u64::from(choose.group.unwrap_or(1)).min(tiles[0]).max(1).ilog2();
-    let groups = tiles[0].div_ceil(group.into());
     let batches = extents[..last - 1].iter();
-    let counts = batches.clone().copied().chain([groups, group.into(), tiles[1]]);
-    let blocks = counts.into_iter().try_fold(1_u64, u64::checked_mul)?;
+    let blocks = batches.clone().chain(&tiles).try_fold(1_u64, |product, &extent| product.checked_mul(extent))?;
     if blocks >= 1 << 31 {
         return None;
     }
     let mut words = vec![extents[last - 1], extents[last]];
-    for divisor in [&tiles[1], &groups].into_iter().chain(batches) {
+    for divisor in [&tiles[1], &tiles[0]].into_iter().chain(batches) {
         words.extend(Divisor::small(*divisor).words());
     }
     words.extend(sets.strides.iter().flatten().map(|&stride| stride as u64));
@@ -178,7 +177,6 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, tuning: &Tun
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
         whole_rows: true,
-        group,
         small: false,
         blocks,
         words,
