@@ -341,7 +341,7 @@ class Contestants:
         self.pools = Pools(largest)
         self.folder = folder
         self._cupy = None
-        self._cub = None
+        self._cubs = {}
         self._compiled = {}
 
     @property
@@ -350,20 +350,25 @@ class Contestants:
             self._cupy = Cupy(self.pools)
         return self._cupy
 
-    @property
-    def cub(self):
-        if self._cub is None:
-            self._cub = Cub(os.path.join(self.folder, "cub"))
-        return self._cub
+    def cub(self, config="default"):
+        if config not in self._cubs:
+            self._cubs[config] = Cub(self.cub_path(config))
+        return self._cubs[config]
+
+    def cub_path(self, config):
+        """of the toolkit's version, or of a newer one"""
+        return os.path.join(self.folder, "cub" if config == "default" else f"cub-{config}")
 
     def close(self):
-        if self._cub is not None:
-            self._cub.close()
+        for cub in self._cubs.values():
+            cub.close()
 
     def configs(self, peer, op):
         """what is tried of a peer in a cell; empty where it doesn't do the operation"""
         if peer == "memcpy":
             return ["graph", "stream"] if op == "copy" else []
+        if peer == "cub":
+            return [config for config in ("default", "newer") if os.path.exists(self.cub_path(config))]
         if peer == "triton":
             return [f"{block}/{warps}" for block, warps in TRITON_CONFIGS] if triton else []
         return ["max-autotune"] if peer == "torch_compile" else ["default"]
@@ -388,7 +393,7 @@ class Contestants:
     def time(self, peer, config, op, dtype, nbytes):
         """microseconds of one launch"""
         if peer == "cub":
-            return self.cub.time(op, dtype, nbytes)
+            return self.cub(config).time(op, dtype, nbytes)
         self.pools.fill(dtype, op == "log")
         launch = self.launch(peer, config, op, dtype, nbytes)
         return time_it(self.pools.stream, nbytes, operands(op), launch, graph=config != "stream")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plimsoll against the best of its peers in every cell, in one run on one machine.
 
-  side_by_side.py build      compile cub.cu with nvcc
+  side_by_side.py build      compile cub.cu with nvcc, with --cccl a second time with a newer CUB
   side_by_side.py tune       every peer in every cell, each with every configuration: tuned.csv, peers.csv
   side_by_side.py compare    the best two peers of each cell and plimsoll, interleaved, in rounds: rounds.csv
   side_by_side.py accuracy   the largest error over all inputs, of every contestant: accuracy.csv
@@ -70,12 +70,15 @@ def gbps(nbytes, us):
 
 # ---------------------------------------------------------------------------------------------- stages
 def build(args):
-    here = os.path.dirname(os.path.abspath(__file__))
-    command = ["nvcc", "-O3", "-std=c++17", "-arch=native", "--extended-lambda", "-o", os.path.join(args.out, "cub"),
-               os.path.join(here, "cub.cu")]
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cub.cu")
+    command = ["nvcc", "-O3", "-std=c++17", "-arch=native", "--extended-lambda", source, "-o"]
+    subprocess.run(command + [os.path.join(args.out, "cub")], check=True)
     if args.cccl:
-        command += [f"-I{args.cccl}/{part}" for part in ("cub", "thrust", "libcudacxx/include")]
-    subprocess.run(command, check=True)
+        # A checkout has its parts in folders; the package nvidia-cuda-cccl has all of them in include/cccl.
+        checkout = os.path.isdir(os.path.join(args.cccl, "libcudacxx"))
+        parts = [os.path.join(args.cccl, part) for part in ("cub", "thrust", "libcudacxx/include")]
+        include = [f"-I{part}" for part in (parts if checkout else [args.cccl])]
+        subprocess.run(command + [os.path.join(args.out, "cub-newer"), *include], check=True)
 
 
 def tune(args):
@@ -228,7 +231,7 @@ def outputs(args, all_of, peer, op, dtype, first, count, bits):
     file = os.path.join(args.scratch, f"plimsoll-{peer}-{os.getpid()}.bin")
     try:
         if peer == "cub":
-            all_of.cub.ask(f"bits {op} {dtype} {first} {count} {file}")
+            all_of.cub().ask(f"bits {op} {dtype} {first} {count} {file}")
         elif peer == "plimsoll":
             command = [args.plimsoll, "bench", EXPRESSIONS[op], "--dtype", dtype, "--device", "cuda:0",
                        "--all-inputs", file, "--first", str(first), "--count", str(count)]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use plimsoll_core::Fault;
+use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Outcome, Request};
 use plimsoll_core::record::Record;
@@ -23,6 +24,8 @@ use crate::bench::{Device, Point, Variant, time_hurried, types};
 pub const SIZES: [u64; 7] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30, 4 << 30];
 /// Sizes at which every vector, unroll and block is tried; the others take what did well at their neighbours.
 const COARSE: [u64; 3] = [2 << 20, 32 << 20, 2 << 30];
+/// Sizes at which plans for cached data are sought, as far as the second-level cache holds them: smaller ones are launches' cost.
+const CACHED: [u64; 2] = [24 << 20, 48 << 20];
 /// How much of the time goes to each pass.
 const PASSES: [f64; 3] = [0.4, 0.35, 0.25];
 /// How many kernels outlive the first pass where a size has been tried itself, and of each neighbour where not; and how many
@@ -71,12 +74,41 @@ pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
     usual.iter().filter(quick).chain(more).map(subject).collect()
 }
 
+/// How launches of a contest go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    /// One after the other, on data that rotate through memory.
+    Plain,
+    /// Launches that may overlap, on such data.
+    Dependent,
+    /// One after the other, on the same data.
+    Cached,
+}
+
+impl Way {
+    fn launch(self) -> &'static str {
+        if self == Self::Dependent { DEPENDENT } else { PLAIN }
+    }
+
+    fn cache(self) -> CachePolicy {
+        if self == Self::Cached { CachePolicy::Hot } else { CachePolicy::ColdRotate }
+    }
+
+    /// Bytes moved at which plans are sought for it.
+    fn sizes(self, info: &DeviceInfo) -> Vec<u64> {
+        match self {
+            Self::Cached => CACHED.into_iter().filter(|bytes| *bytes <= info.last_level_cache()).collect(),
+            _ => SIZES.to_vec(),
+        }
+    }
+}
+
 /// One search: candidates for one expression at one size and way to launch.
 #[derive(Clone, Debug)]
 struct Contest {
     subject: usize,
     bytes: u64,
-    launch: &'static str,
+    way: Way,
     /// Those still in it, by their place among the candidates.
     left: Vec<usize>,
     /// Seconds of the last pass, for those of `left` that could be timed.
@@ -112,7 +144,7 @@ trait Stopwatch {
 }
 
 /// Candidates by expression and way to launch.
-type Choices = BTreeMap<(usize, &'static str), Vec<Choose>>;
+type Choices = BTreeMap<(usize, Way), Vec<Choose>>;
 
 /// The kernel of a candidate without what is tried only where it does well: hints, and when the next may begin.
 fn kernel(choose: &Choose) -> Choose {
@@ -127,11 +159,12 @@ fn is_plainest(choices: &[Choose], place: usize) -> bool {
 /// First every kernel at a few sizes; then at all sizes the best of these kernels with everything else; then the best few of
 /// these, interleaved.
 fn search(contests: &mut [Contest], choices: &Choices, stopwatch: &mut dyn Stopwatch) -> Result<(), Fault> {
-    let of = |contest: &Contest| choices.get(&(contest.subject, contest.launch)).map_or(&[][..], Vec::as_slice);
+    let of = |contest: &Contest| choices.get(&(contest.subject, contest.way)).map_or(&[][..], Vec::as_slice);
     for contest in contests.iter_mut() {
         let all = of(contest);
         let plainest = (0..all.len()).filter(|place| is_plainest(all, *place));
-        contest.left = if COARSE.contains(&contest.bytes) { plainest.collect() } else { vec![] };
+        let coarse = contest.way == Way::Cached || COARSE.contains(&contest.bytes);
+        contest.left = if coarse { plainest.collect() } else { vec![] };
     }
     pass(contests, stopwatch, 0)?;
     let first: Vec<Contest> = contests.to_vec();
@@ -147,7 +180,7 @@ fn search(contests: &mut [Contest], choices: &Choices, stopwatch: &mut dyn Stopw
 
 /// What did well at this size, or where it was not tried at the next smaller and the next larger one.
 fn neighbours(first: &[Contest], contest: &Contest) -> Vec<usize> {
-    let same = |other: &&Contest| other.subject == contest.subject && other.launch == contest.launch;
+    let same = |other: &&Contest| other.subject == contest.subject && other.way == contest.way;
     let tried = || first.iter().filter(same).filter(|other| !other.seconds.is_empty());
     if let Some(own) = tried().find(|other| other.bytes == contest.bytes) {
         return own.fastest(SURVIVORS.0);
@@ -163,11 +196,11 @@ fn neighbours(first: &[Contest], contest: &Contest) -> Vec<usize> {
 
 /// Times all that are left, each expression and way to launch in one go.
 fn pass(contests: &mut [Contest], stopwatch: &mut dyn Stopwatch, pass: usize) -> Result<(), Fault> {
-    let mut heats: BTreeMap<(usize, &'static str), Heat> = BTreeMap::new();
+    let mut heats: BTreeMap<(usize, Way), Heat> = BTreeMap::new();
     for (number, contest) in contests.iter_mut().enumerate() {
         contest.seconds.clear();
         let entries = contest.left.iter().map(|candidate| (number, *candidate));
-        heats.entry((contest.subject, contest.launch)).or_default().extend(entries);
+        heats.entry((contest.subject, contest.way)).or_default().extend(entries);
     }
     for heat in heats.into_values() {
         let seconds = stopwatch.time(contests, &heat, pass)?;
@@ -187,6 +220,8 @@ pub struct Found {
     pub bytes: u64,
     /// [`PLAIN`] or [`DEPENDENT`].
     pub launch: &'static str,
+    /// Where the data were.
+    pub cache: CachePolicy,
     /// The plan.
     pub plan: String,
     /// B/s.
@@ -216,17 +251,16 @@ pub fn tune(
     let planned = device.planned()?;
     let source = format!("measured on {}", device.info().name);
     let dependent = device.dependent_launch();
-    let launches: &[&'static str] = if dependent { &[PLAIN, DEPENDENT] } else { &[PLAIN] };
-    let choices = |subject: &Subject, launch| candidates(&subject.graph, &planned, launch == DEPENDENT);
+    let ways = [Way::Plain, Way::Dependent, Way::Cached].into_iter().filter(|way| dependent || *way != Way::Dependent);
+    let choices = |subject: &Subject, way| candidates(&subject.graph, &planned, way == Way::Dependent);
     let mut all = Choices::new();
     let mut contests = Vec::new();
     for (number, subject) in subjects.iter().enumerate() {
-        for &launch in launches {
-            let choices = choices(subject, launch);
-            for &bytes in SIZES.iter().filter(|bytes| fits(subject, **bytes, device.info())) {
-                contests.push(Contest { subject: number, bytes, launch, left: vec![], seconds: BTreeMap::new() });
-            }
-            all.insert((number, launch), choices);
+        for way in ways.clone() {
+            let sizes = way.sizes(device.info()).into_iter().filter(|bytes| fits(subject, *bytes, device.info()));
+            let contest = |bytes| Contest { subject: number, bytes, way, left: vec![], seconds: BTreeMap::new() };
+            contests.extend(sizes.map(contest));
+            all.insert((number, way), choices(subject, way));
         }
     }
     let mut stopwatch =
@@ -236,7 +270,7 @@ pub fn tune(
 }
 
 /// Whether its operands leave room on the device: each rotates through at least its own size twice.
-fn fits(subject: &Subject, bytes: u64, info: &plimsoll_core::device::DeviceInfo) -> bool {
+fn fits(subject: &Subject, bytes: u64, info: &DeviceInfo) -> bool {
     let tensors = (subject.graph.inputs().len() + subject.graph.outputs().len()) as u64;
     let window = info.cold_window().max(2 * bytes / tensors.max(1));
     window.saturating_mul(tensors).saturating_add(2 * bytes) < info.memory_free / 10 * 9
@@ -246,18 +280,20 @@ fn tuned(source: String, subjects: &[Subject], choices: &Choices, contests: &[Co
     let mut tuned = Tuned { table: Table { source, rows: Vec::new() }, found: Vec::new() };
     for (number, contest) in contests.iter().enumerate() {
         let Some((candidate, seconds)) = contest.winner() else { continue };
-        let Some(choose) = choices.get(&(contest.subject, contest.launch)).and_then(|all| all.get(candidate)) else {
+        let Some(choose) = choices.get(&(contest.subject, contest.way)).and_then(|all| all.get(candidate)) else {
             continue;
         };
-        // Sizes in between belong to the nearer one, by ratio; beyond the largest all are its.
-        let next = contests.get(number + 1).filter(|next| next.bytes > contest.bytes);
-        let most_bytes = next.map_or(u64::MAX, |next| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64);
+        // Sizes in between belong to the nearer one, by ratio; beyond the largest all are its, but for the cache, which ends.
+        let next = contests.get(number + 1).filter(|next| next.bytes > contest.bytes && next.way == contest.way);
+        let last = if contest.way == Way::Cached { contest.bytes / 3 * 4 } else { u64::MAX };
+        let most_bytes = next.map_or(last, |next| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64);
         let subject = &subjects[contest.subject];
-        tuned.table.rows.push(row(Class::of(&subject.graph), most_bytes, contest.launch == DEPENDENT, choose));
+        tuned.table.rows.push(row(Class::of(&subject.graph), most_bytes, contest.way, choose));
         tuned.found.push(Found {
             subject: subject.name.clone(),
             bytes: contest.bytes,
-            launch: contest.launch,
+            launch: contest.way.launch(),
+            cache: contest.way.cache(),
             plan: Variant(*choose).to_string(),
             bandwidth: contest.bytes as f64 / seconds,
         });
@@ -265,11 +301,13 @@ fn tuned(source: String, subjects: &[Subject], choices: &Choices, contests: &[Co
     tuned
 }
 
-fn row(class: Class, most_bytes: u64, dependent: bool, choose: &Choose) -> Row {
+fn row(class: Class, most_bytes: u64, way: Way, choose: &Choose) -> Row {
+    let dependent = way == Way::Dependent;
     Row {
         class,
         most_bytes,
         dependent,
+        cached: way == Way::Cached,
         form: choose.form.unwrap_or(Form::Flat),
         vector: choose.vector.unwrap_or(16),
         unroll: choose.unroll.unwrap_or(1),
@@ -299,17 +337,17 @@ impl OnDevice<'_> {
         let per_element = plimsoll_expr::Cost::of(&subject.graph).traffic.total().max(1);
         let elements = (contest.bytes / per_element).max(1);
         let problem = Problem::flat(&subject.graph, elements, &[]).map_err(|error| invalid(&error))?;
-        let choose = self.choices[&(contest.subject, contest.launch)][candidate];
+        let choose = self.choices[&(contest.subject, contest.way)][candidate];
         let widest = subject.graph.inputs().iter().map(|input| input.dtype.bytes());
         let widest = widest.chain(subject.graph.outputs().iter().map(|output| output.dtype.bytes())).max();
         let cell = Cell {
             expression: subject.name.clone(),
             types: types(&subject.graph),
             shape: "flat".to_owned(),
-            launch: contest.launch,
+            launch: contest.way.launch(),
             plan: Variant(choose).to_string(),
             bytes: elements * widest.unwrap_or(1),
-            cache: CachePolicy::ColdRotate,
+            cache: contest.way.cache(),
             traffic: problem.traffic(),
             ceiling: None,
         };
@@ -380,7 +418,7 @@ mod tests {
                 self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let random = (self.state >> 40) as f64 / (1_u64 << 24) as f64;
                 let contest = &contests[*number];
-                let choose = &self.choices[&(contest.subject, contest.launch)][*candidate];
+                let choose = &self.choices[&(contest.subject, contest.way)][*candidate];
                 let best = if contest.bytes < 64 << 20 { 8.0_f64 } else { 16.0 };
                 let vector = (f64::from(choose.vector.unwrap_or(1)) / best).log2().abs();
                 let unroll = (f64::from(choose.unroll.unwrap_or(1)) / 2.0).log2().abs();
@@ -402,13 +440,15 @@ mod tests {
                 all.push(Choose { vector, unroll, hints, ..Choose::default() });
             }
         }
-        [PLAIN, DEPENDENT].map(|launch| ((0, launch), all.clone())).into()
+        [Way::Plain, Way::Dependent, Way::Cached].map(|way| ((0, way), all.clone())).into()
     }
 
     fn contests() -> Vec<Contest> {
-        let at =
-            |launch| SIZES.map(|bytes| Contest { subject: 0, bytes, launch, left: vec![], seconds: BTreeMap::new() });
-        [at(PLAIN), at(DEPENDENT)].concat()
+        let at = |way, sizes: &[u64]| -> Vec<Contest> {
+            let contest = |&bytes| Contest { subject: 0, bytes, way, left: vec![], seconds: BTreeMap::new() };
+            sizes.iter().map(contest).collect()
+        };
+        [at(Way::Plain, &SIZES), at(Way::Dependent, &SIZES), at(Way::Cached, &CACHED)].concat()
     }
 
     #[test]
@@ -418,14 +458,15 @@ mod tests {
         search(&mut contests, &choices, &mut noisy).unwrap();
         for contest in &contests {
             let (winner, _) = contest.winner().unwrap();
-            let choose = choices[&(0, contest.launch)][winner];
+            let choose = choices[&(0, contest.way)][winner];
             let vector = if contest.bytes < 64 << 20 { 8 } else { 16 };
             let found = (choose.vector, choose.unroll, choose.hints.map(Hints::bits));
             assert_eq!(found, (Some(vector), Some(2), Some(3)), "{contest:?}");
         }
-        let all = 2 * SIZES.len() * choices[&(0, PLAIN)].len();
-        assert_eq!(noisy.timed[0], 2 * COARSE.len() * 12, "each kernel once, at the coarse sizes");
-        assert!(noisy.timed[1] < all * 2 / 3 && noisy.timed[2] == 2 * SIZES.len() * SURVIVORS.2, "{:?}", noisy.timed);
+        let sizes = 2 * SIZES.len() + CACHED.len();
+        let all = sizes * choices[&(0, Way::Plain)].len();
+        assert_eq!(noisy.timed[0], (2 * COARSE.len() + CACHED.len()) * 12, "each kernel once, at the coarse sizes");
+        assert!(noisy.timed[1] < all * 2 / 3 && noisy.timed[2] == sizes * SURVIVORS.2, "{:?}", noisy.timed);
     }
 
     #[test]
@@ -451,13 +492,15 @@ mod tests {
         let graph = parse("x", &Names::all(DType::F32)).unwrap();
         let subjects = [Subject { name: "x".to_owned(), graph }];
         let mut contests: Vec<Contest> =
-            contests().into_iter().filter(|contest| COARSE.contains(&contest.bytes)).collect();
+            contests().into_iter().filter(|c| c.way == Way::Cached || COARSE.contains(&c.bytes)).collect();
         contests.iter_mut().for_each(|contest| (contest.left, contest.seconds) = (vec![0], [(0, 1.0)].into()));
-        let choices =
-            [PLAIN, DEPENDENT].map(|launch| ((0, launch), vec![Choose { vector: Some(8), ..Choose::default() }]));
+        let choices = [Way::Plain, Way::Dependent, Way::Cached]
+            .map(|way| ((0, way), vec![Choose { vector: Some(8), ..Choose::default() }]));
         let tuned = tuned("here".to_owned(), &subjects, &choices.into(), &contests);
         let most: Vec<u64> = tuned.table.rows.iter().map(|row| row.most_bytes).collect();
-        assert_eq!(most, [1 << 23, 1 << 28, u64::MAX, 1 << 23, 1 << 28, u64::MAX]);
+        assert_eq!(most[..6], [1 << 23, 1 << 28, u64::MAX, 1 << 23, 1 << 28, u64::MAX]);
+        assert!(most[6] > CACHED[0] && most[6] < CACHED[1] && most[7] == 64 << 20, "{most:?}");
+        assert_eq!(tuned.table.rows.iter().filter(|row| row.cached).count(), 2);
         assert!(tuned.table.rows.iter().all(|row| row.vector == 8));
         assert_eq!(Table::from_json(&tuned.table.to_json()).unwrap(), tuned.table);
     }

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<Exit, Failure> {
     let tools = nvrtc.as_ref().zip(disassembler.as_ref()).map(|(nvrtc, disassembler)| Tools { nvrtc, disassembler });
     let mut predictor = Predictor::new(&known, tools);
     let predict = |point: &Point| {
-        let choose = Choose { dependent: args.dependent, ..point.variant.0 };
+        let choose = Choose { dependent: args.dependent, cached: args.hot, ..point.variant.0 };
         predictor.of(&point.problem, &choose, (cache, launch))
     };
     let outcomes = points.iter().map(predict).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;

@@ -80,13 +80,20 @@ fn store(args: &TuneArgs, info: &DeviceInfo, path: &std::path::Path, tuned: &Tun
 }
 
 fn shown(tuned: &Tuned, format: Format) -> String {
-    let mut sheet =
-        Sheet::new([("expression", ALWAYS), ("moved", ALWAYS), ("launch", 2), ("plan", ALWAYS), ("GB/s", ALWAYS)]);
+    let mut sheet = Sheet::new([
+        ("expression", ALWAYS),
+        ("moved", ALWAYS),
+        ("launch", 2),
+        ("cache", 3),
+        ("plan", ALWAYS),
+        ("GB/s", ALWAYS),
+    ]);
     for found in &tuned.found {
         sheet.row([
             found.subject.clone(),
             Unit::Byte.format(found.bytes as f64),
             found.launch.to_owned(),
+            found.cache.name().to_owned(),
             found.plan.clone(),
             format!("{:.1}", found.bandwidth / 1e9),
         ]);

@@ -252,6 +252,13 @@ impl<Args, R> Kernel<Args, R> {
         self.with(Choose { dependent, ..self.choose })
     }
 
+    /// The same for tensors whose data the second-level cache holds, as where the kernel before has just written them: on
+    /// devices with a table of plans it may hold other ones for them.
+    #[must_use]
+    pub fn cached(&self, cached: bool) -> Self {
+        self.with(Choose { cached, ..self.choose })
+    }
+
     /// The same with functions of another accuracy.
     #[must_use]
     pub fn tier(&self, tier: Tier) -> Self {

@@ -91,8 +91,9 @@ impl BuildHasher for AsIs {
 pub(super) fn hash(tensors: &[Raw<'_>], choose: &Choose) -> u64 {
     let mut mix = Mix(0);
     // Few programs choose by hand, and those that do are told apart by the key.
-    mix.write_u64(u64::from(choose.dependent) | (choose.tier as u64) << 1);
-    if *choose != (Choose { dependent: choose.dependent, tier: choose.tier, ..Choose::default() }) {
+    let Choose { dependent, cached, tier, .. } = *choose;
+    mix.write_u64(u64::from(dependent) | u64::from(cached) << 1 | (tier as u64) << 2);
+    if *choose != (Choose { dependent, cached, tier, ..Choose::default() }) {
         choose.hash(&mut mix);
     }
     for tensor in tensors {

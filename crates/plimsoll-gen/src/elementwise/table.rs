@@ -49,6 +49,9 @@ pub struct Row {
     pub most_bytes: u64,
     /// For launches that may overlap.
     pub dependent: bool,
+    /// For data that the second-level cache holds.
+    #[serde(default, skip_serializing_if = "is_cold")]
+    pub cached: bool,
     /// [`Form::Flat`] or [`Form::Bulk`].
     pub form: Form,
     /// Bytes per access of the narrowest tensor.
@@ -61,6 +64,26 @@ pub struct Row {
     pub hints: u32,
     /// When the next kernel may begin, for launches that may overlap.
     pub release: Dependent,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_cold(cached: &bool) -> bool {
+    !cached
+}
+
+/// What a row is sought for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The expression's class.
+    pub class: Class,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// The launch may overlap with its neighbours.
+    pub dependent: bool,
+    /// The second-level cache holds the data.
+    pub cached: bool,
+    /// [`Form::Bulk`] is possible.
+    pub bulk: bool,
 }
 
 /// Measured choices of one device. The default has none: then the bytes-in-flight rule chooses.
@@ -106,17 +129,18 @@ impl Table {
     }
 
     /// The row for a class and a number of bytes moved: of the class itself or else of the one that is most like it, for the
-    /// same kind of launch where there are rows of it, and the smallest number of bytes that is enough. [`Form::Bulk`] where
-    /// `bulk` allows it and it was measured to be faster.
+    /// same kind of launch where there are rows of it, and the smallest number of bytes that is enough. Rows for cached data
+    /// stand beside the others and go before those of the same size. [`Form::Bulk`] where it is possible and was measured to
+    /// be faster.
     #[must_use]
-    pub fn row(&self, class: Class, bytes: u64, dependent: bool, bulk: bool) -> Option<&Row> {
-        let allowed = |row: &&Row| bulk || row.form != Form::Bulk;
-        let nearest = self.rows.iter().filter(allowed).map(|row| class.distance(row, dependent)).min()?;
-        let rows = || self.rows.iter().filter(allowed).filter(|row| class.distance(row, dependent) == nearest);
-        let most = rows().map(|row| row.most_bytes).filter(|&most| most >= bytes).min();
+    pub fn row(&self, wanted: Wanted) -> Option<&Row> {
+        let allowed = |row: &&Row| (wanted.bulk || row.form != Form::Bulk) && (wanted.cached || !row.cached);
+        let distance = |row: &Row| wanted.class.distance(row, wanted.dependent);
+        let nearest = self.rows.iter().filter(allowed).map(distance).min()?;
+        let rows = || self.rows.iter().filter(allowed).filter(|row| distance(row) == nearest);
+        let most = rows().map(|row| row.most_bytes).filter(|&most| most >= wanted.bytes).min();
         let most = most.or_else(|| rows().map(|row| row.most_bytes).max())?;
-        let fitting = || rows().filter(|row| row.most_bytes == most);
-        fitting().find(|row| row.form == Form::Bulk).or_else(|| fitting().next())
+        rows().rev().filter(|row| row.most_bytes == most).max_by_key(|row| (row.cached, row.form == Form::Bulk))
     }
 }
 
@@ -157,7 +181,8 @@ mod tests {
     #[test]
     fn rows_are_chosen_by_size_launch_and_likeness() {
         let table = example();
-        let row = |class, bytes, dependent, bulk| table.row(class, bytes, dependent, bulk).unwrap();
+        let row =
+            |class, bytes, dependent, bulk| table.row(Wanted { class, bytes, dependent, bulk, cached: false }).unwrap();
         assert_eq!(row(COPY, 1 << 20, false, true).threads, 256);
         assert_eq!(row(COPY, 1 << 40, false, true).form, Form::Bulk);
         assert_eq!(row(COPY, 1 << 40, false, false).form, Form::Flat);
@@ -172,7 +197,25 @@ mod tests {
     fn a_larger_launch_than_any_measured_takes_the_largest_row() {
         let mut table = example();
         table.rows.retain(|row| row.most_bytes <= 16 << 20 && !row.dependent);
-        assert_eq!(table.row(COPY, 1 << 40, false, true).unwrap().most_bytes, 16 << 20);
-        assert_eq!(table.row(COPY, 1 << 20, true, true).unwrap().most_bytes, 4 << 20);
+        let most = |bytes, dependent| {
+            table.row(Wanted { class: COPY, bytes, dependent, bulk: true, cached: false }).unwrap().most_bytes
+        };
+        assert_eq!(most(1 << 40, false), 16 << 20);
+        assert_eq!(most(1 << 20, true), 4 << 20);
+    }
+
+    #[test]
+    fn rows_for_cached_data_are_taken_only_where_they_are() {
+        let mut table = example();
+        let wanted = |bytes, cached| Wanted { class: COPY, bytes, dependent: false, cached, bulk: false };
+        let cold = table.row(wanted(10 << 20, false)).unwrap().clone();
+        table.rows.push(Row { unroll: 2 * cold.unroll, cached: true, ..cold.clone() });
+        assert_eq!(table.row(wanted(10 << 20, false)), Some(&cold));
+        assert_eq!(table.row(wanted(10 << 20, true)).unwrap().unroll, 2 * cold.unroll);
+        // Smaller and larger ones keep their rows.
+        for bytes in [1 << 20, 1 << 40] {
+            assert_eq!(table.row(wanted(bytes, true)), table.row(wanted(bytes, false)));
+        }
+        assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
     }
 }

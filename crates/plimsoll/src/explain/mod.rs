@@ -99,7 +99,8 @@ fn conditions(subject: &Subject, point: &Point) -> (Choose, (Cache, LaunchForm))
     let cache = if point.cell.cache.is_cold() { Cache::Cold } else { Cache::Hot };
     // Launches are timed as nodes of one graph.
     let launch = if dependent { LaunchForm::GraphDependent } else { LaunchForm::Graph };
-    (Choose { dependent: dependent && subject.can_be_dependent(), ..point.variant.0 }, (cache, launch))
+    let dependent = dependent && subject.can_be_dependent();
+    (Choose { dependent, cached: cache == Cache::Hot, ..point.variant.0 }, (cache, launch))
 }
 
 /// Predictions for points, each beside its own; `None` where no kernel does what was chosen by hand.

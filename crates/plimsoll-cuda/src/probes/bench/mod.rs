@@ -264,9 +264,9 @@ impl Running {
     }
 }
 
-/// The choices by hand, and the way to launch.
+/// The choices by hand, the way to launch, and where the data are.
 fn chosen(point: &Point) -> Choose {
-    Choose { dependent: point.cell.launch == DEPENDENT, ..point.choose }
+    Choose { dependent: point.cell.launch == DEPENDENT, cached: !point.cell.cache.is_cold(), ..point.choose }
 }
 
 /// At most `most` of `count` places, the first and the last among them.

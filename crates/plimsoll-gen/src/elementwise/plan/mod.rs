@@ -64,6 +64,8 @@ pub struct Choose {
     pub tier: Tier,
     /// The launch may overlap with its neighbours in the stream.
     pub dependent: bool,
+    /// The tensors' data are in the second-level cache, as where the kernel before has just written them.
+    pub cached: bool,
     /// When the next kernel may begin, where `dependent`; [`Dependent::No`] is taken as no choice.
     pub release: Option<Dependent>,
 }

@@ -67,7 +67,7 @@ pub fn shape(
 ) -> Result<Shape, PlanError> {
     let widest = device.target.widest_access();
     let (mut lanes, mut unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
-    if !fit(tensors, lanes, widest).is_some_and(|fit| fit.form != Form::Phased) {
+    if fit(tensors, lanes, widest).is_none_or(|fit| fit.form == Form::Phased) {
         (lanes, unroll) = lanes_and_unroll(graph, tensors, &tuning.in_wide_vectors(tensors, device, choose), choose);
     }
     let wanted = lanes;

@@ -4,7 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::{Choose, Device, PlanError, Reason, Tensors, tiles};
 use crate::elementwise::spec::{Dependent, Form};
-use crate::elementwise::table::{Class, Row, Table};
+use crate::elementwise::table::{Class, Row, Table, Wanted};
 use crate::kernel::Hints;
 
 /// The free choices of a kernel, each with its reason in the same order as in [`Tuning::reasons`].
@@ -53,6 +53,7 @@ fn rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
         class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, heavy: false },
         most_bytes: u64::MAX,
         dependent,
+        cached: false,
         form: Form::Flat,
         vector,
         unroll,
@@ -81,7 +82,8 @@ impl Tuning {
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
         let bulk = choose.form == Some(Form::Bulk) || (free && tiles::takes_bulk(graph, tensors, device));
         let class = Class { inputs: tensors.streamed_inputs(), ..Class::of(graph) };
-        let (row, why) = match table.row(class, tensors.bytes_moved(), choose.dependent, bulk) {
+        let Choose { dependent, cached, .. } = *choose;
+        let (row, why) = match table.row(Wanted { class, bytes: tensors.bytes_moved(), dependent, cached, bulk }) {
             Some(row) => (row.clone(), table.source.clone()),
             None => rule(tensors, device, choose.dependent),
         };
