@@ -222,8 +222,9 @@ fn lines(report: &Report<'_>, section: &Section<'_>, group: &[&Case<'_>], height
     };
     for guide in &guides {
         // Where a fit is drawn, the line is the fit.
-        let Form::Fit { hue, .. } = guide.form else { continue };
-        traces.iter_mut().filter(|trace| trace.hue == hue).for_each(|trace| trace.path = Some(Vec::new()));
+        let Form::Fit { hue, dash, .. } = guide.form else { continue };
+        let fitted = traces.iter_mut().filter(|trace| (trace.hue, trace.dash) == (hue, dash));
+        fitted.for_each(|trace| trace.path = Some(Vec::new()));
     }
     let mut all = references::traces(group[0], &x_unit, &metric.name, &metric.unit);
     all.append(&mut traces);

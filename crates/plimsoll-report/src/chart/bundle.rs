@@ -59,6 +59,11 @@ pub(super) fn shared_source<'c>(group: &[&'c Case<'_>]) -> &'c str {
     if all.all(|source| source.label == *first) { first } else { "" }
 }
 
+/// What a line of one cache policy is called where the picture has several.
+pub(super) fn beside_others(own: &str, policy: &str) -> String {
+    if own.is_empty() { policy.to_owned() } else { format!("{own}, {policy}") }
+}
+
 /// Lines in the making.
 pub(super) struct Bundle {
     apart: Vec<usize>,
@@ -98,11 +103,7 @@ impl Bundle {
         };
         let own = named(&self.apart);
         let policy = source.series.spec.cache.name();
-        let full = match (self.policies, own.is_empty()) {
-            (true, true) => policy.to_owned(),
-            (true, false) => format!("{own}, {policy}"),
-            (false, _) => own.clone(),
-        };
+        let full = if self.policies { beside_others(&own, policy) } else { own.clone() };
         // One device measured twice has two lines of one label only where nothing tells the runs apart.
         let place = self.places.of(&format!("{full}\0{}", source.run));
         if place == self.lines.len() {

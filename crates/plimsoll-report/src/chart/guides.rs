@@ -4,12 +4,13 @@
 use plimsoll_core::Flag;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::Finding;
-use plimsoll_core::series::{Metric, Quantity};
+use plimsoll_core::series::{Metric, Quantity, SeriesSpec};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::probes::affine::Affine;
 use plimsoll_suite::probes::launch;
 
 use super::build::spec_of;
+use super::bundle::beside_others;
 use super::levels::{CEILING_PROBE, PEAK, only_device, same};
 use super::{Form, Guide, Trace};
 use crate::Report;
@@ -186,29 +187,43 @@ fn ceilings(report: &Report<'_>, device: &DeviceInfo) -> Vec<Guide> {
     all
 }
 
-/// `T = a + V/b` of each launch mode, over the volumes that it was laid through.
+/// `T = a + V/b` of each launch mode, hot and cold, over the volumes that it was laid through.
 fn fits(device: &DeviceInfo, section: &Section<'_>, group: &[&Case<'_>], y: &Metric, traces: &[Trace]) -> Vec<Guide> {
-    if section.probe != launch::SPEC.name || spec_of(group[0]).case != launch::scale().case {
+    let fitted = [launch::scale().case, launch::cold().case];
+    if section.probe != launch::SPEC.name || !group.iter().all(|case| fitted.contains(&spec_of(case).case)) {
         return Vec::new();
     }
-    let series = group[0].sources[0].series;
-    // A line alone has no label, and the only mode.
-    let only = series.rows.first().and_then(|row| series.text(row, "mode")).unwrap_or_default();
-    let of = |trace: &Trace| {
-        let mode = if trace.label.is_empty() { only } else { trace.label.as_str() };
-        let guide = |line: Affine| Guide {
-            form: Form::Fit { hue: trace.hue, path: along(&line, &y.of) },
-            label: format!("{}: {}", clean(mode), words(&line)),
-            source: format!(
-                "T = a + V/b over {} to {}",
-                Unit::Byte.format(line.over[0]),
-                Unit::Byte.format(line.over[1])
-            ),
+    let of = |case: &Case<'_>| {
+        let series = case.sources[0].series;
+        let of_mode = |mode: &&str| {
+            let trace = trace_of(mode, spec_of(case), group, traces)?;
+            let [near, far] = launch::fits(device, series, mode);
+            // Far lines are findings only by their rate.
+            let lines = near.into_iter().chain(far.filter(|(line, _)| line.b.is_some()));
+            Some(lines.map(|(line, _)| fit(trace, mode, &line, y)).collect::<Vec<Guide>>())
         };
-        let lines = launch::fits(device, series, mode).into_iter().flatten();
-        lines.map(|(line, _)| guide(line)).collect::<Vec<Guide>>()
+        launch::MODES.iter().filter_map(of_mode).flatten().collect::<Vec<Guide>>()
     };
-    traces.iter().flat_map(of).collect()
+    group.iter().flat_map(|case| of(case)).collect()
+}
+
+/// The line of a mode: called after the mode and the cache policy, as far as the picture has several of either.
+fn trace_of<'t>(mode: &str, spec: &SeriesSpec, group: &[&Case<'_>], traces: &'t [Trace]) -> Option<&'t Trace> {
+    let policy = spec.cache.name();
+    let label = |own: &str| if group.len() > 1 { beside_others(own, policy) } else { own.to_owned() };
+    let called = |label: String| traces.iter().find(|trace| trace.label == label);
+    called(label(&clean(mode))).or_else(|| called(label("")))
+}
+
+fn fit(trace: &Trace, mode: &str, line: &Affine, y: &Metric) -> Guide {
+    let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+    // A line alone has no label, and the only mode.
+    let of = if trace.label.is_empty() { clean(mode) } else { trace.label.clone() };
+    Guide {
+        form: Form::Fit { hue: trace.hue, dash: trace.dash, path: along(line, &y.of) },
+        label: format!("{of}: {}", words(line)),
+        source: format!("T = a + V/b over {from} to {to}"),
+    }
 }
 
 fn words(line: &Affine) -> String {

@@ -102,10 +102,12 @@ pub enum Form {
         /// Its y.
         value: f64,
     },
-    /// A curve laid through the marks of one hue.
+    /// A curve laid through the marks of one line.
     Fit {
-        /// That hue.
+        /// That line's hue.
         hue: usize,
+        /// Its dashes.
+        dash: usize,
         /// Places along it, from the left.
         path: Vec<(f64, f64)>,
     },

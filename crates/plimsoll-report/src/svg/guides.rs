@@ -2,7 +2,7 @@
 //! the fewest marks are in the way, and is left out where another name stands: its figure is in the list of findings.
 
 use super::markup::{Markup, escape, fit, hue, number, width};
-use super::{HUES, RIGHT, WIDTH};
+use super::{RIGHT, WIDTH};
 use crate::chart::{Form, Guide, Level, Scale};
 
 /// How far a mark reaches about its place, pixels.
@@ -69,13 +69,13 @@ pub(super) fn rules(out: &mut Markup, frame: &Frame<'_>, guides: &[Guide]) {
                     out.line("level", frame.place(from), frame.place(to));
                 }
             }
-            Form::Fit { hue: of, path } => {
-                let (hue, path) = (hue(*of % HUES), points(path.iter().map(|&at| frame.place(at))));
+            Form::Fit { hue: of, dash, path } => {
+                let (hue, path) = (hue(*of), points(path.iter().map(|&at| frame.place(at))));
                 out.raw(&format!(
                     "<g class=\"{hue}\"><title>{}</title>",
                     escape(&format!("{}; {}", guide.label, guide.source))
                 ));
-                out.raw(&format!("<polyline class=\"line fit\" points=\"{path}\"/></g>"));
+                out.raw(&format!("<polyline class=\"line fit dash{}\" points=\"{path}\"/></g>", dash % 3));
             }
             Form::Plateau { .. } => {}
         }

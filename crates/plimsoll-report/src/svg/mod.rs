@@ -79,7 +79,9 @@ fn draw(chart: &Chart, mut body: Markup, attributes: &str, extra: &str) -> Strin
         Plot::Bars { y, categories, labels, references } => bars::draw(&mut body, y, categories, [labels, references]),
         Plot::Heat(heat) => heat::draw(&mut body, heat),
     };
-    let note = markup::fit(&chart.note, 340.0);
+    // A title is of bold and larger letters.
+    let beside_title = WIDTH - 20.0 - 1.15 * markup::width(&chart.title);
+    let note = markup::fit(&chart.note, beside_title.max(340.0));
     let title = markup::escape(&markup::fit(&chart.title, WIDTH - 20.0 - markup::width(&note)));
     let note = markup::escape(&note);
     let label = markup::escape(&format!("{}, {}", chart.title, chart.note));

@@ -88,7 +88,7 @@ fn draw_guides(canvas: &mut Canvas, plot: &Lines<'_>) {
                     canvas.line(within(x, y, (from, slope * from)), within(x, y, (to, slope * to)), None);
                 }
             }
-            Form::Fit { hue, path } => {
+            Form::Fit { hue, path, .. } => {
                 path.windows(2).for_each(|pair| canvas.line(within(x, y, pair[0]), within(x, y, pair[1]), Some(*hue)));
             }
             Form::Plateau { .. } => {}

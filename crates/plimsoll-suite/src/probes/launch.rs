@@ -126,7 +126,7 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         found.extend(reach(device, scale));
     }
     if let Some(cold) = of("cold") {
-        found.extend(MODES.iter().filter_map(|mode| cold_launch(cold, mode)));
+        found.extend(MODES.iter().filter_map(|mode| cold_launch(device, cold, mode)));
     }
     found
 }
@@ -151,11 +151,11 @@ fn line(scale: &Series, mode: &str, keep: &dyn Fn(f64) -> bool) -> Option<(Affin
 }
 
 /// The lines of one mode: through the footprints that the last-level cache holds, and through those far beyond it. Where
-/// the cache is unknown, one line through all.
+/// the cache is unknown, or the data were in none, one line through all.
 #[must_use]
 pub fn fits(device: &DeviceInfo, scale: &Series, mode: &str) -> [Option<(Affine, Flags)>; 2] {
     let cache = device.last_level_cache() as f64;
-    if cache == 0.0 {
+    if cache == 0.0 || scale.spec.cache.is_cold() {
         return [line(scale, mode, &|_| true), None];
     }
     // Half of a cache of two partitions is near; far beyond it nothing of it shows.
@@ -186,8 +186,9 @@ fn lines(device: &DeviceInfo, scale: &Series, mode: &str) -> Vec<Finding> {
 }
 
 /// The intercept of the line through cold launches.
-fn cold_launch(cold: &Series, mode: &str) -> Option<Finding> {
-    let (line, flags) = line(cold, mode, &|_| true)?;
+fn cold_launch(device: &DeviceInfo, cold: &Series, mode: &str) -> Option<Finding> {
+    let [line, _] = fits(device, cold, mode);
+    let (line, flags) = line?;
     let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
     let says = format!("a of T = a + V/b over {from} to {to} that are in memory.");
     Some(Finding { flags, ..own(format!("launch, {mode}, cold"), says, cold.rows.first()?, line.a) })

@@ -153,6 +153,34 @@ fn launches_are_drawn_as_points_with_the_line_that_was_laid_through_them() {
 }
 
 #[test]
+fn hot_and_cold_launches_in_one_picture_each_have_their_line() {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    let modes = [&[launch::STREAM, launch::GRAPH][..], &[launch::GRAPH]];
+    for (spec, modes) in [launch::scale(), launch::cold()].into_iter().zip(modes) {
+        made.series("launch", spec);
+        for (nth, &mode) in modes.iter().enumerate() {
+            for power in 16..=24 {
+                let bytes = 1u64 << power;
+                let work = Work { traffic: Traffic::new(bytes, 0), operations: 1.0, ..Work::default() };
+                let seconds = 1e-6 * (nth + 1) as f64 + bytes as f64 / 5e12;
+                made.point(vec![mode.into(), bytes.into()], seconds, work, Flags::NONE);
+            }
+        }
+    }
+    let charts = of(made.run(), "launch");
+    let (guides, traces) = guides_of(&charts[0]);
+    assert_eq!(charts.len(), 1);
+    assert!(charts[0].note.ends_with("lines are T = a + V/b") && traces.iter().all(|trace| trace.places().is_empty()));
+    let names: Vec<&str> = guides.iter().filter_map(|guide| guide.label.split(": ").next()).collect();
+    assert_eq!(names, ["stream, hot", "graph, hot", "graph, cold-rotate"]);
+    let looks = guides.iter().map(|guide| match guide.form {
+        Form::Fit { hue, dash, .. } => (hue, dash),
+        _ => panic!("no fit: {guide:?}"),
+    });
+    assert_eq!(looks.collect::<Vec<_>>(), traces.iter().map(|trace| (trace.hue, trace.dash)).collect::<Vec<_>>());
+}
+
+#[test]
 fn power_has_the_clock_beside_it() {
     let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
     let mut energy = roofline::energy();
