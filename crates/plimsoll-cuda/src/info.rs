@@ -6,6 +6,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver, rates};
+use plimsoll_suite::operations;
 
 use crate::calibrate::Replay;
 use crate::counters;
@@ -93,7 +94,8 @@ fn arithmetic(found: &Found<'_>) -> Result<Vec<Peak>, Fault> {
         let clock = Unit::Hertz.format(hz);
         let source =
             format!("{rate} per cycle × {} multiprocessors × {clock} ({})", device.multiprocessors, rates::SOURCE);
-        Some(Peak { metric: kind.to_owned(), value, unit: Unit::FlopPerSecond, source })
+        let unit = operations::unit(&Unit::FlopPerSecond, kind);
+        Some(Peak { metric: kind.to_owned(), value, unit, source })
     };
     Ok(rates::kinds().filter_map(peak).filter(|peak| peak.value > 0.0).collect())
 }

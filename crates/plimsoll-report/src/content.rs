@@ -6,6 +6,7 @@ use plimsoll_core::record::{Finding, Run};
 use plimsoll_core::series::{Row, Series, SeriesSpec, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
+use plimsoll_suite::operations::unit_at;
 use plimsoll_suite::probes;
 use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Standing, shipped_reference, standings};
@@ -229,7 +230,7 @@ pub(crate) fn coordinate(unit: &Unit, value: &Value) -> String {
 pub(crate) fn figure(series: &Series, row: &Row, metric: &str) -> String {
     let Some(metric) = series.metric(metric) else { return "—".into() };
     match series.estimate(row, &metric.name).filter(is_finite) {
-        Some(known) => clean(&metric.unit.format_with_interval(known.value, known.interval.into())),
+        Some(known) => clean(&unit_at(metric, &row.at).format_with_interval(known.value, known.interval.into())),
         None => "—".into(),
     }
 }

@@ -2,6 +2,7 @@
 //! every digit. Series have different axes and metrics, so a row names its own. Quoting after RFC 4180.
 
 use plimsoll_core::series::{Estimate, Row, Series, Value};
+use plimsoll_suite::operations::unit_at;
 
 use crate::Report;
 use crate::content::{Source, is_finite};
@@ -39,7 +40,7 @@ fn rows(out: &mut String, source: &Source<'_>, started: &str, row: &Row) {
         cells.extend([started, &source.device.name, &series.spec.probe, &series.spec.case].map(text));
         cells.extend([word(&series.spec.figure), series.spec.cache.name().to_owned()]);
         cells.extend(coordinates(series, row));
-        cells.extend([text(&metric.name), text(metric.unit.symbol())]);
+        cells.extend([text(&metric.name), text(unit_at(metric, &row.at).symbol())]);
         cells.extend(numbers(&known));
         cells.extend([row.n.to_string(), row.flags.to_string()]);
         out.push_str(&cells.join(","));

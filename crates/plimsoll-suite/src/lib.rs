@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod machines;
 pub mod model;
+pub mod operations;
 pub mod probes;
 pub mod profile;
 pub mod references;

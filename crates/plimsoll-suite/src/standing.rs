@@ -7,6 +7,7 @@ use plimsoll_core::record::{Finding, Run};
 use plimsoll_core::series::Estimate;
 use plimsoll_core::unit::Unit;
 
+use crate::operations;
 use crate::references;
 
 /// The probe whose findings are the measured ceilings of memory.
@@ -108,7 +109,7 @@ pub fn standings(run: &Run, reference: &dyn Fn(&DeviceInfo, &Finding) -> Option<
             device_name: device.name.clone(),
             probe: finding.probe.clone(),
             name: finding.name.clone(),
-            unit: finding.unit.clone(),
+            unit: operations::unit_of_finding(finding),
             achieved: Estimate { value: finding.value, interval: finding.interval },
             ceiling: ceiling(run, finding),
             peak: peak(device, finding),
@@ -146,7 +147,8 @@ fn peak(device: &DeviceInfo, finding: &Finding) -> Beside {
         return Err("no theoretical peak applies to this figure");
     }
     let peak = device.peak(&finding.metric).ok_or("the device states no peak for it")?;
-    if peak.unit != finding.unit || !peak.value.is_finite() {
+    let same = operations::unit(&peak.unit, &peak.metric) == operations::unit_of_finding(finding);
+    if !same || !peak.value.is_finite() {
         return Err("the device's peak is in another unit");
     }
     Ok(Yardstick { value: peak.value, source: peak.source.clone() })

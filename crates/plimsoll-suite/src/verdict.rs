@@ -21,6 +21,8 @@ use plimsoll_core::stats::{Interval, holm};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 
+use crate::operations;
+
 pub use cause::Cause;
 
 /// A difference within this share is no difference: what plimsoll promises to repeat on an idle machine.
@@ -261,10 +263,11 @@ impl Judged {
             Verdict::Faster
         };
         let causes = if verdict == Verdict::Ambiguous { self.causes(&pair, p, figures) } else { vec![] };
+        let unit = operations::unit_at(&pair.metric, pair.subject.at.iter().map(|(_, _, value)| value));
         Compared {
             subject: pair.subject,
             metric: pair.metric.name,
-            unit: pair.metric.unit,
+            unit,
             base: pair.base.value,
             new: pair.new.value,
             ratio: self.log_ratio.exp(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll::bench::Table;
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::Run;
+use plimsoll::suite::operations::unit_of_finding;
 use plimsoll::suite::profile::{Kept, Profile, ProfileError, SetAside, StoredFinding};
 use plimsoll_report::terminal::margin;
 
@@ -198,7 +199,7 @@ pub(crate) fn listing(profiles: &[Profile], format: Format) -> Result<String, Fa
     for profile in profiles {
         for stored in &profile.findings {
             let finding = &stored.finding;
-            let value = finding.unit.format(finding.value) + &margin(finding.value, finding.interval);
+            let value = unit_of_finding(finding).format(finding.value) + &margin(finding.value, finding.interval);
             sheet.row([
                 profile.device_name.clone(),
                 finding.probe.clone(),

@@ -1,5 +1,7 @@
 //! Bars: which category and which colour each row is, and what else tells it from others.
 
+use plimsoll_suite::operations::unit_at;
+
 use super::build::{mark, varying};
 use super::bundle::{Places, coordinates, label};
 use super::references::Placed;
@@ -12,7 +14,8 @@ pub(super) fn bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) -> Optio
     let by = by.and_then(|by| case.sources[0].series.axis(by));
     let (hued, noted): (Vec<usize>, Vec<usize>) =
         varying(&[case], &[x], false).into_iter().partition(|axis| Some(*axis) == by);
-    let unit = case.sources[0].series.metric(y)?.unit.clone();
+    let metric = case.sources[0].series.metric(y)?;
+    let unit = metric.unit.clone();
     let placed = Placed::new(case, y, &unit);
     let (mut categories, mut labels, mut references): (Vec<Category>, Vec<String>, Vec<String>) = Default::default();
     let (mut named, mut labelled, mut owned) = (Places::default(), Places::default(), Places::default());
@@ -37,12 +40,15 @@ pub(super) fn bars(case: &Case<'_>, x: &str, y: &str, by: Option<&str>) -> Optio
                 (place, mark)
             });
             let published = published.collect();
-            categories[category].bars.push(Bar { label: of, mark, note, references: published });
+            let unit = unit_at(metric, &row.at);
+            categories[category].bars.push(Bar { label: of, mark, unit, note, references: published });
         }
     }
     categories.iter_mut().for_each(|category| category.bars.sort_by_key(|bar| bar.label));
     let bars = categories.iter().flat_map(|category| &category.bars);
     let marks = bars.flat_map(|bar| std::iter::once(&bar.mark).chain(bar.references.iter().map(|(_, mark)| mark)));
-    let y = Scale::new(y, &unit, false, marks.flat_map(|mark| [mark.y, mark.interval.hi]));
+    let mut y = Scale::new(y, &unit, false, marks.flat_map(|mark| [mark.y, mark.interval.hi]));
+    let other = categories.iter().flat_map(|category| &category.bars).find(|bar| bar.unit != unit);
+    y.beside = other.map(|bar| bar.unit.clone());
     (!categories.is_empty()).then_some(Plot::Bars { y, categories, labels, references })
 }

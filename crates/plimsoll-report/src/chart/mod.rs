@@ -18,6 +18,7 @@ pub use build::charts;
 pub use scale::{Scale, Tick};
 
 use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
 
 /// Hues before they repeat.
 pub(crate) const HUES: usize = 8;
@@ -172,6 +173,8 @@ pub struct Bar {
     pub label: usize,
     /// Its figure.
     pub mark: Mark,
+    /// What the figure is counted in: of whole numbers another unit than the scale's.
+    pub unit: Unit,
     /// What else tells it from others; empty where nothing does.
     pub note: String,
     /// Published figures of the same, each with the place of its label among the picture's references.

@@ -10,6 +10,8 @@ pub struct Scale {
     pub name: String,
     /// What it is in.
     pub unit: Unit,
+    /// What some of it is counted in instead, step for step: whole numbers beside floats.
+    pub beside: Option<Unit>,
     /// Logarithmic.
     pub log: bool,
     lo: f64,
@@ -50,7 +52,8 @@ impl Scale {
         };
         let log = log && lo >= f64::MIN_POSITIVE;
         let binary = *unit == Unit::Byte || (log && lo < hi && all.iter().all(|&value| value.log2().fract() == 0.0));
-        let mut scale = Self { name: name.to_owned(), unit: unit.clone(), log, lo, hi, shift: 0.0, binary };
+        let mut scale =
+            Self { name: name.to_owned(), unit: unit.clone(), beside: None, log, lo, hi, shift: 0.0, binary };
         if log {
             scale.widen_log();
         } else {
@@ -83,7 +86,16 @@ impl Scale {
     #[must_use]
     pub fn counts(name: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let hi = values.into_iter().filter(|value| value.is_finite()).fold(1.0, f64::max);
-        Self { name: name.to_owned(), unit: Unit::One, log: true, lo: 0.0, hi: 1.2 * hi, shift: 1.0, binary: false }
+        Self {
+            name: name.to_owned(),
+            unit: Unit::One,
+            beside: None,
+            log: true,
+            lo: 0.0,
+            hi: 1.2 * hi,
+            shift: 1.0,
+            binary: false,
+        }
     }
 
     /// A scale from the least to the most of `values`, for shades: they show differences, not lengths. Where the most is many
@@ -98,7 +110,7 @@ impl Scale {
             Some((lo, hi)) if lo < hi && hi - lo > ALIKE * hi.abs() => {
                 let log = lo >= f64::MIN_POSITIVE && hi > MANY * lo;
                 let name = if log { format!("{name}, logarithmic") } else { name.to_owned() };
-                Self { name, unit: unit.clone(), log, lo, hi, shift: 0.0, binary: false }
+                Self { name, unit: unit.clone(), beside: None, log, lo, hi, shift: 0.0, binary: false }
             }
             // Nothing differs much: shades from zero, or they would show differences that are none.
             _ => Self::new(name, unit, false, ends.map(|(_, hi)| hi)),
@@ -159,7 +171,11 @@ impl Scale {
         match self.shared_unit() {
             // 'threads' need not be told to be in threads.
             Some((_, label)) if label.is_empty() || name.contains(label.as_str()) => name,
-            Some((_, label)) => format!("{name} ({})", crate::text::clean(&label)),
+            Some((factor, label)) => {
+                let beside = self.beside.as_ref().map(|unit| unit.scale_for(factor).1);
+                let beside = beside.map_or_else(String::new, |label| format!(", of whole numbers {label}"));
+                format!("{name} ({})", crate::text::clean(&(label + &beside)))
+            }
             None => name,
         }
     }

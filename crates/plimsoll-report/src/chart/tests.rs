@@ -5,6 +5,7 @@ use plimsoll_core::sample::{CachePolicy, Figure, Work};
 use plimsoll_core::series::{Draw, Quantity, SeriesSpec, Value, axis, metric};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::probes::lab::compression;
+use plimsoll_suite::probes::tensor;
 use plimsoll_suite::references;
 
 use super::*;
@@ -313,4 +314,21 @@ fn where_points_share_an_x_the_line_joins_the_best_of_each() {
     trace.marks.pop();
     build::along_the_best(&mut trace, true);
     assert_eq!(trace.places(), [(2.0, 5.0), (1.0, 3.0)]);
+}
+
+#[test]
+fn bars_of_whole_numbers_say_operations_on_the_scale_of_the_floats() {
+    let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
+    made.series("tensor", tensor::device());
+    for name in ["mma f16", "mma i8"] {
+        let work = Work { operations: 1e9, ..Work::default() };
+        made.point(vec![name.into()], 1e-6, work, Flags::NONE);
+    }
+    let runs = [made.run()];
+    let report = Report::new(&runs);
+    let Plot::Bars { y, categories, .. } = &charts(&report, &report.sections[0])[0].plot else { panic!("no bars") };
+    let units: Vec<&Unit> = categories.iter().map(|category| &category.bars[0].unit).collect();
+    assert_eq!(units, [&Unit::FlopPerSecond, &Unit::OpPerSecond]);
+    assert!(categories[1].bars[0].mark.figure.contains("Pop/s"), "{:?}", categories[1].bars[0].mark.figure);
+    assert_eq!(y.title(), "rate (PFLOP/s, of whole numbers Pop/s)");
 }

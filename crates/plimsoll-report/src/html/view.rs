@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use plimsoll_core::device::{DeviceInfo, Peak};
 use plimsoll_core::unit::Unit;
+use plimsoll_suite::operations::{unit, unit_of_finding};
 use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Beside, Standing};
 
@@ -129,8 +130,8 @@ fn facts(entry: &Entry<'_>, place: usize, device: &DeviceInfo) -> Vec<(String, S
         Unit::Byte.format(device.memory_total as f64),
         Unit::Byte.format(device.memory_free as f64)
     );
-    let peaks: Vec<String> =
-        device.peaks.iter().map(|peak| format!("{} {}", peak.metric, peak.unit.format(peak.value))).collect();
+    let of_peak = |peak: &Peak| format!("{} {}", peak.metric, unit(&peak.unit, &peak.metric).format(peak.value));
+    let peaks: Vec<String> = device.peaks.iter().map(of_peak).collect();
     let mut facts = vec![
         ("device", format!("{} ({})", device.name, device.selector)),
         ("architecture", device.architecture.clone().unwrap_or_default()),
@@ -172,7 +173,8 @@ fn row(report: &Report<'_>, standing: &Standing) -> Row {
 
 /// Each source and each reason once; the device's peaks whether a finding competes with them or not.
 fn sources<'s>(device: &DeviceInfo, standings: impl Iterator<Item = &'s Standing>) -> Vec<String> {
-    let of_peak = |peak: &Peak| format!("peak {}: {}", peak.unit.format(peak.value), clean(&peak.source));
+    let of_peak =
+        |peak: &Peak| format!("peak {}: {}", unit(&peak.unit, &peak.metric).format(peak.value), clean(&peak.source));
     let mut lines: Vec<String> = device.peaks.iter().map(of_peak).collect();
     for standing in standings {
         let all = [("ceiling", &standing.ceiling), ("peak", &standing.peak), ("reference", &standing.reference)];
@@ -199,7 +201,7 @@ fn probe(report: &Report<'_>, place: usize, section: &Section<'_>) -> Probe {
     let pictures = charts(report, section).into_iter();
     let others = section.findings.iter().filter(|(_, finding)| !is_advice(finding));
     let findings = others.map(|(label, finding)| {
-        let figure = finding.unit.format_with_interval(finding.value, finding.interval.into());
+        let figure = unit_of_finding(finding).format_with_interval(finding.value, finding.interval.into());
         let of = if label.is_empty() { String::new() } else { format!(" ({label})") };
         let says = if finding.says.is_empty() { String::new() } else { format!(": {}", finding.says) };
         let flags = if finding.flags.is_empty() { String::new() } else { format!(" [{}]", finding.flags) };

@@ -16,7 +16,7 @@ const FIGURE: f64 = 92.0;
 pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels, references]: [&[String]; 2]) -> f64 {
     let left = categories.iter().map(|category| width(&category.name)).fold(20.0, f64::max).min(NAMES) + 12.0;
     let all = || categories.iter().flat_map(|category| &category.bars);
-    let figure = all().map(|bar| width(&behind(y, bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
+    let figure = all().map(|bar| width(&behind(bar)) * 12.0 / 13.0).fold(FIGURE, f64::max).min(WIDTH / 2.0);
     let length = WIDTH - RIGHT - figure - left;
     let bars: usize = categories.iter().map(|category| category.bars.len()).sum();
     let bottom = TOP + bars as f64 * STEP + categories.len() as f64 * GAP;
@@ -41,7 +41,7 @@ pub(super) fn draw(out: &mut Markup, y: &Scale, categories: &[Category], [labels
                 out.rect("hit", (left, top), (WIDTH - RIGHT - left, STEP), "");
             });
             let from = (left + y.position(mark.interval.hi.max(mark.y)) * length).max(end) + 6.0;
-            out.text("fig", (from, top + BAR - 4.0), "start", &behind(y, bar));
+            out.text("fig", (from, top + BAR - 4.0), "start", &behind(bar));
             for (_, published) in &bar.references {
                 let x = left + y.position(published.y) * length;
                 out.point("refs", published, |out| {
@@ -78,7 +78,7 @@ fn tick(out: &mut Markup, (x, top): (f64, f64), height: f64) {
 }
 
 /// The figure, and what tells the bar from others beside its colour.
-fn behind(y: &Scale, bar: &Bar) -> String {
-    let figure = y.unit.format(bar.mark.y);
+fn behind(bar: &Bar) -> String {
+    let figure = bar.unit.format(bar.mark.y);
     if bar.note.is_empty() { figure } else { format!("{figure}, {}", bar.note) }
 }

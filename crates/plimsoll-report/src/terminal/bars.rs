@@ -11,7 +11,7 @@ pub(super) fn draw(y: &Scale, categories: &[Category], [labels, references]: [&[
     let name_width = widest(categories.iter().map(|category| category.name.as_str())).min(style.columns() / 4);
     let label_width = if several { widest(labels.iter().map(String::as_str)).min(style.columns() / 4) } else { 0 };
     let figures: Vec<Vec<String>> =
-        categories.iter().map(|category| category.bars.iter().map(|bar| figure(y, bar)).collect()).collect();
+        categories.iter().map(|category| category.bars.iter().map(figure).collect()).collect();
     let figure_width = widest(figures.iter().flatten().map(String::as_str)).min(style.columns() / 2);
     let gap = if several { label_width + 1 } else { 0 };
     let room = style.columns().saturating_sub(name_width + 1 + gap + figure_width + 1).max(4);
@@ -46,10 +46,10 @@ pub(super) fn draw(y: &Scale, categories: &[Category], [labels, references]: [&[
     out
 }
 
-fn figure(y: &Scale, bar: &Bar) -> String {
+fn figure(bar: &Bar) -> String {
     let doubt = if bar.mark.doubtful { " !" } else { "" };
     let note = if bar.note.is_empty() { String::new() } else { format!(", {}", bar.note) };
-    format!("{}{doubt}{note}", crate::text::clean(&y.unit.format(bar.mark.y)))
+    format!("{}{doubt}{note}", crate::text::clean(&bar.unit.format(bar.mark.y)))
 }
 
 fn widest<'t>(texts: impl Iterator<Item = &'t str>) -> usize {

@@ -11,6 +11,7 @@ use plimsoll_core::unit::Unit;
 
 use super::finding;
 use crate::machines::rates;
+use crate::operations;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -85,16 +86,18 @@ fn per_multiprocessor(info: &DeviceInfo, series: &Series, row: &Row) -> Option<F
         peak.map(|peak| Published { range: Interval { lo: peak, hi: peak }, source: rates::SOURCE.to_owned() });
     let (chains, warps) = (series.number(row, "ilp")?, series.number(row, "warps")?);
     let says = format!("per multiprocessor, with {chains} chains in {warps} warps");
-    Some(Finding { published, says, ..finding(format!("per cycle {name}"), Unit::FlopPerCycle, row, rate) })
+    let unit = operations::unit(&Unit::FlopPerCycle, name);
+    Some(Finding { published, says, ..finding(format!("per cycle {name}"), unit, row, rate) })
 }
 
 fn of_device(info: &DeviceInfo, series: &Series, row: &Row) -> Option<Finding> {
     let name = series.text(row, "instruction")?;
     let rate = series.estimate(row, "rate")?;
-    let mut found = finding(format!("rate {name}"), Unit::FlopPerSecond, row, rate);
+    let unit = operations::unit(&Unit::FlopPerSecond, name);
+    let mut found = finding(format!("rate {name}"), unit, row, rate);
     found.metric = kind(name)?;
     if let Some(peak) = info.peak(&found.metric).filter(|peak| peak.value > 0.0) {
-        let theory = Unit::FlopPerSecond.format(peak.value);
+        let theory = found.unit.format(peak.value);
         found.says = format!("{:.1} % of {theory}", 100.0 * rate.value / peak.value);
     }
     Some(found)
@@ -140,6 +143,17 @@ mod tests {
         assert!((found[1].value - 4000.0).abs() < 1e-6, "{found:?}");
         assert_eq!(found[1].published.as_ref().map(|known| known.range.lo), Some(4096.0));
         assert!((found[2].value - 0.9e12).abs() < 1.0 && found[2].says.starts_with("90.0 %"), "{found:?}");
+    }
+
+    #[test]
+    fn whole_numbers_are_counted_in_operations() {
+        let info = DeviceInfo { architecture: Some("sm_90".into()), ..DeviceInfo::default() };
+        let series = [
+            Series::new(saturated(), [point(vec!["mma i8".into(), 1_u64.into(), 8_u64.into()], 4e6)]),
+            Series::new(device(), [point(vec!["mma i8".into()], 1e6)]),
+        ];
+        let units: Vec<Unit> = findings(&info, &series).into_iter().map(|found| found.unit).collect();
+        assert_eq!(units, [Unit::OpPerCycle, Unit::OpPerSecond]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use plimsoll_core::unit::Unit;
 
 use super::advice::{advice, ratio};
 use crate::machines::{Arithmetic, machine, rates};
+use crate::operations;
 use crate::probes::{derived, finding};
 
 /// What the probe is.
@@ -119,6 +120,10 @@ impl Found<'_> {
         }
     }
 
+    fn unit(&self) -> Unit {
+        operations::unit(&Unit::FlopPerSecond, self.numbers)
+    }
+
     /// What the vendor publishes for the device: at its highest clock, dense.
     fn published(&self, info: &DeviceInfo) -> Option<Published> {
         let arithmetic = match (self.form, self.numbers) {
@@ -140,7 +145,7 @@ impl Found<'_> {
         let mut parts = Vec::new();
         if let Some(known) = self.published(info) {
             let share = 100.0 * self.rate.value / known.range.lo;
-            parts.push(format!("{share:.1} % of the published {}", Unit::FlopPerSecond.format(known.range.lo)));
+            parts.push(format!("{share:.1} % of the published {}", self.unit().format(known.range.lo)));
         }
         if let Some(clock) = self.row.clock_hz() {
             parts.push(format!("at {}", Unit::Hertz.format(clock)));
@@ -161,7 +166,7 @@ impl Found<'_> {
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let (instructions, products) = (found(series, "instructions"), found(series, "products"));
     let told = |one: &Found<'_>, name: String| {
-        let mut told = finding(name, Unit::FlopPerSecond, one.row, one.rate);
+        let mut told = finding(name, one.unit(), one.row, one.rate);
         told.metric = one.kind().unwrap_or_default();
         Finding { says: one.evidence(info), published: one.published(info), ..told }
     };
