@@ -1,7 +1,8 @@
 //! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references behind.
 
-use super::guides::{Frame, names, points, rules};
-use super::markup::{Markup, escape, hue, number, width};
+use super::guides::{Frame, in_way, names, points, rules};
+use super::markup::{Markup, hue, number, width};
+use super::names::Name;
 use super::{HUES, RIGHT, TOP, WIDTH};
 use crate::chart::{Guide, Level, Scale, Trace};
 
@@ -25,7 +26,8 @@ pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
     let ticks = y.ticks(6);
     let left = ticks.iter().map(|tick| width(&tick.label)).fold(20.0, f64::max) + 12.0;
     let right = WIDTH - RIGHT;
-    out.text("soft", (4.0, TOP - 12.0), "start", &y.title());
+    let title = (4.0, TOP - 12.0);
+    out.text("soft", title, "start", &y.title());
     for tick in &ticks {
         let height = BOTTOM - y.position(tick.value) * HEIGHT;
         out.line("grid", (left, height), (right, height));
@@ -40,14 +42,12 @@ pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
         out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
     rules(out, &frame, guides);
-    let marks: Vec<(f64, f64)> =
-        traces.iter().flat_map(|trace| &trace.marks).map(|mark| frame.place((mark.x, mark.y))).collect();
+    traces.iter().for_each(|trace| path(out, trace, &frame));
     // Names lie behind the marks: none may keep a mark from being pointed at.
-    let mut taken = name(out, levels, (left, right), &height, &marks);
-    names(out, &frame, guides, &marks, &mut taken);
-    for each in traces {
-        trace(out, each, &frame);
-    }
+    let mut way = in_way(&frame, guides, traces);
+    way.take(Name::new(title, 0.0, "start", width(&y.title())));
+    names(out, &frame, guides, &mut way);
+    traces.iter().for_each(|trace| marks(out, trace, &frame));
     let labels = traces.iter().enumerate().map(|(place, trace)| (place, trace.label.as_str()));
     let below = out.legend(BOTTOM + 58.0, labels, |out, place, (x, y)| {
         out.raw(&format!("<g class=\"{}\">", class(&traces[place])));
@@ -78,41 +78,8 @@ fn class(trace: &Trace) -> String {
     if trace.reference { "ref".to_owned() } else { hue(trace.hue) }
 }
 
-/// What the levels are: above each or, where the next one is near, below it, at the end where fewer marks are in the way.
-/// Returns what the names cover.
-fn name(
-    out: &mut Markup,
-    levels: &[Level],
-    ends: (f64, f64),
-    height: &dyn Fn(f64) -> f64,
-    marks: &[(f64, f64)],
-) -> Vec<[f64; 4]> {
-    let mut taken = Vec::new();
-    for level in levels {
-        let line = height(level.value);
-        let crowded = levels.iter().any(|other| (0.5..16.0).contains(&(line - height(other.value))));
-        let bottom = if crowded { line + 17.0 } else { line };
-        let long = width(&level.label);
-        let in_way = |from: f64| {
-            let within =
-                |(x, y): &&(f64, f64)| (from..from + long).contains(x) && (bottom - 20.0..bottom + 2.0).contains(y);
-            marks.iter().filter(within).count()
-        };
-        let (x, anchor) = match in_way(ends.1 - long) < in_way(ends.0) {
-            true => (ends.1 - 4.0, "end"),
-            false => (ends.0 + 4.0, "start"),
-        };
-        out.raw(&format!("<g><title>{}</title>", escape(&level.source)));
-        out.text("tick halo", (x, bottom - 4.0), anchor, &level.label);
-        out.raw("</g>");
-        let from = if anchor == "end" { x - long } else { x };
-        taken.push([from, bottom - 15.0, from + long, bottom - 1.0]);
-    }
-    taken
-}
-
-fn trace(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
-    let class = &class(trace);
+fn path(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
+    let class = class(trace);
     let path = points(trace.places().into_iter().map(|at| frame.place(at)));
     if !path.is_empty() {
         out.raw(&format!(
@@ -120,6 +87,10 @@ fn trace(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
             trace.dash % 3
         ));
     }
+}
+
+fn marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
+    let class = &class(trace);
     for mark in &trace.marks {
         let (x, y) = frame.place((mark.x, mark.y));
         let height = |value: f64| frame.place((mark.x, value)).1;

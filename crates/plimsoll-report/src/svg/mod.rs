@@ -7,6 +7,7 @@ mod guides;
 mod heat;
 mod lines;
 mod markup;
+mod names;
 
 #[cfg(test)]
 mod tests;
@@ -80,7 +81,7 @@ fn draw(chart: &Chart, mut body: Markup, attributes: &str, extra: &str) -> Strin
         Plot::Heat(heat) => heat::draw(&mut body, heat),
     };
     // A title is of bold and larger letters.
-    let beside_title = WIDTH - 20.0 - 1.15 * markup::width(&chart.title);
+    let beside_title = WIDTH - 20.0 - 1.08 * markup::width(&chart.title);
     let note = markup::fit(&chart.note, beside_title.max(340.0));
     let title = markup::escape(&markup::fit(&chart.title, WIDTH - 20.0 - markup::width(&note)));
     let note = markup::escape(&note);
