@@ -1,8 +1,9 @@
 //! Lines over labelled axes: a mark per point, whiskers where an interval is wide enough to see, references behind.
 
-use super::guides::{Frame, in_way, names, points, rules};
+use super::guides::{Frame, in_way, names, rules};
 use super::markup::{Markup, hue, number, width};
 use super::names::Name;
+use super::paths;
 use super::{HUES, RIGHT, TOP, WIDTH};
 use crate::chart::{Guide, Level, Scale, Trace};
 
@@ -42,7 +43,7 @@ pub(super) fn draw(out: &mut Markup, plot: &Lines<'_>) -> f64 {
         out.line("level", (left, height(level.value)), (right, height(level.value)));
     }
     rules(out, &frame, guides);
-    traces.iter().for_each(|trace| path(out, trace, &frame));
+    paths::draw(out, traces, &frame, &class);
     // Names lie behind the marks: none may keep a mark from being pointed at.
     let mut way = in_way(&frame, guides, traces);
     way.take(Name::new(title, 0.0, "start", width(&y.title())));
@@ -78,17 +79,6 @@ fn class(trace: &Trace) -> String {
     if trace.reference { "ref".to_owned() } else { hue(trace.hue) }
 }
 
-fn path(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
-    let class = class(trace);
-    let path = points(trace.places().into_iter().map(|at| frame.place(at)));
-    if !path.is_empty() {
-        out.raw(&format!(
-            "<g class=\"{class}\"><polyline class=\"line dash{}\" points=\"{path}\"/></g>",
-            trace.dash % 3
-        ));
-    }
-}
-
 fn marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
     let class = &class(trace);
     for mark in &trace.marks {
@@ -106,11 +96,20 @@ fn marks(out: &mut Markup, trace: &Trace, frame: &Frame<'_>) {
     }
 }
 
-/// Circles, squares and diamonds: each dash has one, and the next where the hues repeat.
+/// Circles, squares and diamonds: each dash has one, and the next where the hues repeat. The latter half of the hues, some of
+/// which resemble those of the first, has triangles and crosses.
 fn dot(out: &mut Markup, trace: &Trace, (x, y): (f64, f64)) {
-    match (trace.dash + trace.hue / HUES) % 3 {
-        0 => out.raw(&format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y))),
-        1 => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
-        _ => out.raw(&format!("<path class=\"dot\" d=\"M{x:.1} {:.1}l5 5-5 5-5-5z\"/>", y - 5.0)),
+    let form = (trace.dash + trace.hue / HUES) % 3;
+    let latter = !trace.reference && trace.hue % HUES >= HUES / 2;
+    let path = |out: &mut Markup, top: f64, steps: &str| {
+        out.raw(&format!("<path class=\"dot\" d=\"M{} {}{steps}z\"/>", number(x), number(y + top)));
+    };
+    match (latter, form) {
+        (false, 0) => out.raw(&format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>", number(x), number(y))),
+        (false, 1) => out.rect("dot", (x - 3.5, y - 3.5), (7.0, 7.0), ""),
+        (false, _) => path(out, -5.0, "l5 5-5 5-5-5"),
+        (true, 0) => path(out, -5.0, "l4.7 8h-9.4"),
+        (true, 1) => path(out, 5.0, "l4.7-8h-9.4"),
+        (true, _) => path(out, -4.5, "m-1.5 0h3v3h3v3h-3v3h-3v-3h-3v-3h3"),
     }
 }

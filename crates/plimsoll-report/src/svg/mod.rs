@@ -8,6 +8,7 @@ mod heat;
 mod lines;
 mod markup;
 mod names;
+mod paths;
 
 #[cfg(test)]
 mod tests;
