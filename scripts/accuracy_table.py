@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The table of errors in docs/mathematics.md, of what the tool printed.
 
-    scripts/accuracy_table.py GPU.log CPU.log > table.md
+    scripts/accuracy_table.py GPU.log CPU.log… > table.md
 
-GPU.log: `plimsoll verify elementwise:NAME,… --exhaustive` on a GPU; CPU.log: `cargo run --release -p plimsoll-cpu --example accuracy 1`.
+GPU.log: `plimsoll verify elementwise:NAME,… --exhaustive` on a GPU; CPU.log: `cargo run --release -p plimsoll-cpu --example accuracy 1`; of a
+function that stands in several the most arguments count.
 """
 
 import re
@@ -15,17 +16,19 @@ COLUMNS = [("f32", "accurate"), ("f32", "fast"), ("f16", "accurate"), ("bf16", "
 
 
 def main():
-    found, cpu = {}, {}
+    found, cpu, most = {}, {}, {}
     with open(sys.argv[1]) as file:
         for line in file:
             if match := GPU.search(line):
                 name, dtype, tier, worst = match.groups()
                 found.setdefault(name, {})[dtype, tier] = worst
-    with open(sys.argv[2]) as file:
-        for line in file:
-            if match := CPU.match(line):
-                name, worst, count = match.groups()
-                cpu[name] = worst + ("" if int(count) == 1 << 32 else " (a share)")
+    for path in sys.argv[2:]:
+        with open(path) as file:
+            for line in file:
+                if (match := CPU.match(line)) and int(match[3]) >= most.get(match[1], 0):
+                    name, worst, count = match.groups()
+                    most[name] = int(count)
+                    cpu[name] = worst + ("" if most[name] == 1 << 32 else " (a share)")
     print("| function | f32 accurate | f32 fast | f16 | bf16 | CPU, f32 |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     for name in found:
         cells = [found[name].get(column, "—") for column in COLUMNS]

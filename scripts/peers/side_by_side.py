@@ -5,7 +5,7 @@
   side_by_side.py tune       every peer in every cell, each with every configuration: tuned.csv, peers.csv
   side_by_side.py compare    the best two peers of each cell and plimsoll, interleaved, in rounds: rounds.csv
   side_by_side.py accuracy   the largest error over all inputs, of every contestant: accuracy.csv
-  side_by_side.py table      ratios with their intervals: side_by_side.csv and side_by_side.md
+  side_by_side.py table      ratios with their intervals: side_by_side.csv, side_by_side.md, and short.md without figures
   side_by_side.py shapes     shapes, odd sizes, offsets, broadcasts: see shapes.py
 
 Every stage ends after --budget seconds and goes on where it ended when it is called again; it says on stderr what is
@@ -343,6 +343,16 @@ def table(args):
         out.writerow(["launch", "op", "dtype", "bytes_moved", "best_peer", "config", "ratio", "lo", "hi", "GBps", "peer_GBps"])
         for row in found:
             out.writerow([*row[:6], *(f"{value:.4f}" for value in row[6:9]), *row[9:]])
+    end = "Ratio of bandwidths with its 95 % interval over the rounds, then GB/s and the best peer.\n"
+    text = "\n".join(sections(found, cell, end) + accuracy_table(args)) + "\n"
+    for name, content in (("side_by_side.md", text), ("short.md", "\n".join(sections(found, short, "")))):
+        with open(os.path.join(args.out, name), "w") as file:
+            file.write(content)
+    print(text)
+
+
+def sections(found, cell, end):
+    """a table per way to launch, with `cell` of each row"""
     text = []
     for form in OURS:
         of_form = [row for row in found if row[0] == form]
@@ -360,18 +370,18 @@ def table(args):
         for op, dtype in dict.fromkeys((row[1], row[2]) for row in of_form):
             of = {row[3] // c.operands(op): row for row in of_form if row[1:3] == (op, dtype)}
             text.append(f"| {op} {dtype} | " + " | ".join(cell(of.get(nbytes)) for nbytes in sizes) + " |")
-        text.append("\nRatio of bandwidths with its 95 % interval over the rounds, then GB/s and the best peer.\n")
-    text += accuracy_table(args)
-    text = "\n".join(text) + "\n"
-    with open(os.path.join(args.out, "side_by_side.md"), "w") as file:
-        file.write(text)
-    print(text)
+        text.append(f"\n{end}")
+    return text
 
 
 def cell(row):
     if row is None:
         return "—"
     return f"{row[6]:.3f} [{row[7]:.3f}, {row[8]:.3f}] {float(row[9]):.0f} {row[4]}"
+
+
+def short(row):
+    return "—" if row is None else f"{row[6]:.3f} ±{(row[8] - row[7]) / 2:.3f}"
 
 
 def accuracy_table(args):

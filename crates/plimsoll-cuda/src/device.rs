@@ -150,12 +150,7 @@ impl CudaDevice {
     /// # Errors
     /// Why not, and what brings it.
     pub fn dependent_launch(&self) -> Result<(), Unavailable> {
-        if self.capability < 90 {
-            let why = format!("the device has compute capability {}.{}", self.capability / 10, self.capability % 10);
-            return Err(Unavailable::new("dependent launch", why, "Use a device of compute capability 9.0 or later"));
-        }
-        let driver = self.context.driver();
-        driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
+        dependent_launch(self.context.driver(), self.capability)
     }
 
     /// Whether hardware counters can be read. The first call takes some tenths of a second.
@@ -264,6 +259,15 @@ pub(crate) fn light(driver: &Arc<Driver>, index: u32, options: &Options) -> Resu
     let (compiler, target) = options.compiler(driver, capability);
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
     Ok((context, kernels))
+}
+
+/// Whether launches may overlap on a device of this compute capability (times ten).
+pub(crate) fn dependent_launch(driver: &Driver, capability: u32) -> Result<(), Unavailable> {
+    if capability < 90 {
+        let why = format!("the device has compute capability {}.{}", capability / 10, capability % 10);
+        return Err(Unavailable::new("dependent launch", why, "Use a device of compute capability 9.0 or later"));
+    }
+    driver.has("cuLaunchKernelEx").and_then(|()| driver.has("cuGraphAddDependencies_v2"))
 }
 
 fn handle(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use plimsoll::elementwise::{Choose, Gpu};
+use plimsoll::elementwise::{Choose, Dependent, Gpu};
 use plimsoll::expr::Value;
 use plimsoll::prelude::*;
 
@@ -130,22 +130,26 @@ fn host_time(gpu: &Gpu) -> Result<(), Box<dyn Error>> {
     let operands = [x.operand()?, y.operand()?];
     let bound = axpy.expression().bind(&operands, &[out.operand()?], &[Value::Float(0.5)], &Choose::default())?;
     let launch = bound.launch()?;
+    let ordinary = Choose { release: Some(Dependent::No), ..Choose::default() };
+    let ordinary = axpy.expression().bind(&operands, &[out.operand()?], &[Value::Float(0.5)], &ordinary)?.launch()?;
     // In turns: what a launch costs the host drifts by more than what is compared.
-    let mut rounds = [const { Vec::new() }; 3];
+    let mut rounds = [const { Vec::new() }; 4];
     for _ in 0..ROUNDS {
         rounds[0].push(timed(gpu, || Ok(gpu.stream().launch(&launch)?))?);
         rounds[1].push(timed(gpu, || Ok(axpy.run(0.5, &x, &y, &mut out)?))?);
         rounds[2].push(timed(gpu, || Ok(bound.enqueue(gpu.stream())?))?);
+        rounds[3].push(timed(gpu, || Ok(gpu.stream().launch(&ordinary)?))?);
     }
     let over = |which: usize| {
         let pairs = rounds[which].iter().zip(&rounds[0]);
         median(pairs.map(|(more, bare)| more - bare).collect())
     };
-    let (typed, again) = (over(1), over(2));
+    let (typed, again, ordinary) = (over(1), over(2), over(3));
     let bare = median(rounds[0].clone());
     println!(
         "a bare launch takes the host {bare:.0} ns, a typed call {typed:.0} ns more, a bound one {again:.0} ns more"
     );
+    println!("an ordinary launch, whose blocks wait until the kernel before has ended: {ordinary:+.0} ns");
     println!("(medians of {ROUNDS} rounds of {CALLS} calls each, in turns)");
     Ok(())
 }

@@ -70,7 +70,7 @@ pub use plimsoll_cuda::elementwise::{
     Argument, Bound, Buffer, Engine, Error, Expression, Gpu, Kernel, Operand, Outputs, Recorded, View, ViewMut,
 };
 pub use plimsoll_cuda::memory::Plain;
-pub use plimsoll_gen::elementwise::{Choose, Plan, Tier};
+pub use plimsoll_gen::elementwise::{Choose, Dependent, Plan, Tier};
 
 pub mod cpu {
     //! Expressions on the CPU, in slices and vectors: [`Cpu::compile`] makes a [`Kernel`] of what [`plimsoll_expr::trace()`]

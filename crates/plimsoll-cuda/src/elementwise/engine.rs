@@ -19,6 +19,7 @@ use super::key::{AsIs, Key, hash};
 use super::operand::{Operand, Raw};
 use crate::CudaDevice;
 use crate::compile::{Kernels, Program};
+use crate::device::dependent_launch;
 use crate::driver::{Attribute, Context, Function, Stream};
 use crate::launch::{Form, Geometry, Launch, WordKernel};
 
@@ -41,6 +42,8 @@ struct Shared {
     kernels: Kernels,
     device: Device,
     table: Table,
+    /// Launches may overlap: where not, those that could follow each other.
+    overlaps: bool,
     functions: Mutex<HashMap<KernelSpec, Function>>,
 }
 
@@ -76,8 +79,9 @@ impl Engine {
             Some(table) => table,
             None => Table::for_device(&handle.name()?, capability),
         };
+        let overlaps = dependent_launch(context.driver(), capability).is_ok();
         let (context, functions) = (Arc::clone(context), Mutex::default());
-        Ok(Self { shared: Arc::new(Shared { context, kernels, device, table, functions }) })
+        Ok(Self { shared: Arc::new(Shared { context, kernels, device, table, overlaps, functions }) })
     }
 
     /// The context that its kernels run in.
@@ -161,6 +165,7 @@ pub(super) struct Ready {
 struct Work {
     plan: Plan,
     kernel: WordKernel,
+    form: Form,
 }
 
 impl Work {
@@ -169,8 +174,9 @@ impl Work {
         Geometry { shared, ..Geometry::linear(blocks, threads) }
     }
 
-    fn form(&self) -> Form {
-        Form { dependent: self.plan.spec.dependent != Dependent::No, ..Form::default() }
+    fn new(engine: &Engine, plan: Plan, kernel: WordKernel) -> Self {
+        let dependent = engine.shared.overlaps && plan.spec.dependent != Dependent::No;
+        Self { plan, kernel, form: Form { dependent, ..Form::default() } }
     }
 }
 
@@ -288,7 +294,7 @@ impl Expression {
                 let kernel = self.engine.kernel(&plan, words.len())?;
                 let key = Key::of(&[], choose);
                 let Some((_, _, fit)) = members.pop() else { return Ok(()) };
-                let ready = Arc::new(Ready { key, fit, work: Some(Work { plan, kernel }) });
+                let ready = Arc::new(Ready { key, fit, work: Some(Work::new(&self.engine, plan, kernel)) });
                 launches.push(Bound { ready, words });
                 Ok(())
             }
@@ -355,7 +361,7 @@ impl Expression {
         let mut words = Vec::new();
         plan.words(&starts, bits, &mut words)?;
         let kernel = self.engine.kernel(&plan, words.len())?;
-        Ok(Ready { key, fit, work: Some(Work { plan, kernel }) })
+        Ok(Ready { key, fit, work: Some(Work::new(&self.engine, plan, kernel)) })
     }
 
     /// Launches what was made ready for tensors of these layouts (inputs in order, then all outputs), with the scalars' bits.
@@ -392,7 +398,7 @@ fn launch(stream: &Stream, work: &Work, words: &[u64]) -> Result<(), Error> {
         return Err(Error::Device { name: "stream".to_owned(), expected, given });
     }
     context.bind()?;
-    Ok(stream.launch_words(&work.kernel, work.geometry(), work.form(), words)?)
+    Ok(stream.launch_words(&work.kernel, work.geometry(), work.form, words)?)
 }
 
 /// An expression on given tensors and scalars: what can be launched again and again. The tensors' memory must be there
@@ -435,7 +441,7 @@ impl Bound {
     /// Those of [`Bound::plan`].
     pub fn launch(&self) -> Result<Launch, Error> {
         let work = self.work()?;
-        Ok(work.kernel.launch(work.geometry(), &self.words)?.with_form(work.form()))
+        Ok(work.kernel.launch(work.geometry(), &self.words)?.with_form(work.form))
     }
 
     /// Launches it; nothing where there are no elements. Allocates nothing.

@@ -8,8 +8,8 @@
 
 // How a kernel finds a tensor's elements.
 enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, WALKED_VECTOR, WALKED_UNIT, WALKED_SPLAT, WALKED_ANY, TRANSPOSED };
-// When the next kernel may begin.
-enum Release { ORDINARY, EARLY, LATE };
+// When the next kernel may begin; AT_EXIT is what happens by itself.
+enum Release { ORDINARY, EARLY, LATE, AT_EXIT };
 
 struct Parameters {
     u64 at[WORDS];

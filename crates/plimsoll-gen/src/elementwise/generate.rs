@@ -122,4 +122,5 @@ fn kind(stream: Stream) -> (&'static str, u8) {
     }
 }
 
-const _: () = assert!(Dependent::No as u64 == 0 && Dependent::Early as u64 == 1 && Dependent::Late as u64 == 2);
+const _: () = assert!(Dependent::No as u64 == 0 && Dependent::Early as u64 == 1);
+const _: () = assert!(Dependent::Late as u64 == 2 && Dependent::Exit as u64 == 3);

@@ -94,8 +94,8 @@ pub enum GridPolicy {
     },
 }
 
-/// Whether a kernel may begin before the one before it in the stream has ended, and when it lets the next one begin. It waits
-/// (`griddepcontrol.wait`) before its first access to global memory.
+/// Whether a kernel's blocks may be in place before the kernel before it in the stream has ended, and when it lets those of the next
+/// one. It waits (`griddepcontrol.wait`) before its first access to global memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dependent {
@@ -106,6 +106,9 @@ pub enum Dependent {
     Early,
     /// The next kernel may begin when this one's stores are under way.
     Late,
+    /// The next kernel may begin when this one's blocks have ended, before their stores are seen by all: what a plain launch
+    /// is where the device can do it.
+    Exit,
 }
 
 /// How a tensor that is found by coordinates goes along the fastest dimension.

@@ -16,7 +16,7 @@ pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// What can be chosen.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
-                    tier=accurate|fast|full release=early|late";
+                    tier=accurate|fast|full release=early|late|exit|none";
 
 /// A plan's choices by hand; the default leaves all to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +99,8 @@ impl Variant {
                 choose.release = Some(match value {
                     "early" => Dependent::Early,
                     "late" => Dependent::Late,
+                    "exit" => Dependent::Exit,
+                    "none" => Dependent::No,
                     _ => return None,
                 });
             }
@@ -129,9 +131,14 @@ impl fmt::Display for Variant {
         word("tier", (choose.tier != Tier::Accurate).then(|| choose.tier.name().to_owned()));
         word(
             "release",
-            choose.release.map(|release| match release {
-                Dependent::Late => "late".to_owned(),
-                Dependent::Early | Dependent::No => "early".to_owned(),
+            choose.release.map(|release| {
+                let name = match release {
+                    Dependent::Early => "early",
+                    Dependent::Late => "late",
+                    Dependent::Exit => "exit",
+                    Dependent::No => "none",
+                };
+                name.to_owned()
             }),
         );
         if words.is_empty() { f.write_str(PLANNED) } else { f.write_str(&words.join(" ")) }

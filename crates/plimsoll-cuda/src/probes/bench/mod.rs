@@ -211,7 +211,8 @@ impl Running {
         let check = if checked { Some(self.check(&layouts, &expression, point, &sets)?) } else { None };
         let touched = if point.cell.cache.is_cold() { layouts.windows.saturating_mul(point.cell.bytes) } else { 0 };
         let work = Work { traffic: point.cell.traffic, window: touched, ..Work::default() };
-        let mut load = Load::graph(self.arrays.stream(), launches, point.cell.launch == DEPENDENT, work)?;
+        let overlap = launches.iter().all(|launch| launch.form.dependent);
+        let mut load = Load::graph(self.arrays.stream(), launches, overlap, work)?;
         if let Some(spinner) = &self.spinner {
             load = load.with_lead(spinner);
         }

@@ -77,7 +77,7 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
         Kind::Coordinate(dimension) => write!(text, "at.coordinate[{dimension}]"),
         Kind::Unary(op, a) => match called(op) {
             Some(name) => write!(text, "{name}(v{})", v(a)),
-            None => write!(text, "{}(v{})", Function(function, name(graph, op, a, function)), v(a)),
+            None => write!(text, "{}(v{})", of_one(graph, op, a, function), v(a)),
         },
         Kind::Binary(op, [a, b]) => match (op, floating) {
             (Binary::Add, true) => write!(text, "v{} + v{}", v(a), v(b)),
@@ -96,18 +96,20 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
     }
 }
 
-/// What a function of one operand is called in its family: logarithms of what has few digits need no care near 1.
-fn name(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need)) -> &'static str {
-    let coarse = match (source(graph, operand), need) {
-        (DType::Bf16, need) => need == Need::Bf16,
-        (DType::F8E4M3 | DType::F8E5M2, need) => matches!(need, Need::Bf16 | Need::F16),
-        _ => false,
+/// A function of one operand. Logarithms of what has few digits need no care near 1; f16's lowest aren't low in f32.
+fn of_one(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need)) -> Function {
+    let coarse = match op {
+        Unary::Log => "coarse_log",
+        Unary::Log2 => "coarse_log2",
+        Unary::Log10 => "coarse_log10",
+        _ => return Function((uses, need), op.name()),
     };
-    match op {
-        Unary::Log if uses == Uses::Narrow && coarse => "coarse_log",
-        Unary::Log2 if uses == Uses::Narrow && coarse => "coarse_log2",
-        Unary::Log10 if uses == Uses::Narrow && coarse => "coarse_log10",
-        _ => op.name(),
+    match (uses, source(graph, operand), need) {
+        (Uses::Narrow, DType::Bf16, Need::Bf16) => Function((uses, Need::Bf16), coarse),
+        (Uses::Narrow, DType::F16 | DType::F8E4M3 | DType::F8E5M2, Need::Bf16 | Need::F16) => {
+            Function((uses, Need::F16), coarse)
+        }
+        _ => Function((uses, need), op.name()),
     }
 }
 

@@ -66,7 +66,8 @@ pub struct Choose {
     pub dependent: bool,
     /// The tensors' data are in the second-level cache, as where the kernel before has just written them.
     pub cached: bool,
-    /// When the next kernel may begin, where `dependent`; [`Dependent::No`] is taken as no choice.
+    /// When the next kernel may begin. Plain launches have [`Dependent::No`] or [`Dependent::Exit`], `dependent` ones any but
+    /// the former; what they can't have is taken as no choice.
     pub release: Option<Dependent>,
 }
 

@@ -193,7 +193,9 @@ fn candidates_are_plans_that_can_be_had() {
                         (choose.form, choose.unroll),
                         "{choose:?}"
                     );
-                    assert_eq!(plan.spec.dependent != Dependent::No, dependent && capability >= 90);
+                    let overlaps = matches!(plan.spec.dependent, Dependent::Early | Dependent::Late);
+                    assert_eq!(overlaps, dependent && capability >= 90);
+                    assert_eq!(plan.spec.dependent == Dependent::No, capability < 90);
                 }
             }
         }

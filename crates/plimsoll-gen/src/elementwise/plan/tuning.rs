@@ -107,7 +107,9 @@ impl Tuning {
         let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
         because("hints", describe(hints), choose.hints.is_some());
         let dependent = match (choose.dependent, choose.release) {
-            (false, _) => Dependent::No,
+            (false, Some(Dependent::No)) => Dependent::No,
+            // It begins no sooner than its data are there, but its blocks are in place by then.
+            (false, _) => Dependent::Exit,
             (true, Some(release)) if release != Dependent::No => release,
             (true, _) if row.release == Dependent::No => Dependent::Early,
             (true, _) => row.release,
