@@ -16,7 +16,7 @@ use plimsoll_cuda::elementwise::{Buffer, Engine, Error, Gpu, Kernel, Operand, Re
 use plimsoll_cuda::memory::Span;
 use plimsoll_cuda::{Options, Unavailable};
 use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Value, parse, trace};
-use plimsoll_gen::elementwise::Choose;
+use plimsoll_gen::elementwise::{Choose, Dependent};
 
 /// A compiler for the stand-in, whose kernels take whatever they are given.
 struct Anything;
@@ -128,9 +128,13 @@ fn typed_calls_launch_once_each_and_leave_nothing_behind() {
         let mut out = gpu.zeros::<bf16>(1000).unwrap();
         axpy.run(0.5, &x, &y, &mut out).unwrap();
         axpy.run(0.25, &x, &y, &mut out).unwrap();
-        assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuModuleLoadData")), (2, 1));
+        assert_eq!((fake.count("cuLaunchKernelEx"), fake.count("cuModuleLoadData")), (2, 1));
         axpy.dependent(true).run(0.25, &x, &y, &mut out).unwrap();
-        assert_eq!(fake.count("cuLaunchKernelEx"), 1);
+        assert_eq!((fake.count("cuLaunchKernelEx"), fake.count("cuModuleLoadData")), (3, 2));
+        // An ordinary launch is another kernel, which waits for nothing.
+        let ordinary = axpy.with(Choose { release: Some(Dependent::No), ..Choose::default() });
+        ordinary.run(0.25, &x, &y, &mut out).unwrap();
+        assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuModuleLoadData")), (1, 3));
         assert_eq!(gpu.download(&x).unwrap(), [bf16::ONE; 1000]);
         let step = trace(|lr: Scalar<f32>, g: In<bf16>, p: InOut<f32>, m: InOut<f32>| {
             let next = m.get() * 0.9 + 0.1 * g;
@@ -203,7 +207,7 @@ fn recorded_calls_are_launched_as_one_and_keep_what_they_use() {
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let (x, mut y) = (gpu.zeros::<f32>(100).unwrap(), gpu.zeros::<f32>(100).unwrap());
     let recorded = gpu.record(|| (0..5).try_for_each(|_| negate.run(&x, &mut y))).unwrap();
-    assert_eq!(fake.count("cuLaunchKernel"), 5);
+    assert_eq!(fake.count("cuLaunchKernelEx"), 5);
     drop((x, y, negate));
     assert_eq!(fake.count("cuMemFreeAsync"), 0, "the graph uses it");
     recorded.launch().unwrap();
@@ -223,13 +227,26 @@ fn no_elements_are_no_launch() {
     let (x, mut y) = (gpu.zeros::<f32>(0).unwrap(), gpu.upload::<f32>(&[]).unwrap());
     negate.run(&x, &mut y).unwrap();
     assert!(gpu.download(&y).unwrap().is_empty());
-    assert_eq!(fake.count("cuLaunchKernel"), 0);
+    assert_eq!(fake.count("cuLaunchKernel") + fake.count("cuLaunchKernelEx"), 0);
+}
+
+#[test]
+fn launches_that_cant_overlap_follow_each_other() {
+    // A driver that has no edges for it, and a device that can't.
+    for (fake, order) in [(Fake::without(&["cuGraphAddDependencies_v2"]), ""), (Fake::new(), "capability=80")] {
+        let gpu = open(fake.order(order)).unwrap();
+        let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
+        let (x, mut y) = (gpu.zeros::<f32>(64).unwrap(), gpu.zeros::<f32>(64).unwrap());
+        negate.run(&x, &mut y).unwrap();
+        negate.dependent(true).run(&x, &mut y).unwrap();
+        assert_eq!((fake.count("cuLaunchKernel"), fake.count("cuLaunchKernelEx")), (2, 0));
+    }
 }
 
 #[test]
 fn a_lost_device_says_so_from_then_on() {
     let fake = Fake::new();
-    let gpu = open(fake.order("fail=cuLaunchKernel:719@2")).unwrap();
+    let gpu = open(fake.order("fail=cuLaunchKernelEx:719@2")).unwrap();
     let negate = gpu.compile(&trace(|x: In<f32>| -x).unwrap()).unwrap();
     let (x, mut y) = (gpu.zeros::<f32>(64).unwrap(), gpu.zeros::<f32>(64).unwrap());
     negate.run(&x, &mut y).unwrap();
@@ -237,7 +254,7 @@ fn a_lost_device_says_so_from_then_on() {
         let error = negate.run(&x, &mut y).unwrap_err();
         assert!(matches!(error, Error::Fault(Fault::DeviceLost { .. })), "{error}");
     }
-    assert_eq!(fake.count("cuLaunchKernel"), 2, "nothing is asked of a lost device");
+    assert_eq!(fake.count("cuLaunchKernelEx"), 2, "nothing is asked of a lost device");
 }
 
 #[test]
@@ -253,7 +270,7 @@ fn memory_that_is_not_there_is_told_with_sizes() {
 #[test]
 fn every_error_code_of_the_driver_is_a_typed_error() {
     let fake = Fake::new();
-    let calls = ["cuMemAllocAsync", "cuMemsetD8Async", "cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"];
+    let calls = ["cuMemAllocAsync", "cuMemsetD8Async", "cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernelEx"];
     for call in calls {
         for code in [1, 2, 209, 214, 700, 719, 999, 54321] {
             fake.order(&format!("fail={call}:{code}"));
@@ -313,7 +330,7 @@ fn devices_kernels_and_buffers_go_from_thread_to_thread() {
             });
         }
     });
-    assert_eq!(fake.count("cuLaunchKernel"), 200);
+    assert_eq!(fake.count("cuLaunchKernelEx"), 200);
     // Threads may compile the same at once; of all that was loaded, one is kept and was launched.
     assert_eq!(fake.count("cuModuleLoadData"), fake.count("cuModuleUnload") + 1);
 }
