@@ -169,14 +169,14 @@ struct Work {
 }
 
 impl Work {
-    fn geometry(&self) -> Geometry {
-        let elementwise::Geometry { blocks, threads, shared } = self.plan.geometry();
-        Geometry { shared, ..Geometry::linear(blocks, threads) }
-    }
-
     fn new(engine: &Engine, plan: Plan, kernel: WordKernel) -> Self {
         let dependent = engine.shared.overlaps && plan.spec.dependent != Dependent::No;
         Self { plan, kernel, form: Form { dependent, ..Form::default() } }
+    }
+
+    fn geometry(&self) -> Geometry {
+        let elementwise::Geometry { blocks, threads, shared } = self.plan.geometry();
+        Geometry { shared, ..Geometry::linear(blocks, threads) }
     }
 }
 

@@ -111,6 +111,22 @@ pub enum Dependent {
     Exit,
 }
 
+impl Dependent {
+    /// All.
+    pub const ALL: [Self; 4] = [Self::No, Self::Early, Self::Late, Self::Exit];
+
+    /// As it is chosen by hand.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::No => "none",
+            Self::Early => "early",
+            Self::Late => "late",
+            Self::Exit => "exit",
+        }
+    }
+}
+
 /// How a tensor that is found by coordinates goes along the fastest dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Inner {

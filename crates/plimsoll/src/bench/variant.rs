@@ -96,13 +96,7 @@ impl Variant {
                 choose.tier = Tier::ALL.into_iter().find(|tier| tier.name() == value)?;
             }
             "release" => {
-                choose.release = Some(match value {
-                    "early" => Dependent::Early,
-                    "late" => Dependent::Late,
-                    "exit" => Dependent::Exit,
-                    "none" => Dependent::No,
-                    _ => return None,
-                });
+                choose.release = Some(Dependent::ALL.into_iter().find(|release| release.name() == value)?);
             }
             _ => return None,
         }
@@ -129,18 +123,7 @@ impl fmt::Display for Variant {
             }),
         );
         word("tier", (choose.tier != Tier::Accurate).then(|| choose.tier.name().to_owned()));
-        word(
-            "release",
-            choose.release.map(|release| {
-                let name = match release {
-                    Dependent::Early => "early",
-                    Dependent::Late => "late",
-                    Dependent::Exit => "exit",
-                    Dependent::No => "none",
-                };
-                name.to_owned()
-            }),
-        );
+        word("release", choose.release.map(|release| release.name().to_owned()));
         if words.is_empty() { f.write_str(PLANNED) } else { f.write_str(&words.join(" ")) }
     }
 }
@@ -162,7 +145,9 @@ mod tests {
     fn every_choice_reads_back_what_it_prints() {
         let text = ["form=bulk", "vector=8", "unroll=4", "threads=128", "hints=both", "index=32", "grid=waves:8"];
         let all = variants(&[&text[..], &["tier=fast", "release=late"]].concat()).unwrap();
-        assert_eq!(variants(&["tier=full"]).unwrap()[0].to_string(), "tier=full");
+        for alone in ["tier=full", "release=early", "release=exit", "release=none"] {
+            assert_eq!(variants(&[alone]).unwrap()[0].to_string(), alone);
+        }
         let words = all[0].to_string();
         assert_eq!(variants(&words.split(' ').collect::<Vec<_>>()).unwrap(), all);
     }

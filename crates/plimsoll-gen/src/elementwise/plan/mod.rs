@@ -67,7 +67,7 @@ pub struct Choose {
     /// The tensors' data are in the second-level cache, as where the kernel before has just written them.
     pub cached: bool,
     /// When the next kernel may begin. Plain launches have [`Dependent::No`] or [`Dependent::Exit`], `dependent` ones any but
-    /// the former; what they can't have is taken as no choice.
+    /// the former.
     pub release: Option<Dependent>,
 }
 

@@ -155,6 +155,10 @@ fn what_can_t_be_is_refused_with_its_reason() {
     assert!(refused(&Choose { unroll: Some(0), ..Choose::default() }).contains("1 to 64"));
     assert!(refused(&Choose { form: Some(Form::Transpose), ..Choose::default() }).contains("no input is transposed"));
     assert!(refused(&Choose { form: Some(Form::Phased), ..Choose::default() }).contains("ask for flat"));
+    for (dependent, release) in [(false, Dependent::Early), (false, Dependent::Late), (true, Dependent::No)] {
+        let choose = Choose { dependent, release: Some(release), ..Choose::default() };
+        assert!(refused(&choose).starts_with(&format!("release {} is not possible", release.name())));
+    }
     let rows = Choose { form: Some(Form::Rows), grid: Some(GridPolicy::Stride { waves: 1 }), ..Choose::default() };
     assert!(refused(&rows).contains("no loop"));
     let huge = Choose { index: Some(Index::U32), ..Choose::default() };

@@ -106,18 +106,25 @@ impl Tuning {
         because("threads", threads.to_string(), choose.threads.is_some());
         let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
         because("hints", describe(hints), choose.hints.is_some());
-        let dependent = match (choose.dependent, choose.release) {
-            (false, Some(Dependent::No)) => Dependent::No,
-            // It begins no sooner than its data are there, but its blocks are in place by then.
-            (false, _) => Dependent::Exit,
-            (true, Some(release)) if release != Dependent::No => release,
-            (true, _) if row.release == Dependent::No => Dependent::Early,
-            (true, _) => row.release,
-        };
+        let dependent = release(choose, &row)?;
         if choose.dependent {
-            because("dependent", format!("{dependent:?}").to_lowercase(), choose.release.is_some());
+            because("dependent", dependent.name().to_owned(), choose.release.is_some());
         }
         Ok(Self { form: row.form, vector, unroll, threads, hints, dependent, reasons })
+    }
+}
+
+/// When the next kernel may begin.
+fn release(choose: &Choose, row: &Row) -> Result<Dependent, PlanError> {
+    let no = |release: Dependent, why| Err(refused("release", release.name(), why));
+    match (choose.dependent, choose.release) {
+        (false, Some(release @ (Dependent::Early | Dependent::Late))) => no(release, "it is for dependent launches"),
+        // It begins no sooner than its data are there, but its blocks are in place by then.
+        (false, release) => Ok(release.unwrap_or(Dependent::Exit)),
+        (true, Some(Dependent::No)) => no(Dependent::No, "a dependent launch is no ordinary one"),
+        (true, Some(release)) => Ok(release),
+        (true, None) if row.release == Dependent::No => Ok(Dependent::Early),
+        (true, None) => Ok(row.release),
     }
 }
 
