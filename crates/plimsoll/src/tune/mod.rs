@@ -74,7 +74,7 @@ pub struct Found {
     pub subject: String,
     /// Bytes moved.
     pub bytes: u64,
-    /// [`PLAIN`] or [`DEPENDENT`].
+    /// [`PLAIN`](plimsoll_suite::bench::PLAIN) or [`DEPENDENT`](plimsoll_suite::bench::DEPENDENT).
     pub launch: &'static str,
     /// Where the data were.
     pub cache: CachePolicy,
