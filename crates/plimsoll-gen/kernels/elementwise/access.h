@@ -9,22 +9,31 @@
 // How a kernel finds a tensor's elements.
 enum Kind { UNUSED, LINEAR, SHIFTED, UNIFORM, WALKED_VECTOR, WALKED_UNIT, WALKED_SPLAT, WALKED_ANY, TRANSPOSED };
 // When the next kernel may begin; AT_EXIT is what happens by itself.
-enum Release { ORDINARY, EARLY, LATE, AT_EXIT };
+enum Release { ORDINARY, EARLY, LATE, AT_EXIT, AT_START };
 
 struct Parameters {
     u64 at[WORDS];
 };
 
-// Before the first access to global memory.
+__device__ __forceinline__ void let_next_begin(Release when) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (DEPENDENT == when) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Before the first access to global memory. The next kernel waits for this one, and so for all that this one has waited for, however
+// early it begins.
 __device__ __forceinline__ void wait_for_previous() {
+    let_next_begin(AT_START);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if constexpr (DEPENDENT != ORDINARY) asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-__device__ __forceinline__ void let_next_begin(Release when) {
+// Asks for `bytes` from an address on to be brought into the second-level cache; what is less than 16 bytes at the end isn't.
+__device__ __forceinline__ void ask_for(u64 from, u32 bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    if (DEPENDENT == when) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from & ~u64(15)), "r"(bytes & ~15u));
 #endif
 }
 

@@ -49,6 +49,7 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 #undef BULK_SHARED
 #if defined(__CUDA_ARCH__)
     if (threadIdx.x == 0) prepare_barrier(&barrier);
+    ask_for_tile(p, base);
     wait_for_previous();
     if (threadIdx.x == 0) {
         expect_bytes(&barrier, 0 EACH_INPUT(BULK_BYTES));

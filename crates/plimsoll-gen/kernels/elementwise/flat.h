@@ -136,6 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
 #else
     const u64 n = p.at[FORM_AT], head = HAS_HEAD ? p.at[FORM_AT + 2] : 0;
     const u32 whole = u32(p.at[FORM_AT + 1]);
+    if (blockIdx.x < whole) ask_for_tile(p, blockIdx.x * u64(TILE) + head);
     wait_for_previous();
     const Same same = same_for_all(p, 0);
 #if STRIDE_GRID

@@ -82,7 +82,11 @@ template <int NEED> __device__ __forceinline__ float log2(float x) { return scal
 template <int NEED> __device__ __forceinline__ float log10(float x) { return scaled_log<NEED>(x, log10_2(), log10_e()); }
 // Of what is 1 or no nearer to it than a number of 16 bits can be: there the error of log₂ x, which is absolute, is 0.01 units of
 // the last place in bf16, and as found on an H200 in f16.
-template <int NEED> __device__ __forceinline__ float coarse_log(float x) { return lg2<NEED>(x) * ln_2(); }
+// For f16 ln 2 is two units in the last place smaller: then no operand is farther off than 0.5004 units, where 1.0107 was 0.509.
+NUMBER(ln_2_f16, 0x1.62e42cp-1f)
+template <int NEED> __device__ __forceinline__ float coarse_log(float x) {
+    return lg2<NEED>(x) * (NEED == F16 ? ln_2_f16() : ln_2());
+}
 template <int NEED> __device__ __forceinline__ float coarse_log2(float x) { return lg2<NEED>(x); }
 template <int NEED> __device__ __forceinline__ float coarse_log10(float x) { return lg2<NEED>(x) * log10_2(); }
 template <int NEED> __device__ __forceinline__ float log1p(float x) {
@@ -217,16 +221,17 @@ template <int NEED> __device__ __forceinline__ float erfc_tail(float t) {
                                    -0.355483055f, 0.0878471434f));
     }
 }
+// For bf16 and f16 odd polynomials that round right for every operand of the type (f16: within 0.5001 units of the last place), found
+// by scripts/erf_coefficients.py; where they end erf is 1 but for a tenth of a unit.
 template <int NEED> __device__ __forceinline__ float erf(float x) {
     if constexpr (NEED == BF16) {
-        // erf x = tanh u with u close to an odd polynomial; beyond 8 it is 1 however u goes on.
-        const float t = minimum(maximum(x, -8.0f), 8.0f);
-        return tanh_approximate(t * polynomial(t * t, 1.12831392f, 0.103640798f, -0.00161515193f));
-    } else if constexpr (NEED == F16) {
-        // An odd polynomial to 0.07 units of the last place; beyond 2.7 it is 1 in f16.
         const float t = minimum(maximum(x, -2.7f), 2.7f);
-        return t * polynomial(t * t, 1.12834096f, -0.375482529f, 0.111020282f, -0.024819728f, 0.00402476499f,
-                              -0.000439378287f, 2.83657209e-05f, -8.0737783e-07f);
+        return t * polynomial(t * t, 0x1.20dd6ep+0f, -0x1.813032p-2f, 0x1.ce5e06p-4f, -0x1.b3471ep-6f, 0x1.397152p-8f,
+                              -0x1.3d8e2ap-11f, 0x1.841460p-15f, -0x1.a1c2d8p-20f);
+    } else if constexpr (NEED == F16) {
+        const float t = minimum(maximum(x, -2.9f), 2.9f);
+        return t * polynomial(t * t, 0x1.20dd76p+0f, -0x1.812710p-2f, 0x1.ce216ep-4f, -0x1.b72a28p-6f, 0x1.504008p-8f,
+                              -0x1.9cb9ecp-11f, 0x1.840654p-14f, -0x1.0070b0p-17f, 0x1.9e8782p-22f, -0x1.2f1ae4p-27f);
     } else {
         const float s = x * x;
         const float large = copysignf(1.0f - erfc_tail<NEED>(fabsf(x)), x);

@@ -22,6 +22,20 @@ __device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, 
 #undef SINGLE_STORE
 }
 
+// Before the wait: the block's tile, which begins at element `base`, into the second-level cache, if the block is of
+// the first wave: later ones have nothing to wait for.
+__device__ __forceinline__ void ask_for_tile(const Parameters& p, u64 base) {
+#if PREFETCH
+    if (threadIdx.x == 0 && blockIdx.x < u32(p.at[FORM_AT + 3])) {
+#define SINGLE_ASK(k)                                                                                                  \
+    if constexpr (IN##k == LINEAR && TILE * sizeof(in##k##_t) >= 16)                                                   \
+        ask_for(IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)));
+        EACH_INPUT(SINGLE_ASK)
+#undef SINGLE_ASK
+    }
+#endif
+}
+
 // What no whole tile has: the first `head` elements, and those from `end` to n.
 __device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n) {
     const u32 rest = u32(n - end + head);

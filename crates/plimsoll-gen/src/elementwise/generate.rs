@@ -56,7 +56,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let batch = spec.form == Form::Batch;
-    let defines: [(&str, u64); 19] = [
+    let defines: [(&str, u64); 20] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("THREADS", spec.threads.into()),
@@ -64,6 +64,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("HINT", spec.hints.bits().into()),
         ("INDEX_BITS", if spec.index == Index::U32 { 32 } else { 64 }),
         ("DEPENDENT", spec.dependent as u64),
+        ("PREFETCH", spec.prefetch.into()),
         ("STRIDE_GRID", u64::from(spec.grid != GridPolicy::Cover)),
         ("WIDEST", spec.target.widest_access().into()),
         ("HAS_HEAD", u64::from(matches!(spec.form, Form::Peel | Form::Phased))),
@@ -99,7 +100,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
 fn words(spec: &KernelSpec) -> usize {
     let (rank, sets) = (spec.rank as usize, spec.sets as usize);
     let form = match spec.form {
-        Form::Flat | Form::Peel | Form::Phased | Form::Bulk => 3,
+        Form::Flat | Form::Peel | Form::Phased | Form::Bulk => 3 + usize::from(spec.prefetch),
         Form::Rows | Form::Strided => 2 + 3 * rank + 2 * rank * sets,
         Form::Transpose => 2 + 3 * rank + rank * sets,
         Form::Batch => 0,
@@ -123,4 +124,4 @@ fn kind(stream: Stream) -> (&'static str, u8) {
 }
 
 const _: () = assert!(Dependent::No as u64 == 0 && Dependent::Early as u64 == 1);
-const _: () = assert!(Dependent::Late as u64 == 2 && Dependent::Exit as u64 == 3);
+const _: () = assert!(Dependent::Late as u64 == 2 && Dependent::Exit as u64 == 3 && Dependent::Start as u64 == 4);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use plimsoll_expr::{Graph, Layout, Names, Space, parse};
 
 use super::plan::{Choose, Device, Plan, Walk, plan, plan_batch};
-use super::spec::{Form, GridPolicy, Inner, KernelSpec, Stream};
+use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
 use super::table::Table;
 use crate::Target;
 use crate::kernel::{Hints, Index};
@@ -70,11 +70,12 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let one = Choose { unroll: Some(1), ..plain };
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 22] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 23] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
         ("flat_add_bf16_dependent", ADD, pair, Choose { dependent: true, ..plain }),
+        ("flat_add_bf16_start", ADD, pair, Choose { dependent: true, release: Some(Dependent::Start), ..plain }),
         ("flat_triad_f32", TRIAD, runs, plain),
         ("flat_triad_f32_wide", TRIAD, runs, Choose { vector: Some(target.widest_access()), ..plain }),
         ("flat_mixed", MIXED, runs, one),
@@ -128,9 +129,13 @@ impl Representative {
                 expect(there == count, format!("{count} of {class:?} with {bytes} bytes, found {widths:?}"));
             }
         }
-        let waits = self.spec.dependent != super::Dependent::No;
+        let waits = self.spec.dependent != Dependent::No;
         expect(!waits || waits_first(function), "an access to global memory before the wait".to_owned());
         expect(waits == has(function, "ACQBULK"), "waits for the kernel before it, or doesn't".to_owned());
+        expect(
+            self.spec.prefetch == has(function, "UBLKPF"),
+            "asks for its inputs while it waits, or doesn't".to_owned(),
+        );
         faults
     }
 
@@ -171,7 +176,8 @@ fn has(function: &Function, opcode: &str) -> bool {
     function.instructions.iter().any(|instruction| instruction.opcode() == opcode)
 }
 
-/// True where every way from the entry to an access to global memory passes `griddepcontrol.wait`, which is `ACQBULK`.
+/// True where every way from the entry to an access to global memory passes `griddepcontrol.wait`, which is `ACQBULK`. Prefetches
+/// (`UBLKPF`) are none: they read nothing that the kernel sees.
 #[must_use]
 pub fn waits_first(function: &Function) -> bool {
     let instructions = &function.instructions;

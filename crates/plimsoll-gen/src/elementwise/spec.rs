@@ -109,11 +109,14 @@ pub enum Dependent {
     /// The next kernel may begin when this one's blocks have ended, before their stores are seen by all: what a plain launch
     /// is where the device can do it.
     Exit,
+    /// The next kernel may begin as soon as this one's blocks are in place, while they still wait for the kernel before: several
+    /// small launches stand in line on the device.
+    Start,
 }
 
 impl Dependent {
     /// All.
-    pub const ALL: [Self; 4] = [Self::No, Self::Early, Self::Late, Self::Exit];
+    pub const ALL: [Self; 5] = [Self::No, Self::Early, Self::Late, Self::Exit, Self::Start];
 
     /// As it is chosen by hand.
     #[must_use]
@@ -123,6 +126,7 @@ impl Dependent {
             Self::Early => "early",
             Self::Late => "late",
             Self::Exit => "exit",
+            Self::Start => "start",
         }
     }
 }
@@ -193,6 +197,9 @@ pub struct KernelSpec {
     pub tier: Tier,
     /// Whether and how it overlaps with its neighbours in the stream.
     pub dependent: Dependent,
+    /// While they wait for the kernel before, the blocks of the first wave ask for their inputs to come into the second-level
+    /// cache. Nothing is read by it, and all writes go by that cache, so it is safe whatever the kernel before writes.
+    pub prefetch: bool,
     /// Dimensions whose coordinates it computes; 0 for the forms that need none.
     pub rank: u32,
     /// Sets of strides.

@@ -174,6 +174,8 @@ mod tests {
         let table = Table::for_device("NVIDIA H200", 90);
         assert!(!table.rows.is_empty());
         assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
+        let cached = Wanted { class: COPY, bytes: 8 << 20, dependent: true, bulk: true, cached: true };
+        assert!(table.row(cached).is_some_and(|row| row.cached && row.dependent));
         assert_eq!(Table::for_device("NVIDIA GH200 480GB", 90), Table::default());
         assert!(Table::from_json("{}").unwrap_err().to_string().contains("plimsoll tune"));
     }

@@ -16,7 +16,7 @@ pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// What can be chosen.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
-                    tier=accurate|fast|full release=early|late|exit|none";
+                    tier=accurate|fast|full release=start|early|late|exit|none prefetch=yes|no";
 
 /// A plan's choices by hand; the default leaves all to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +95,13 @@ impl Variant {
             "tier" => {
                 choose.tier = Tier::ALL.into_iter().find(|tier| tier.name() == value)?;
             }
+            "prefetch" => {
+                choose.prefetch = Some(match value {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return None,
+                });
+            }
             "release" => {
                 choose.release = Some(Dependent::ALL.into_iter().find(|release| release.name() == value)?);
             }
@@ -124,6 +131,7 @@ impl fmt::Display for Variant {
         );
         word("tier", (choose.tier != Tier::Accurate).then(|| choose.tier.name().to_owned()));
         word("release", choose.release.map(|release| release.name().to_owned()));
+        word("prefetch", choose.prefetch.map(|prefetch| if prefetch { "yes" } else { "no" }.to_owned()));
         if words.is_empty() { f.write_str(PLANNED) } else { f.write_str(&words.join(" ")) }
     }
 }

@@ -107,8 +107,8 @@ pub fn tune(
     let planned = device.planned()?;
     let source = format!("measured on {}", device.info().name);
     let dependent = device.dependent_launch();
-    let ways = [Way::Plain, Way::Dependent, Way::Cached].into_iter().filter(|way| dependent || *way != Way::Dependent);
-    let choices = |subject: &Subject, way| candidates(&subject.graph, &planned, way == Way::Dependent);
+    let ways = Way::ALL.into_iter().filter(|way| dependent || !way.is_dependent());
+    let choices = |subject: &Subject, way: Way| candidates(&subject.graph, &planned, way.is_dependent());
     let mut all = Choices::new();
     let mut contests = Vec::new();
     for (number, subject) in subjects.iter().enumerate() {
@@ -141,7 +141,7 @@ fn tuned(source: String, subjects: &[Subject], choices: &Choices, contests: &[Co
         };
         // Sizes in between belong to the nearer one, by ratio; beyond the largest all are its, but for the cache, which ends.
         let next = contests.get(number + 1).filter(|next| next.bytes > contest.bytes && next.way == contest.way);
-        let last = if contest.way == Way::Cached { contest.bytes / 3 * 4 } else { u64::MAX };
+        let last = if contest.way.is_cached() { contest.bytes / 3 * 4 } else { u64::MAX };
         let most_bytes = next.map_or(last, |next| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64);
         let subject = &subjects[contest.subject];
         tuned.table.rows.push(row(Class::of(&subject.graph), most_bytes, contest.way, choose));
@@ -158,12 +158,12 @@ fn tuned(source: String, subjects: &[Subject], choices: &Choices, contests: &[Co
 }
 
 fn row(class: Class, most_bytes: u64, way: Way, choose: &Choose) -> Row {
-    let dependent = way == Way::Dependent;
+    let dependent = way.is_dependent();
     Row {
         class,
         most_bytes,
         dependent,
-        cached: way == Way::Cached,
+        cached: way.is_cached(),
         form: choose.form.unwrap_or(Form::Flat),
         vector: choose.vector.unwrap_or(16),
         unroll: choose.unroll.unwrap_or(1),
@@ -269,8 +269,7 @@ mod tests {
         let sizes = [2 << 20, 32 << 20, 2 << 30];
         let cached = [24 << 20, 48 << 20];
         let contests = [won(Way::Plain, &sizes), won(Way::Dependent, &sizes), won(Way::Cached, &cached)].concat();
-        let choices = [Way::Plain, Way::Dependent, Way::Cached]
-            .map(|way| ((0, way), vec![Choose { vector: Some(8), ..Choose::default() }]));
+        let choices = Way::ALL.map(|way| ((0, way), vec![Choose { vector: Some(8), ..Choose::default() }]));
         let tuned = tuned("here".to_owned(), &subjects, &choices.into(), &contests);
         let most: Vec<u64> = tuned.table.rows.iter().map(|row| row.most_bytes).collect();
         assert_eq!(most[..6], [1 << 23, 1 << 28, u64::MAX, 1 << 23, 1 << 28, u64::MAX]);

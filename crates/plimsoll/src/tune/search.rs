@@ -15,6 +15,8 @@ use super::SIZES;
 const COARSE: [u64; 3] = [2 << 20, 32 << 20, 2 << 30];
 /// Sizes at which plans for cached data are sought, as far as the second-level cache holds them: smaller ones are launches' cost.
 const CACHED: [u64; 2] = [24 << 20, 48 << 20];
+/// The same for launches that may overlap, which hide most of that cost.
+const CACHED_DEPENDENT: [u64; 4] = [2 << 20, 8 << 20, 24 << 20, 48 << 20];
 /// How many kernels outlive the first pass where a size has been tried itself, and of each neighbour where not; and how many
 /// plans the second.
 const SURVIVORS: (usize, usize, usize) = (5, 3, 3);
@@ -31,23 +33,37 @@ pub(super) enum Way {
     Dependent,
     /// One after the other, on the same data.
     Cached,
+    /// Launches that may overlap, on the same data.
+    CachedDependent,
 }
 
 impl Way {
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Dependent, Self::Cached, Self::CachedDependent];
+
+    pub fn is_dependent(self) -> bool {
+        matches!(self, Self::Dependent | Self::CachedDependent)
+    }
+
+    pub fn is_cached(self) -> bool {
+        matches!(self, Self::Cached | Self::CachedDependent)
+    }
+
     pub fn launch(self) -> &'static str {
-        if self == Self::Dependent { DEPENDENT } else { PLAIN }
+        if self.is_dependent() { DEPENDENT } else { PLAIN }
     }
 
     pub fn cache(self) -> CachePolicy {
-        if self == Self::Cached { CachePolicy::Hot } else { CachePolicy::ColdRotate }
+        if self.is_cached() { CachePolicy::Hot } else { CachePolicy::ColdRotate }
     }
 
     /// Bytes moved at which plans are sought for it.
     pub fn sizes(self, info: &DeviceInfo) -> Vec<u64> {
-        match self {
-            Self::Cached => CACHED.into_iter().filter(|bytes| *bytes <= info.last_level_cache()).collect(),
-            _ => SIZES.to_vec(),
-        }
+        let all = match self {
+            Self::Cached => &CACHED[..],
+            Self::CachedDependent => &CACHED_DEPENDENT[..],
+            Self::Plain | Self::Dependent => &SIZES[..],
+        };
+        all.iter().copied().filter(|bytes| !self.is_cached() || *bytes <= info.last_level_cache()).collect()
     }
 }
 
@@ -111,7 +127,7 @@ pub(super) fn search(contests: &mut [Contest], choices: &Choices, stopwatch: &mu
     for contest in contests.iter_mut() {
         let all = of(contest);
         let plainest = (0..all.len()).filter(|place| is_plainest(all, *place));
-        let coarse = contest.way == Way::Cached || COARSE.contains(&contest.bytes);
+        let coarse = contest.way.is_cached() || COARSE.contains(&contest.bytes);
         contest.left = if coarse { plainest.collect() } else { vec![] };
     }
     pass(contests, stopwatch, 0)?;
@@ -202,7 +218,7 @@ mod tests {
                 all.push(Choose { vector, unroll, hints, ..Choose::default() });
             }
         }
-        [Way::Plain, Way::Dependent, Way::Cached].map(|way| ((0, way), all.clone())).into()
+        Way::ALL.map(|way| ((0, way), all.clone())).into()
     }
 
     fn contests() -> Vec<Contest> {
@@ -210,7 +226,8 @@ mod tests {
             let contest = |&bytes| Contest { subject: 0, bytes, way, left: vec![], seconds: BTreeMap::new() };
             sizes.iter().map(contest).collect()
         };
-        [at(Way::Plain, &SIZES), at(Way::Dependent, &SIZES), at(Way::Cached, &CACHED)].concat()
+        let cached = [at(Way::Cached, &CACHED), at(Way::CachedDependent, &CACHED_DEPENDENT)].concat();
+        [at(Way::Plain, &SIZES), at(Way::Dependent, &SIZES), cached].concat()
     }
 
     #[test]
@@ -225,9 +242,10 @@ mod tests {
             let found = (choose.vector, choose.unroll, choose.hints.map(Hints::bits));
             assert_eq!(found, (Some(vector), Some(2), Some(3)), "{contest:?}");
         }
-        let sizes = 2 * SIZES.len() + CACHED.len();
+        let cached = CACHED.len() + CACHED_DEPENDENT.len();
+        let sizes = 2 * SIZES.len() + cached;
         let all = sizes * choices[&(0, Way::Plain)].len();
-        assert_eq!(noisy.timed[0], (2 * COARSE.len() + CACHED.len()) * 12, "each kernel once, at the coarse sizes");
+        assert_eq!(noisy.timed[0], (2 * COARSE.len() + cached) * 12, "each kernel once, at the coarse sizes");
         assert!(noisy.timed[1] < all * 2 / 3 && noisy.timed[2] == sizes * SURVIVORS.2, "{:?}", noisy.timed);
     }
 

@@ -4,7 +4,7 @@
 mod arrays;
 mod check;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{CachePolicy, Clock as _, Work};
 use plimsoll_expr::{Graph, Problem};
-use plimsoll_gen::elementwise::{Choose, Form, PlanError, Table};
+use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, PlanError, Table};
 use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
 
 use self::arrays::Arrays;
@@ -109,6 +109,7 @@ impl Probe<Cuda> for Bench {
         }?;
         let mut bench = Running::new(session.device, engine, window, session.request.seed)?;
         bench.reserve(&self.points);
+        bench.ahead(&self.points);
         let mut refused = None;
         for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
             let mut points = Vec::new();
@@ -183,6 +184,22 @@ impl Running {
         let expression = Rc::new(self.engine.expression(graph)?);
         self.expressions.insert(graph.clone(), Rc::clone(&expression));
         Ok(expression)
+    }
+
+    /// Compiles what all points need on all processors at once: one after the other, hundreds of plans would take longer than their
+    /// launches.
+    fn ahead(&mut self, points: &[Point]) {
+        let foreseen = |point: &Point| -> Result<Option<KernelSpec>, Error> {
+            let layouts = Layouts { windows: 1, ..Layouts::of(point, self.window) };
+            self.arrays.ensure(&layouts.bytes())?;
+            let (inputs, outputs) = operands(&point.problem, &layouts.set(&self.arrays, 0)?)?;
+            Ok(self.expression(point.problem.graph())?.foreseen(&inputs, &outputs, &chosen(point)))
+        };
+        // What can't be planned is told where it is asked for.
+        let specs: HashSet<KernelSpec> = points.iter().map(foreseen).filter_map(Result::ok).flatten().collect();
+        if specs.len() > 1 {
+            self.engine.ahead(&specs);
+        }
     }
 
     /// Plans and compiles, so that neither is part of a point's time.
@@ -286,7 +303,12 @@ struct Set {
 }
 
 fn bind(expression: &Expression, point: &Point, set: &Set, choose: &Choose) -> Result<Bound, Error> {
-    let problem = &point.problem;
+    let (inputs, outputs) = operands(&point.problem, set)?;
+    expression.bind(&inputs, &outputs, point.problem.scalars(), choose)
+}
+
+/// Inputs and outputs of one launch as tensors.
+fn operands(problem: &Problem, set: &Set) -> Result<(Vec<Operand>, Vec<Operand>), Error> {
     let graph = problem.graph();
     let inputs = graph.inputs().iter().zip(problem.inputs()).zip(&set.inputs);
     let inputs: Vec<Operand> =
@@ -296,7 +318,7 @@ fn bind(expression: &Expression, point: &Point, set: &Set, choose: &Choose) -> R
         let layout = problem.output(place).map_err(PlanError::from)?;
         outputs.push(Operand::new(*span, output.dtype, layout));
     }
-    expression.bind(&inputs, &outputs, problem.scalars(), choose)
+    Ok((inputs, outputs))
 }
 
 /// How large the operands of a point are, and how often they are there. Arrays are those of the inputs, then those of the

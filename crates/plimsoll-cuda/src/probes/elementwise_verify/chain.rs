@@ -4,7 +4,7 @@
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
 use plimsoll_expr::{DType, Layout, LayoutError, Names, Value, parse};
-use plimsoll_gen::elementwise::Choose;
+use plimsoll_gen::elementwise::{Choose, Dependent};
 
 use super::arena::Tensor;
 use crate::CudaDevice;
@@ -13,8 +13,8 @@ use crate::wait;
 
 /// Launches.
 const LINKS: u32 = 100;
-/// Rows and columns: enough for several waves of blocks, and no multiple of a tile.
-const SIDE: u64 = 1031;
+/// Rows and columns: several waves of blocks, and so few that many launches stand in line on the device. No multiple of a tile.
+const SIDES: [u64; 2] = [1031, 133];
 
 fn expression(engine: &Engine, text: &str) -> Result<Expression, Fault> {
     let graph = parse(text, &Names::default()).map_err(|error| Fault::Invalid(error.to_string()))?;
@@ -25,42 +25,45 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
     let step = expression(engine, "in x: u32; scalar a: u32; x = x * 1664525 + a")?;
     let turn = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
     let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
-    let plain = Layout::contiguous(&[SIDE, SIDE]).map_err(invalid)?;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    for dependent in [true, false] {
-        if dependent && device.dependent_launch().is_err() {
-            continue;
+    for side in SIDES {
+        let plain = Layout::contiguous(&[side, side]).map_err(invalid)?;
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        for release in Dependent::ALL {
+            let dependent = !matches!(release, Dependent::No | Dependent::Exit);
+            if dependent && device.dependent_launch().is_err() {
+                continue;
+            }
+            let first = Tensor::new(device, DType::U32, plain.clone(), Some(&mut runner))?;
+            let second = Tensor::new(device, DType::U32, plain.clone(), None)?;
+            let choose = Choose { dependent, release: Some(release), ..Choose::default() };
+            let ends = [first.operand()?, second.operand()?];
+            let mut launches = Vec::new();
+            for link in 0..LINKS {
+                let scalar = [Value::Int(link.into())];
+                let (from, to) = (&ends[link as usize / 2 % 2], &ends[(link as usize / 2 + 1) % 2]);
+                launches.push(if link % 2 == 0 {
+                    step.bind(std::slice::from_ref(from), std::slice::from_ref(from), &scalar, &choose)?
+                } else {
+                    let turned = from.with_layout(plain.transposed());
+                    turn.bind(&[turned], std::slice::from_ref(to), &scalar, &choose)?
+                });
+            }
+            launches.iter().try_for_each(|launch| launch.enqueue(&device.stream))?;
+            wait::stream(&device.stream)?;
+            let last = if (LINKS / 2).is_multiple_of(2) { &first } else { &second };
+            let wrong = compare(device, side, &first, last)?;
+            let on = format!("{LINKS} launches, release {}, {side} x {side} in place and transposed", release.name());
+            report(Case { kernel: "chain".to_owned(), on, wrong });
         }
-        let first = Tensor::new(device, DType::U32, plain.clone(), Some(&mut runner))?;
-        let second = Tensor::new(device, DType::U32, plain.clone(), None)?;
-        let choose = Choose { dependent, ..Choose::default() };
-        let ends = [first.operand()?, second.operand()?];
-        let mut launches = Vec::new();
-        for link in 0..LINKS {
-            let scalar = [Value::Int(link.into())];
-            let (from, to) = (&ends[link as usize / 2 % 2], &ends[(link as usize / 2 + 1) % 2]);
-            launches.push(if link % 2 == 0 {
-                step.bind(std::slice::from_ref(from), std::slice::from_ref(from), &scalar, &choose)?
-            } else {
-                let turned = from.with_layout(plain.transposed());
-                turn.bind(&[turned], std::slice::from_ref(to), &scalar, &choose)?
-            });
-        }
-        launches.iter().try_for_each(|launch| launch.enqueue(&device.stream))?;
-        wait::stream(&device.stream)?;
-        let last = if (LINKS / 2).is_multiple_of(2) { &first } else { &second };
-        let wrong = compare(device, &first, last)?;
-        let on = format!("{LINKS} launches, dependent: {dependent}, {SIDE} x {SIDE} in place and transposed");
-        report(Case { kernel: "chain".to_owned(), on, wrong });
     }
     Ok(())
 }
 
 /// What the host makes of the first tensor, against what the last one holds.
-fn compare(device: &CudaDevice, first: &Tensor, last: &Tensor) -> Result<String, Fault> {
+fn compare(device: &CudaDevice, side: u64, first: &Tensor, last: &Tensor) -> Result<String, Fault> {
     let int = |value: Option<Value>| value.map_or(0, Value::as_int) as u32;
-    let side = SIDE as usize;
-    let mut values: Vec<u32> = (0..SIDE * SIDE).map(|place| int(first.element(place))).collect();
+    let mut values: Vec<u32> = (0..side * side).map(|place| int(first.element(place))).collect();
+    let side = side as usize;
     for link in 0..LINKS {
         if link % 2 == 0 {
             values.iter_mut().for_each(|x| *x = x.wrapping_mul(1_664_525).wrapping_add(link));

@@ -69,12 +69,15 @@ pub struct Choose {
     /// When the next kernel may begin. Plain launches have [`Dependent::No`] or [`Dependent::Exit`], `dependent` ones any but
     /// the former.
     pub release: Option<Dependent>,
+    /// Blocks ask for their inputs to come into the second-level cache while they wait for the kernel before. By default those of
+    /// short `dependent` launches do, whose data aren't `cached`.
+    pub prefetch: Option<bool>,
 }
 
 /// One choice with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`; `time` is what the model
+    /// What was chosen: `form`, `vector`, `unroll`, `threads`, `hints`, `index`, `grid`, `dependent`, `prefetch`; `time` is what the model
     /// expects of all of them.
     pub what: &'static str,
     /// What it became.
@@ -253,7 +256,7 @@ fn finish(
     device: &Device,
     choose: &Choose,
     tuning: Tuning,
-    shape: Shape,
+    mut shape: Shape,
 ) -> Result<Plan, PlanError> {
     let grid = choose.grid.unwrap_or_default();
     if grid != GridPolicy::Cover && !matches!(shape.form, Form::Flat | Form::Peel | Form::Phased) {
@@ -266,6 +269,12 @@ fn finish(
     if shape.form != Form::Batch && words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
     }
+    let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
+    let prefetch = prefetch(choose, &tuning, &shape, dependent)?;
+    let first_wave = first_wave(device, shape.threads);
+    if prefetch {
+        shape.words.push(first_wave);
+    }
     let spec = KernelSpec {
         graph,
         form: shape.form,
@@ -277,7 +286,8 @@ fn finish(
         index,
         grid,
         tier: choose.tier,
-        dependent: if device.target.capability >= 90 { tuning.dependent } else { Dependent::No },
+        dependent,
+        prefetch,
         rank: shape.rank,
         sets: shape.sets,
         whole_rows: shape.whole_rows,
@@ -289,6 +299,10 @@ fn finish(
     reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
     let asked = if choose.grid.is_some() { "asked for" } else { "one-shot grids in block order are the fastest" };
     reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: asked.to_owned() });
+    if prefetch {
+        let why = "they may wait for the kernel before, and ask for their inputs meanwhile".to_owned();
+        reasons.push(Reason { what: "prefetch", chosen: format!("the first {first_wave} blocks"), why });
+    }
     Ok(Plan {
         elements: walk.elements(),
         geometry,
@@ -299,6 +313,21 @@ fn finish(
         reasons,
         spec,
     })
+}
+
+/// Whether blocks ask for their inputs while they wait.
+fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, dependent: Dependent) -> Result<bool, PlanError> {
+    let no = |why| Err(tuning::refused("prefetch", "yes", why));
+    match (choose.prefetch, dependent, shape.takes_prefetch()) {
+        (Some(true), Dependent::No, _) => no("the blocks of an ordinary launch have nothing to wait for"),
+        (Some(true), _, false) => no("a block's inputs are not one run each"),
+        (_, dependent, possible) => Ok(tuning.prefetch && possible && dependent != Dependent::No),
+    }
+}
+
+/// Blocks that are resident at once.
+fn first_wave(device: &Device, threads: u32) -> u64 {
+    u64::from(device.multiprocessors) * u64::from(device.threads_per_multiprocessor / threads.max(1))
 }
 
 /// What a tuned choice became where tensors or registers didn't allow it.

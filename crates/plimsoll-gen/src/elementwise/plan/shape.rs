@@ -64,6 +64,11 @@ pub fn lanes_and_unroll(graph: &Graph, tensors: &Tensors, tuning: &Tuning, choos
 }
 
 impl Shape {
+    /// A block's tile is one run of every input.
+    pub fn takes_prefetch(&self) -> bool {
+        matches!(self.form, Form::Flat | Form::Peel | Form::Bulk)
+    }
+
     /// The form for these tensors.
     ///
     /// # Errors

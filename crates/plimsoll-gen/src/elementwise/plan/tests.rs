@@ -138,6 +138,33 @@ fn every_choice_has_its_reason() {
 }
 
 #[test]
+fn blocks_of_short_dependent_launches_ask_for_their_inputs() {
+    let dependent = Choose { dependent: true, threads: Some(128), ..Choose::default() };
+    let asked = |elements, capability, choose: Choose| {
+        let plan = flat(ADD, elements, capability, &choose);
+        let words = plan.form_words.len();
+        assert_eq!(words, if plan.spec.prefetch { 4 } else { 3 });
+        assert_eq!(plan.reasons.iter().any(|reason| reason.what == "prefetch"), plan.spec.prefetch);
+        plan.spec.prefetch.then(|| plan.form_words[3])
+    };
+    assert_eq!(asked(MIB, 90, dependent), Some(132 * 2048 / 128));
+    assert_eq!(asked(64 * MIB, 90, dependent), Some(132 * 2048 / 128));
+    assert_eq!(asked(65 * MIB, 90, dependent), None);
+    assert_eq!(asked(MIB, 80, dependent), None);
+    assert_eq!(asked(MIB, 90, Choose { cached: true, ..dependent }), None);
+    assert_eq!(asked(MIB, 90, Choose { prefetch: Some(false), ..dependent }), None);
+    assert_eq!(asked(MIB, 90, Choose::default()), None);
+    assert!(asked(MIB, 90, Choose { prefetch: Some(true), ..Choose::default() }).is_some());
+    let column = |choose: &Choose| planned(ADD, &[5000], &[(&[2], 0), (&[1], 0)], 90, choose);
+    assert!(!column(&dependent).unwrap().spec.prefetch);
+    let forced = Choose { prefetch: Some(true), ..dependent };
+    assert!(column(&forced).unwrap_err().to_string().contains("prefetch yes is not possible"));
+    let ordinary = Choose { prefetch: Some(true), release: Some(Dependent::No), ..Choose::default() };
+    let run: &[i64] = &[1];
+    assert!(planned(ADD, &[5000], &[(run, 0), (run, 0)], 90, &ordinary).unwrap_err().to_string().contains("ordinary"));
+}
+
+#[test]
 fn what_the_model_expects_stands_among_the_reasons() {
     let nothing = Prediction { parts: vec![], total: None, limiter: None, missing: vec![] };
     let plan = flat(TRIAD, 64 * MIB, 90, &Choose::default());
@@ -155,7 +182,7 @@ fn what_can_t_be_is_refused_with_its_reason() {
     assert!(refused(&Choose { unroll: Some(0), ..Choose::default() }).contains("1 to 64"));
     assert!(refused(&Choose { form: Some(Form::Transpose), ..Choose::default() }).contains("no input is transposed"));
     assert!(refused(&Choose { form: Some(Form::Phased), ..Choose::default() }).contains("ask for flat"));
-    for (dependent, release) in [(false, Dependent::Early), (false, Dependent::Late), (true, Dependent::No)] {
+    for (dependent, release) in [(false, Dependent::Early), (false, Dependent::Start), (true, Dependent::No)] {
         let choose = Choose { dependent, release: Some(release), ..Choose::default() };
         assert!(refused(&choose).starts_with(&format!("release {} is not possible", release.name())));
     }

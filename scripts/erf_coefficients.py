@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""The polynomials of erf for f16 and bf16: odd ones, x·P(x²), that round right for every operand of the type.
+
+    python3 scripts/erf_coefficients.py f16 10 2.9        # type, coefficients, where |x| is cut off
+    python3 scripts/erf_coefficients.py bf16 8 2.7
+
+First a linear programme: of all polynomials whose value lies in the interval that rounds to the right result, for every operand, and
+within a tenth of a unit in the last place of erf itself, the one that stays farthest from the intervals' ends. Then, as its
+coefficients are rounded to f32 and the sum is evaluated in f32, a search over neighbouring coefficients. Needs NumPy and SciPy.
+"""
+import sys
+import time
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.special import erf
+
+TYPES = {"f16": (10, -14), "bf16": (7, -126)}
+SECONDS = 60
+
+
+def operands(name):
+    """all positive finite ones; negative ones mirror them"""
+    if name == "f16":
+        return np.arange(1, 0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
+    return (np.arange(1, 0x7F80, dtype=np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def place(y, name):
+    """a unit in the last place"""
+    fraction, least = TYPES[name]
+    return 2.0 ** (np.maximum(np.floor(np.log2(y)), least) - fraction)
+
+
+def programme(x, name, count, end):
+    """the coefficients, and how far the polynomial stays from the intervals' ends in units of the last place"""
+    x = x[x <= end]
+    y = erf(x)
+    right = np.round(y / place(y, name)) * place(y, name)
+    unit = place(right, name)
+    # Below a power of two numbers are twice as dense.
+    power = (np.log2(right) == np.floor(np.log2(right))) & (np.log2(right) > TYPES[name][1])
+    low = np.maximum(right - np.where(power, unit / 4, unit / 2), y - unit / 10) / unit
+    high = np.minimum(np.where(right >= 1, np.inf, right + unit / 2), y + unit / 10) / unit
+    terms = np.stack([x * (x / end) ** (2 * i) for i in range(count)], 1) / unit[:, None]
+    margin = np.ones((len(x), 1))
+    goal = np.zeros(count + 1)
+    goal[-1] = -1
+    found = linprog(
+        goal,
+        A_ub=np.vstack([np.hstack([terms, margin]), np.hstack([-terms, margin])]),
+        b_ub=np.concatenate([high, -low]),
+        bounds=[(None, None)] * count + [(None, 0.5)],
+        method="highs",
+    )
+    return found.x[:count] / end ** (2.0 * np.arange(count)), -found.fun
+
+
+def worst(x, name, coefficients, end):
+    """the largest error in units of the last place, of sums in f32 by fused multiply-adds"""
+    t = np.minimum(x, np.float32(end)).astype(np.float32)
+    s = (t * t).astype(np.float64)
+    p = np.full(len(t), coefficients[-1], np.float32)
+    for c in coefficients[-2::-1]:
+        p = (p * s + np.float64(c)).astype(np.float32)
+    y, unit = erf(x), place(erf(x), name)
+    rounded = np.round((t * p).astype(np.float64) / unit) * unit
+    return float((np.abs(rounded - y) / unit).max())
+
+
+def main():
+    name, count, end = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    x = operands(name)
+    # Smaller operands repeat the last binades that are kept.
+    x = x[(x > 2.0**-20) | (x < 2.0**-118)]
+    exact, margin = programme(x, name, count, end)
+    print(f"margin {margin:.1e} units of the last place")
+    x = x[x < 1.3 * end]
+    best = exact.astype(np.float32)
+    error, begin, random = worst(x, name, best, end), time.time(), np.random.default_rng(1)
+    while error > 0.5001 and time.time() - begin < SECONDS:
+        near = best.copy()
+        for _ in range(random.integers(1, 4)):
+            i = random.integers(count)
+            step = int(random.integers(1, 2 ** random.integers(1, 5 + i))) * int(random.choice([-1, 1]))
+            near[i] = (near[i : i + 1].view(np.int32) + np.int32(step)).view(np.float32)[0]
+        of_near = worst(x, name, near, end)
+        if of_near <= error:
+            best, error = near, of_near
+    print(f"largest error {error:.4f}:", ", ".join(float(c).hex() for c in best))
+
+
+if __name__ == "__main__":
+    main()
