@@ -16,7 +16,7 @@ import sys
 
 EXPRESSIONS = {"copy": "x", "add_const": "x + 42", "triad": "a*x + y", "exp": "exp(x)", "log": "log(x)", "erf": "erf(x)"}
 SIZES = "1MiB,4MiB,16MiB,64MiB,256MiB,1GiB,2GiB"
-MODES = {"plimsoll": "plain", "plimsoll_dependent": "dependent"}
+MODES = {"plimsoll": "plain", "plimsoll_dependent": "dependent", "plimsoll_ordinary": "ordinary"}
 
 
 def measured():

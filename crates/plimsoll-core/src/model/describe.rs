@@ -109,6 +109,9 @@ pub struct Description {
     pub cache: Cache,
     /// How it is launched.
     pub launch: LaunchForm,
+    /// Blocks ask for their data while they wait for the kernel before, so the first round trip ends in the second level.
+    #[serde(default)]
+    pub prefetched: bool,
     /// Blocks of the grid.
     pub blocks: u64,
     /// Threads per block.

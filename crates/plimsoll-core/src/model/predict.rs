@@ -220,7 +220,7 @@ impl<'a> Sum<'a> {
 
     /// The round trip to memory instead of the second level, idle and then loaded.
     fn latency(&mut self, misses: f64) {
-        if misses == 0.0 || self.description.traffic.read == 0 {
+        if misses == 0.0 || self.description.traffic.read == 0 || self.description.prefetched {
             return;
         }
         let known = |key| self.machine.value(key, Side::Point);

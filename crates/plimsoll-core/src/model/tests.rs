@@ -44,6 +44,7 @@ fn copy(bytes: u64) -> Description {
         footprint: bytes,
         cache: Cache::Cold,
         launch: LaunchForm::Graph,
+        prefetched: false,
         blocks: (bytes / 2).div_ceil(4096),
         threads: 256,
         resident: 8,
@@ -226,4 +227,18 @@ fn of_two_figures_of_one_mix_the_best_kernel_s_stays_and_what_was_measured_comes
     machine.know_best(key, term(4.1e12, 0.0));
     machine.know_best(key, published);
     assert!(near(machine.terms[&key].value, 4.3e12));
+}
+
+#[test]
+fn what_is_asked_for_in_time_costs_no_round_trip_to_memory() {
+    let cold = copy(1 << 20);
+    let usual = predict(&cold, &machine(0.0));
+    let prefetched = predict(&Description { prefetched: true, ..cold }, &machine(0.0));
+    let latency: f64 =
+        [Kind::Latency, Kind::Tail].iter().filter_map(|kind| usual.part(*kind)).map(|part| part.seconds.value).sum();
+    assert!(latency > 0.0 && prefetched.part(Kind::Latency).is_none() && prefetched.part(Kind::Tail).is_none());
+    let saved = usual.total.unwrap().value - prefetched.total.unwrap().value;
+    assert!((saved - latency).abs() < 1e-12, "{saved} {latency}");
+    // The bytes come from memory all the same.
+    assert_eq!(prefetched.part(Kind::Memory), usual.part(Kind::Memory));
 }

@@ -14,6 +14,7 @@ fn add_const(bytes: u64, cache: Cache) -> Description {
         footprint: bytes,
         cache,
         launch: LaunchForm::Stream,
+        prefetched: false,
         blocks: (bytes / 2).div_ceil(16 * 256),
         threads: 256,
         resident: 8,

@@ -207,6 +207,7 @@ fn bytes_alone(problem: &Problem, cache: Cache, launch: LaunchForm) -> Descripti
         footprint: traffic.total(),
         cache,
         launch,
+        prefetched: false,
         blocks: 1,
         threads: 0,
         resident: 0,
