@@ -21,8 +21,8 @@ __device__ __forceinline__ void let_next_begin(Release when) {
 #endif
 }
 
-// Before the first access to global memory. The next kernel waits for this one, and so for all that this one has waited for, however
-// early it begins.
+// Before the first access to global memory; prefetches are none. The next kernel waits for this one, and so for all that this one has waited
+// for. But one that may begin AT_START must touch nothing before its own wait, where otherwise it could what this one's predecessors wrote.
 __device__ __forceinline__ void wait_for_previous() {
     let_next_begin(AT_START);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -30,7 +30,8 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-// Asks for `bytes` from an address on to be brought into the second-level cache; what is less than 16 bytes at the end isn't.
+// Asks for `bytes` from an address on to be brought into the second-level cache, in whole 16 bytes: from those in which the first one is, and
+// not beyond the last one.
 __device__ __forceinline__ void ask_for(u64 from, u32 bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from & ~u64(15)), "r"(bytes & ~15u));

@@ -2,7 +2,7 @@
 // thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
 // LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one.
 //
-// Words of the form: elements, whole tiles.
+// Words of the form: elements, whole tiles, 0; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
 // input, and no other load from global memory in the block of a whole tile.
 #include "bulk_copy.h"

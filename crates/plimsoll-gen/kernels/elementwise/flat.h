@@ -3,7 +3,7 @@
 // base has 64 bits and offsets inside the tile 32, so that one kernel does for every n. LINEAR tensors are aligned from
 // element `head` on, SHIFTED ones are not (shift.h); a shifted output is stored element by element.
 //
-// Words of the form: elements, whole tiles, head.
+// Words of the form: elements, whole tiles, head; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: UNROLL · (LANES · bytes ÷ access) loads per tensor, all before the first store, and as many stores, with
 // one address per tensor; no local memory and no 64-bit index arithmetic but the block's base.
 #include "shift.h"

@@ -3,7 +3,7 @@
 // subnormal in their type. FAST is for f32 results with the errors that docs/mathematics.md states.
 //
 // The device's approximations of 2^x, log₂ x, 1/x and tanh x make them up; polynomials stand where a difference would cancel.
-// Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes).
+// Coefficients are minimax in relative error (Lawson's weights over Chebyshev nodes), but for those of erf.
 #pragma once
 #include "full.h"
 
@@ -82,7 +82,7 @@ template <int NEED> __device__ __forceinline__ float log2(float x) { return scal
 template <int NEED> __device__ __forceinline__ float log10(float x) { return scaled_log<NEED>(x, log10_2(), log10_e()); }
 // Of what is 1 or no nearer to it than a number of 16 bits can be: there the error of log₂ x, which is absolute, is 0.01 units of
 // the last place in bf16, and as found on an H200 in f16.
-// For f16 ln 2 is two units in the last place smaller: then no operand is farther off than 0.5004 units, where 1.0107 was 0.509.
+// For f16 ln 2 is two units in the last place smaller: then no operand is farther off than 0.5003 units, where 1.0107 was 0.509.
 NUMBER(ln_2_f16, 0x1.62e42cp-1f)
 template <int NEED> __device__ __forceinline__ float coarse_log(float x) {
     return lg2<NEED>(x) * (NEED == F16 ? ln_2_f16() : ln_2());

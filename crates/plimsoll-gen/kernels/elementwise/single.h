@@ -22,8 +22,8 @@ __device__ __forceinline__ void flat_one(const Parameters& p, const Scalars& s, 
 #undef SINGLE_STORE
 }
 
-// Before the wait: the block's tile, which begins at element `base`, into the second-level cache, if the block is of
-// the first wave: later ones have nothing to wait for.
+// Before the wait: the block's tile, which begins at element `base`, into the second-level cache, if the block may be of the first wave:
+// later ones have nothing to wait for.
 __device__ __forceinline__ void ask_for_tile(const Parameters& p, u64 base) {
 #if PREFETCH
     if (threadIdx.x == 0 && blockIdx.x < u32(p.at[FORM_AT + 3])) {

@@ -70,7 +70,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let one = Choose { unroll: Some(1), ..plain };
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 23] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 24] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -83,6 +83,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("flat_loop_u64", COPY, pair, looping),
         ("flat_loop_u32", COPY, pair, small),
         ("peel_add_bf16", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), plain),
+        ("peel_add_bf16_dependent", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), Choose { dependent: true, ..plain }),
         ("phased_add_bf16", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), one),
         ("rows_bias_of_columns", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), one),
         ("rows_bias_of_rows", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), one),
@@ -132,10 +133,14 @@ impl Representative {
         let waits = self.spec.dependent != Dependent::No;
         expect(!waits || waits_first(function), "an access to global memory before the wait".to_owned());
         expect(waits == has(function, "ACQBULK"), "waits for the kernel before it, or doesn't".to_owned());
-        expect(
-            self.spec.prefetch == has(function, "UBLKPF"),
-            "asks for its inputs while it waits, or doesn't".to_owned(),
-        );
+        let asks = has(function, "UBLKPF");
+        let wrong =
+            if asks { "asks for its inputs while it waits" } else { "doesn't ask for its inputs while it waits" };
+        expect(self.spec.prefetch == asks, wrong.to_owned());
+        let start = self.spec.dependent == Dependent::Start;
+        let wrong =
+            if start { "doesn't let the next kernel begin before" } else { "lets the next kernel begin before" };
+        expect(start == lets_next_begin_first(function), format!("{wrong} its own wait"));
         faults
     }
 
@@ -174,6 +179,12 @@ fn accesses(function: &Function, class: Class) -> BTreeMap<u32, u32> {
 
 fn has(function: &Function, opcode: &str) -> bool {
     function.instructions.iter().any(|instruction| instruction.opcode() == opcode)
+}
+
+/// True where `griddepcontrol.launch_dependents`, which is `PREEXIT`, stands before the first wait.
+fn lets_next_begin_first(function: &Function) -> bool {
+    let place = |opcode: &str| function.instructions.iter().position(|instruction| instruction.opcode() == opcode);
+    matches!((place("PREEXIT"), place("ACQBULK")), (Some(begin), Some(wait)) if begin < wait)
 }
 
 /// True where every way from the entry to an access to global memory passes `griddepcontrol.wait`, which is `ACQBULK`. Prefetches

@@ -110,7 +110,8 @@ pub enum Dependent {
     /// is where the device can do it.
     Exit,
     /// The next kernel may begin as soon as this one's blocks are in place, while they still wait for the kernel before: several
-    /// small launches stand in line on the device.
+    /// small launches stand in line on the device. A next kernel that touches memory before its own wait must then leave alone what this
+    /// one **or any before it** writes; those of this engine and ordinary ones touch nothing.
     Start,
 }
 
@@ -197,8 +198,9 @@ pub struct KernelSpec {
     pub tier: Tier,
     /// Whether and how it overlaps with its neighbours in the stream.
     pub dependent: Dependent,
-    /// While they wait for the kernel before, the blocks of the first wave ask for their inputs to come into the second-level
-    /// cache. Nothing is read by it, and all writes go by that cache, so it is safe whatever the kernel before writes.
+    /// While they wait for the kernel before, the first blocks ask for their inputs to come into the second-level cache. Nothing is read by
+    /// it, and all writes to the device's own memory go by that cache, so it is safe whatever the kernel before writes. Inputs in memory of
+    /// the host or of another device, which that one writes while the kernel before waits for it, are another matter.
     pub prefetch: bool,
     /// Dimensions whose coordinates it computes; 0 for the forms that need none.
     pub rank: u32,

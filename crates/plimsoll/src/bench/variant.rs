@@ -153,7 +153,15 @@ mod tests {
     fn every_choice_reads_back_what_it_prints() {
         let text = ["form=bulk", "vector=8", "unroll=4", "threads=128", "hints=both", "index=32", "grid=waves:8"];
         let all = variants(&[&text[..], &["tier=fast", "release=late"]].concat()).unwrap();
-        for alone in ["tier=full", "release=early", "release=exit", "release=none"] {
+        for alone in [
+            "tier=full",
+            "release=start",
+            "release=early",
+            "release=exit",
+            "release=none",
+            "prefetch=yes",
+            "prefetch=no",
+        ] {
             assert_eq!(variants(&[alone]).unwrap()[0].to_string(), alone);
         }
         let words = all[0].to_string();
@@ -162,9 +170,18 @@ mod tests {
 
     #[test]
     fn what_is_no_choice_is_refused_with_the_choices() {
-        for text in
-            ["vector", "vector=", "vector=0", "lanes=4", "hints=some", "grid=waves:0", "index=16", "=", "form=x"]
-        {
+        for text in [
+            "vector",
+            "vector=",
+            "vector=0",
+            "lanes=4",
+            "hints=some",
+            "grid=waves:0",
+            "index=16",
+            "prefetch=maybe",
+            "=",
+            "form=x",
+        ] {
             let error = variants(&[text]).unwrap_err().to_string();
             assert!(error.contains("vector=BYTES"), "{text}: {error}");
         }

@@ -268,13 +268,16 @@ mod tests {
         };
         let sizes = [2 << 20, 32 << 20, 2 << 30];
         let cached = [24 << 20, 48 << 20];
-        let contests = [won(Way::Plain, &sizes), won(Way::Dependent, &sizes), won(Way::Cached, &cached)].concat();
+        let of_cache = [won(Way::Cached, &cached), won(Way::CachedDependent, &cached)];
+        let contests = [won(Way::Plain, &sizes), won(Way::Dependent, &sizes), of_cache.concat()].concat();
         let choices = Way::ALL.map(|way| ((0, way), vec![Choose { vector: Some(8), ..Choose::default() }]));
         let tuned = tuned("here".to_owned(), &subjects, &choices.into(), &contests);
         let most: Vec<u64> = tuned.table.rows.iter().map(|row| row.most_bytes).collect();
         assert_eq!(most[..6], [1 << 23, 1 << 28, u64::MAX, 1 << 23, 1 << 28, u64::MAX]);
         assert!(most[6] > cached[0] && most[6] < cached[1] && most[7] == 64 << 20, "{most:?}");
-        assert_eq!(tuned.table.rows.iter().filter(|row| row.cached).count(), 2);
+        assert_eq!(most[6..8], most[8..]);
+        assert_eq!(tuned.table.rows.iter().filter(|row| row.cached && row.dependent).count(), 2);
+        assert_eq!(tuned.table.rows.iter().filter(|row| row.cached).count(), 4);
         assert!(tuned.table.rows.iter().all(|row| row.vector == 8));
         assert_eq!(Table::from_json(&tuned.table.to_json()).unwrap(), tuned.table);
     }

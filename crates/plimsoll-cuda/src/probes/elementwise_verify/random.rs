@@ -132,10 +132,11 @@ impl Tensors {
     }
 }
 
-/// What is forced in turn: the planner's own choice, each form, each tier, dependent launches, wide and narrow vectors.
+/// What is forced in turn: the planner's own choice, each form, each tier, dependent launches that ask for their inputs while they wait
+/// or don't, wide and narrow vectors.
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let turn = number + kind as usize;
-    let plain = Choose { dependent: turn % 2 == 1, ..Choose::default() };
+    let plain = Choose { dependent: turn % 2 == 1, prefetch: (turn % 4 == 3).then_some(false), ..Choose::default() };
     let forms = Form::ALL.into_iter().filter(|form| *form != Form::Batch);
     let form = forms.cycle().nth(turn).map(|form| Choose { form: Some(form), ..plain });
     let narrow = Choose {

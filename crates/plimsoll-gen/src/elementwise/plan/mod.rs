@@ -28,6 +28,10 @@ pub use batch::{batch_capacity, plan_batch};
 pub use candidates::candidates;
 pub use walk::{Access, Walk};
 
+/// Most resident blocks of a multiprocessor of compute capability 9.0 and later (CUDA C++ Programming Guide, table of compute
+/// capabilities); 12.0 has 24.
+const MOST_RESIDENT: u32 = 32;
+
 /// What a plan depends on of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
@@ -265,15 +269,12 @@ fn finish(
     }
     let (index, why) = index(choose, &shape)?;
     let scalars = graph.scalars().len();
+    let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
+    let first_wave = prefetch(choose, &tuning, &shape, device)?.then(|| first_wave(device, shape.threads));
+    shape.words.extend(first_wave);
     let words = walk.accesses.len() + scalars + shape.words.len();
     if shape.form != Form::Batch && words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
-    }
-    let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
-    let prefetch = prefetch(choose, &tuning, &shape, dependent)?;
-    let first_wave = first_wave(device, shape.threads);
-    if prefetch {
-        shape.words.push(first_wave);
     }
     let spec = KernelSpec {
         graph,
@@ -287,7 +288,7 @@ fn finish(
         grid,
         tier: choose.tier,
         dependent,
-        prefetch,
+        prefetch: first_wave.is_some(),
         rank: shape.rank,
         sets: shape.sets,
         whole_rows: shape.whole_rows,
@@ -299,7 +300,7 @@ fn finish(
     reasons.push(Reason { what: "index", chosen: format!("{} bits", if index == Index::U32 { 32 } else { 64 }), why });
     let asked = if choose.grid.is_some() { "asked for" } else { "one-shot grids in block order are the fastest" };
     reasons.push(Reason { what: "grid", chosen: format!("{} blocks", geometry.blocks), why: asked.to_owned() });
-    if prefetch {
+    if let Some(first_wave) = first_wave {
         let why = "they may wait for the kernel before, and ask for their inputs meanwhile".to_owned();
         reasons.push(Reason { what: "prefetch", chosen: format!("the first {first_wave} blocks"), why });
     }
@@ -316,18 +317,24 @@ fn finish(
 }
 
 /// Whether blocks ask for their inputs while they wait.
-fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, dependent: Dependent) -> Result<bool, PlanError> {
-    let no = |why| Err(tuning::refused("prefetch", "yes", why));
-    match (choose.prefetch, dependent, shape.takes_prefetch()) {
-        (Some(true), Dependent::No, _) => no("the blocks of an ordinary launch have nothing to wait for"),
-        (Some(true), _, false) => no("a block's inputs are not one run each"),
-        (_, dependent, possible) => Ok(tuning.prefetch && possible && dependent != Dependent::No),
+fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) -> Result<bool, PlanError> {
+    let no = |why| if choose.prefetch == Some(true) { Err(tuning::refused("prefetch", "yes", why)) } else { Ok(false) };
+    if device.target.capability < 90 {
+        return no("it needs compute capability 9.0");
     }
+    if tuning.dependent == Dependent::No {
+        return no("the blocks of an ordinary launch have nothing to wait for");
+    }
+    if !shape.takes_prefetch() {
+        return no("a block's inputs are not one run each");
+    }
+    Ok(tuning.prefetch)
 }
 
-/// Blocks that are resident at once.
+/// No more blocks than these are resident at once.
 fn first_wave(device: &Device, threads: u32) -> u64 {
-    u64::from(device.multiprocessors) * u64::from(device.threads_per_multiprocessor / threads.max(1))
+    let of_one = (device.threads_per_multiprocessor / threads.max(1)).min(MOST_RESIDENT);
+    u64::from(device.multiprocessors) * u64::from(of_one)
 }
 
 /// What a tuned choice became where tensors or registers didn't allow it.

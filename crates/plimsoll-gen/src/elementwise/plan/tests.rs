@@ -158,6 +158,19 @@ fn blocks_of_short_dependent_launches_ask_for_their_inputs() {
     let column = |choose: &Choose| planned(ADD, &[5000], &[(&[2], 0), (&[1], 0)], 90, choose);
     assert!(!column(&dependent).unwrap().spec.prefetch);
     let forced = Choose { prefetch: Some(true), ..dependent };
+    let old = planned(ADD, &[5000], &[(&[1], 0), (&[1], 0)], 80, &forced).unwrap_err().to_string();
+    assert!(old.contains("compute capability 9.0"), "{old}");
+    for (form, start) in [(Form::Flat, 0), (Form::Peel, 2), (Form::Bulk, 0)] {
+        let choose = Choose { form: Some(form), vector: Some(4), unroll: Some(2), ..forced };
+        let plan = planned(ADD, &[5000], &[(&[1], start), (&[1], start)], 90, &choose).unwrap();
+        let mut words = Vec::new();
+        plan.words(&[start, start], &[], &mut words).unwrap();
+        let told = format!("#define WORDS {}\n", words.len());
+        assert!(crate::elementwise::generate(&plan.spec).text.contains(&told), "{form:?}");
+        assert_eq!(words.last(), Some(&(132 * 2048 / 128)), "{form:?}");
+    }
+    let narrow = Choose { threads: Some(32), ..dependent };
+    assert_eq!(asked(MIB, 90, narrow), Some(132 * 32));
     assert!(column(&forced).unwrap_err().to_string().contains("prefetch yes is not possible"));
     let ordinary = Choose { prefetch: Some(true), release: Some(Dependent::No), ..Choose::default() };
     let run: &[i64] = &[1];
