@@ -11,8 +11,9 @@ import re
 import sys
 
 GPU = re.compile(r"(\S+) (f32|f16|bf16) (accurate|fast)(?: on|:) \d+ operands, worst ([\d.]+) ulp")
-CPU = re.compile(r"(\S+): ([\d.]+) ulp at .*, of (\d+) arguments")
+CPU = re.compile(r"(\w+)(?: (f32|f16|bf16))?: ([\d.]+) ulp at .*, of (\d+) arguments")
 COLUMNS = [("f32", "accurate"), ("f32", "fast"), ("f16", "accurate"), ("bf16", "accurate")]
+ON_CPU = ["f32", "f16", "bf16"]
 
 
 def main():
@@ -25,14 +26,19 @@ def main():
     for path in sys.argv[2:]:
         with open(path) as file:
             for line in file:
-                if (match := CPU.match(line)) and int(match[3]) >= most.get(match[1], 0):
-                    name, worst, count = match.groups()
-                    most[name] = int(count)
-                    cpu[name] = worst + ("" if most[name] == 1 << 32 else " (a share)")
-    print("| function | f32 accurate | f32 fast | f16 | bf16 | CPU, f32 |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+                if not (match := CPU.match(line)):
+                    continue
+                name, dtype, worst, count = match.groups()
+                # Logs of when it was the only type don't name it.
+                key, count = (name, dtype or "f32"), int(count)
+                if count >= most.get(key, 0):
+                    most[key] = count
+                    cpu[key] = worst + ("" if count in (1 << 32, 1 << 16) else " (a share)")
+    heads = ["function", "f32 accurate", "f32 fast", "f16", "bf16", *(f"CPU, {dtype}" for dtype in ON_CPU)]
+    print(f"| {' | '.join(heads)} |\n| --- |{' ---: |' * (len(heads) - 1)}")
     for name in found:
         cells = [found[name].get(column, "—") for column in COLUMNS]
-        print(f"| {name} | " + " | ".join(cells) + f" | {cpu.get(name, '—')} |")
+        print(f"| {name} | " + " | ".join(cells + [cpu.get((name, dtype), "—") for dtype in ON_CPU]) + " |")
 
 
 main()

@@ -6,6 +6,7 @@
 pub mod cost;
 pub mod dtype;
 pub mod graph;
+mod last_place;
 pub mod layout;
 pub mod op;
 pub mod oracle;
@@ -20,6 +21,7 @@ pub mod value;
 pub use cost::Cost;
 pub use dtype::{Category, DType, Strength};
 pub use graph::{Builder, ExprError, Graph, Node, NodeId};
+pub use last_place::LastPlace;
 pub use layout::{Layout, LayoutError, Space};
 pub use parse::{Names, ParseError, parse};
 pub use problem::{Problem, ProblemError};

@@ -3,7 +3,7 @@
 
 use plimsoll_expr::op::{Binary, Domain, Unary};
 use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{Builder, DType, ExprError, Graph, Value};
+use plimsoll_expr::{Builder, DType, ExprError, Graph, LastPlace, Value};
 
 use super::Tier;
 
@@ -199,16 +199,16 @@ impl Claim {
         let kind = graph.outputs().first().and_then(|output| graph.node(output.node)).map(|node| node.kind);
         let kind = kind.ok_or(ExprError::NoOutput)?;
         let size = self.dtype.bytes() as usize;
-        let scale = Scale::of(self.dtype);
+        let place = LastPlace::of(self.dtype);
         let mut errors = Errors::default();
         let second = operands.get(1).copied().unwrap_or(operands[0]);
         let elements = operands[0].chunks_exact(size).zip(second.chunks_exact(size)).zip(results.chunks_exact(size));
         for ((a, b), result) in elements {
             let at = [bits(a), bits(b)];
-            let values = at.map(|bits| scale.decode(bits));
+            let values = at.map(|bits| place.decode(bits));
             let values = values.map(Value::Float);
             let right = apply(kind, self.dtype, DType::F32, &values[..self.function.operands()], Precision::Wide);
-            errors.add(at, scale.error(right.as_f64(), scale.decode(bits(result))));
+            errors.add(at, place.error(right.as_f64(), place.decode(bits(result))));
         }
         Ok(errors)
     }
@@ -219,93 +219,9 @@ fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
-/// Kept for its speed: the parts of `dtype` that 2³² comparisons ask for.
-struct Scale {
-    dtype: DType,
-    fraction: i32,
-    /// The exponent of the smallest normal number.
-    lowest: i32,
-    /// What the next number after the largest would be.
-    beyond: f64,
-}
-
-impl Scale {
-    fn of(dtype: DType) -> Self {
-        let (exponent, fraction) = match dtype {
-            DType::F64 => (11, 52),
-            DType::F16 => (5, 10),
-            DType::Bf16 => (8, 7),
-            DType::F8E4M3 => (4, 3),
-            DType::F8E5M2 => (5, 2),
-            _ => (8, 23),
-        };
-        let bias = (1 << (exponent - 1)) - 1;
-        let beyond = if dtype == DType::F8E4M3 { 480.0 } else { f64::from(2_u32).powi(bias) * 2.0 };
-        Self { dtype, fraction, lowest: 1 - bias, beyond }
-    }
-
-    fn decode(&self, bits: u64) -> f64 {
-        match self.dtype {
-            DType::F32 => f32::from_bits(bits as u32).into(),
-            DType::Bf16 => f32::from_bits((bits as u32) << 16).into(),
-            dtype => dtype.decode(bits).as_f64(),
-        }
-    }
-
-    /// The distance of `found` from `right` in units of `right`'s last place; `None` where one of them is special and the other
-    /// is not, or is so otherwise. An overflow counts as the number after the largest.
-    fn error(&self, right: f64, found: f64) -> Option<f64> {
-        if right.is_nan() || found.is_nan() {
-            let overflow = self.dtype == DType::F8E4M3 && right.abs() > 464.0;
-            return (right.is_nan() == found.is_nan() || overflow).then_some(0.0);
-        }
-        if right.is_sign_negative() != found.is_sign_negative() || (right == 0.0) && found != 0.0 {
-            return None;
-        }
-        let (right, found) = (right.abs(), found.abs());
-        if right.is_infinite() {
-            return found.is_infinite().then_some(0.0);
-        }
-        let found = found.min(self.beyond);
-        if found == self.beyond && right >= self.beyond {
-            return Some(0.0);
-        }
-        let right = right.min(self.beyond);
-        // The exponent field of an f64; subnormal f64 are far below what any of these types hold.
-        let exponent = (right.to_bits() >> 52) as i32 - 1023;
-        let place = exponent.max(self.lowest) - self.fraction;
-        let unit = f64::from_bits(((place + 1023).max(1) as u64) << 52);
-        Some((found - right).abs() / unit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_are_counted_in_the_last_place_of_the_true_value() {
-        let f32s = Scale::of(DType::F32);
-        assert_eq!(f32s.error(1.0, 1.0 + f64::from(f32::EPSILON)), Some(1.0));
-        assert_eq!(f32s.error(1e-45, 0.0), Some(1e-45 / f64::from(f32::from_bits(1))));
-        let bf16 = Scale::of(DType::Bf16);
-        assert_eq!(bf16.error(1.0 + 1.0 / 256.0, 1.0), Some(0.5));
-        assert_eq!(bf16.error(1e39, f64::INFINITY), Some(0.0));
-        assert_eq!(Scale::of(DType::F16).error(65520.0, f64::INFINITY), Some(0.5));
-        assert_eq!(Scale::of(DType::F16).error(65519.0, 65504.0), Some(15.0 / 32.0));
-    }
-
-    #[test]
-    fn what_is_special_must_be_so_in_the_same_way() {
-        let scale = Scale::of(DType::F16);
-        for (right, found) in
-            [(f64::NAN, 1.0), (1.0, f64::NAN), (0.0, -0.0), (0.0, 1e-8), (f64::INFINITY, 65504.0), (1.0, -1.0)]
-        {
-            assert_eq!(scale.error(right, found), None, "{right} {found}");
-        }
-        assert_eq!(scale.error(f64::NAN, f64::NAN), Some(0.0));
-        assert_eq!(scale.error(f64::NEG_INFINITY, f64::NEG_INFINITY), Some(0.0));
-    }
 
     #[test]
     fn the_page_on_mathematics_promises_the_same() {
