@@ -11,7 +11,7 @@ import re
 import sys
 
 GPU = re.compile(r"(\S+) (f32|f16|bf16) (accurate|fast)(?: on|:) \d+ operands, worst ([\d.]+) ulp")
-CPU = re.compile(r"(\w+)(?: (f32|f16|bf16))?: ([\d.]+) ulp at .*, of (\d+) arguments")
+CPU = re.compile(r"([^\s:]+)(?: (f32|f16|bf16))?: ([\d.]+) ulp at .*, of (\d+) arguments")
 COLUMNS = [("f32", "accurate"), ("f32", "fast"), ("f16", "accurate"), ("bf16", "accurate")]
 ON_CPU = ["f32", "f16", "bf16"]
 
@@ -33,7 +33,7 @@ def main():
                 key, count = (name, dtype or "f32"), int(count)
                 if count >= most.get(key, 0):
                     most[key] = count
-                    cpu[key] = worst + ("" if count in (1 << 32, 1 << 16) else " (a share)")
+                    cpu[key] = worst + ("" if count in (1 << 32, 1 << 26, 1 << 16) else " (a share)")
     heads = ["function", "f32 accurate", "f32 fast", "f16", "bf16", *(f"CPU, {dtype}" for dtype in ON_CPU)]
     print(f"| {' | '.join(heads)} |\n| --- |{' ---: |' * (len(heads) - 1)}")
     for name in found:

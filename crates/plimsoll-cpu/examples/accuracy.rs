@@ -2,11 +2,11 @@
 //! none; of the others all are tried.
 
 use plimsoll_cpu::arch::{available, best};
-use plimsoll_cpu::elementwise::verify::{Arguments, TYPES, functions, worst};
+use plimsoll_cpu::elementwise::verify::{Arguments, TYPES, worst};
 use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
 use plimsoll_expr::DType;
-use plimsoll_expr::op::Unary;
+use plimsoll_expr::function::Function;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -15,8 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let isa = available().into_iter().find(|isa| Some(isa.name()) == name.as_deref()).unwrap_or_else(best);
     let chosen: Vec<String> = args.collect();
     let mut team = Team::new(&affinity::allowed_cpus()[..1], Timer::best())?;
-    let wanted = |function: &Unary| chosen.is_empty() || chosen.iter().any(|name| name == function.name());
-    for (dtype, function) in TYPES.into_iter().flat_map(|dtype| functions().into_iter().map(move |op| (dtype, op))) {
+    let wanted = |function: &Function| chosen.is_empty() || chosen.iter().any(|name| name == function.name());
+    for (dtype, function) in
+        TYPES.into_iter().flat_map(|dtype| Function::all().into_iter().map(move |function| (dtype, function)))
+    {
         let arguments = match (dtype, stride) {
             (DType::F32, 0) => continue,
             (DType::F32, 2..) => Arguments::Every(stride),

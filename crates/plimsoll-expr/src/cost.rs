@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::Traffic;
 
 use crate::dtype::{Category, DType};
+use crate::function::Function;
 use crate::graph::{Graph, Kind};
 use crate::layout::{Layout, LayoutError, Shape, Space, broadcast};
 use crate::op::{Binary, Unary};
@@ -35,15 +36,6 @@ pub enum Class {
     Bits,
     /// Conversion between types, at loads and stores too.
     Convert,
-}
-
-/// A function that is more than a few instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Function {
-    /// Of one operand.
-    Unary(Unary),
-    /// Of two operands.
-    Binary(Binary),
 }
 
 /// What one element costs.

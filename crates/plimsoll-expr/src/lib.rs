@@ -5,6 +5,7 @@
 
 pub mod cost;
 pub mod dtype;
+pub mod function;
 pub mod graph;
 mod last_place;
 pub mod layout;

@@ -5,6 +5,7 @@ use plimsoll_core::Traffic;
 
 use crate::cost;
 use crate::dtype::{Category, DType};
+use crate::function::mix;
 use crate::graph::Graph;
 use crate::layout::{Layout, LayoutError, broadcast, elements};
 use crate::oracle::{Element, OracleError, Precision, evaluate};
@@ -216,14 +217,6 @@ fn random(dtype: DType, (low, high): (f64, f64), seed: u64, place: u64) -> Value
         Category::Int => dtype.decode(bits),
         Category::Bool => Value::Bool(bits & 1 == 1),
     }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 'Fast splittable pseudorandom number generators', 2014).
-fn mix(mut bits: u64) -> u64 {
-    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 fn near(expected: Value, found: Value, dtype: DType) -> bool {

@@ -1,7 +1,8 @@
 //! What expressions cost.
 
 use plimsoll_core::Traffic;
-use plimsoll_expr::cost::{Class, Function, traffic};
+use plimsoll_expr::cost::{Class, traffic};
+use plimsoll_expr::function::Function;
 use plimsoll_expr::op::Unary;
 use plimsoll_expr::strategy::{Expressions, graphs};
 use plimsoll_expr::{Cost, DType, Graph, Layout, Names, parse};

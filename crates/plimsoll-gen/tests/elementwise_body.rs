@@ -166,7 +166,7 @@ fn functions_are_as_exact_as_is_promised() {
                 (at.map(|bits| claim.dtype.decode(bits))[..claim.function.operands()].to_vec(), vec![], vec![])
             };
             Case {
-                graph: claim.graph().unwrap(),
+                graph: claim.function.graph(claim.dtype).unwrap(),
                 tier: claim.tier,
                 rows: operands(claim).into_iter().map(row).collect(),
             }

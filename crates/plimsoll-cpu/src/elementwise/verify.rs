@@ -9,9 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{ACCURACY, Case, Depth};
 use plimsoll_core::sample::{Check, Workload as _};
-use plimsoll_expr::op::Unary;
+use plimsoll_expr::function::{Function, pair};
+use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{Builder, DType, Graph, LastPlace, Layout, Names, Problem, Value, parse};
+use plimsoll_expr::{DType, Graph, LastPlace, Layout, Names, Problem, Value, parse};
 
 use super::load::Load;
 use super::plan::{How, StorePolicy};
@@ -30,14 +31,14 @@ pub const TYPES: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worst {
     /// The function.
-    pub function: Unary,
+    pub function: Function,
     /// The type of argument and result.
     pub dtype: DType,
     /// The largest error in units of the last place of the true result; infinite where a NaN, an infinity or the sign of a zero
     /// is wrong.
     pub ulp: f64,
-    /// The argument.
-    pub at: f64,
+    /// The arguments; of a function of one it stands twice.
+    pub at: [f64; 2],
     /// What came of it.
     pub found: f64,
     /// How many arguments were tried.
@@ -46,27 +47,29 @@ pub struct Worst {
 
 impl fmt::Display for Worst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, dtype, ulp, at, found, tried } = self;
-        let (function, dtype) = (function.name(), dtype.name());
-        write!(f, "{function} {dtype}: {ulp:.3} ulp at {at:e} (found {found:e}), of {tried} arguments")
+        let Self { function, dtype, ulp, found, tried, .. } = self;
+        let (at, name) = (self.shown(), function.name());
+        write!(f, "{name} {dtype}: {ulp:.3} ulp at {at} (found {found:e}), of {tried} arguments")
     }
 }
 
-/// The functions of f32 that have vector loops.
-#[must_use]
-pub fn functions() -> Vec<Unary> {
-    let float = |op: &Unary| op.domain() == plimsoll_expr::op::Domain::Float;
-    Unary::ALL.iter().copied().filter(float).collect()
+impl Worst {
+    fn shown(&self) -> String {
+        match (self.function, self.at) {
+            (Function::Unary(_), [at, _]) => format!("{at:e}"),
+            (Function::Binary(_), [at, second]) => format!("({at:e}, {second:e})"),
+        }
+    }
 }
 
 /// The bound in units of the last place that a function keeps. Those of 16 bits are those of f32, rounded once more.
 #[must_use]
-pub fn bound(function: Unary, dtype: DType) -> f64 {
+pub fn bound(function: Function, dtype: DType) -> f64 {
     match function {
         _ if dtype != DType::F32 => 0.51,
-        Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf => 2.0,
-        Unary::Sqrt | Unary::Recip => 0.5,
-        Unary::Rsqrt => 1.5,
+        Function::Unary(Unary::Exp | Unary::Log | Unary::Tanh | Unary::Erf) => 2.0,
+        Function::Unary(Unary::Sqrt | Unary::Recip) | Function::Binary(Binary::Div) => 0.5,
+        Function::Unary(Unary::Rsqrt) => 1.5,
         _ => 0.51,
     }
 }
@@ -74,11 +77,14 @@ pub fn bound(function: Unary, dtype: DType) -> f64 {
 /// Which arguments to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// All of the type.
+    /// All of the type; of a function of two 2²⁶ pairs.
     All,
-    /// Every so manieth: an odd number, so that all exponents and low bits come up.
+    /// Every so manieth: an odd number, so that all exponents and low bits come up; of a function of two as many pairs.
     Every(u32),
 }
+
+/// Pairs that are tried of a function of two arguments.
+const PAIRS: u64 = 1 << 26;
 
 /// The largest error of `function` in `dtype`, one of [`TYPES`], on `isa`.
 ///
@@ -86,39 +92,46 @@ pub enum Arguments {
 /// An instruction set that isn't there; too little memory.
 pub fn worst(
     team: &mut Team,
-    (function, dtype): (Unary, DType),
+    (function, dtype): (Function, DType),
     isa: Isa,
     arguments: Arguments,
 ) -> Result<Worst, Fault> {
-    let graph = graph_of(function, dtype)?;
+    let invalid = |error: String| Fault::Invalid(error);
+    let graph = function.graph(dtype).map_err(|error| invalid(error.to_string()))?;
     let (size, place) = (dtype.bytes() as usize, LastPlace::of(dtype));
     let stride = match arguments {
         Arguments::All => 1,
         Arguments::Every(stride) => u64::from(stride.max(1)),
     };
-    let layout = Layout::contiguous(&[CHUNK as u64]).map_err(|error| Fault::Invalid(error.to_string()))?;
+    let layout = Layout::contiguous(&[CHUNK as u64]).map_err(|error| invalid(error.to_string()))?;
     let how = How { isa, ..How::on(team.size()) };
-    let layouts = [layout];
-    let mut prepared = Program::new(&graph).prepare(&layouts, &layouts, &how)?;
-    let mut x = Buffer::<u8>::new(size * CHUNK, Pages::Small)?;
+    let (inputs, outputs) = (vec![layout.clone(); function.operands()], [layout]);
+    let mut prepared = Program::new(&graph).prepare(&inputs, &outputs, &how)?;
+    let new = |_| Buffer::<u8>::new(size * CHUNK, Pages::Small);
+    let mut given = (0..function.operands()).map(new).collect::<Result<Vec<_>, _>>()?;
     let mut y = Buffer::<u8>::new(size * CHUNK, Pages::Small)?;
-    let start = Worst { function, dtype, ulp: 0.0, at: 0.0, found: 0.0, tried: 0 };
+    let start = Worst { function, dtype, ulp: 0.0, at: [0.0; 2], found: 0.0, tried: 0 };
     let found: Vec<Mutex<Worst>> = (0..team.size()).map(|_| Mutex::new(start)).collect();
-    let all = 1_u64 << (8 * size);
+    // The numbers from 0 to `all`, a stride apart, stand for arguments.
+    let all = if function.operands() == 1 { 1_u64 << (8 * size) } else { PAIRS.max(stride) };
+    let arguments = |number: u64| if function.operands() == 1 { [number; 2] } else { pair(dtype, number) };
     for first in (0..all).step_by(usize::try_from(stride).unwrap_or(1) * CHUNK) {
-        for (i, element) in (0..).zip(x.chunks_exact_mut(size)) {
-            element.copy_from_slice(&(first + i * stride).to_le_bytes()[..size]);
+        for (slot, x) in given.iter_mut().enumerate() {
+            for (i, element) in (0..).zip(x.chunks_exact_mut(size)) {
+                element.copy_from_slice(&arguments(first + i * stride)[slot].to_le_bytes()[..size]);
+            }
         }
-        prepared.run(team, Set { inputs: &[&x], outputs: &mut [&mut y] }, &[])?;
+        let inputs: Vec<&[u8]> = given.iter().map(|x| &x[..]).collect();
+        prepared.run(team, Set { inputs: &inputs, outputs: &mut [&mut y] }, &[])?;
         // The oracle takes longer than what it checks: every thread asks it about a part.
         team.lend(1, &|rank| {
             let mut worst = found[rank.index].lock().unwrap_or_else(PoisonError::into_inner);
             let part = CHUNK * rank.index / rank.of..CHUNK * (rank.index + 1) / rank.of;
             for i in part.take_while(|&i| first + i as u64 * stride < all) {
-                let at = place.decode(first + i as u64 * stride);
+                let at = arguments(first + i as u64 * stride).map(|bits| place.decode(bits));
                 let bits = y[size * i..size * (i + 1)].iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 let found = place.decode(bits);
-                let exact = wide(&graph, at);
+                let exact = wide(&graph, &at[..function.operands()]);
                 let ulp = exact.and_then(|exact| place.error(exact, found)).unwrap_or(f64::INFINITY);
                 worst.tried += 1;
                 if ulp > worst.ulp {
@@ -134,20 +147,11 @@ pub fn worst(
     }))
 }
 
-/// `out = function(x)`.
-fn graph_of(function: Unary, dtype: DType) -> Result<Graph, Fault> {
-    let invalid = |error: plimsoll_expr::ExprError| Fault::Invalid(error.to_string());
-    let mut builder = Builder::new();
-    let x = builder.input("x", dtype).map_err(invalid)?;
-    let y = builder.unary(function, x).map_err(invalid)?;
-    builder.output("y", y, None).map_err(invalid)?;
-    builder.finish().map_err(invalid)
-}
-
 /// The oracle's result before it is rounded.
-fn wide(graph: &Graph, at: f64) -> Option<f64> {
+fn wide(graph: &Graph, at: &[f64]) -> Option<f64> {
     let node = graph.nodes().last()?;
-    let value = apply(node.kind, DType::F64, DType::F64, &[Value::Float(at)], Precision::Wide);
+    let at: Vec<Value> = at.iter().map(|at| Value::Float(*at)).collect();
+    let value = apply(node.kind, DType::F64, DType::F64, &at, Precision::Wide);
     match value {
         Value::Float(x) => Some(x),
         _ => None,
@@ -167,12 +171,12 @@ const EXPRESSIONS: [&str; 7] = [
 ];
 
 /// Holds expressions at awkward sizes to the oracle, and every function to its bound on every instruction set of this machine;
-/// where `functions` are named, these alone. All arguments of f32 are tried on the widest set alone.
+/// where `functions` are named, these alone. All arguments of f32, and all pairs, are tried on the widest set alone.
 ///
 /// # Errors
 /// [`Fault::Invalid`] for a function that isn't there; those of [`worst`].
 pub fn verify(team: Team, names: &[&str], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-    if let Some(unknown) = names.iter().find(|name| !functions().iter().any(|function| function.name() == **name)) {
+    if let Some(unknown) = names.iter().find(|name| !Function::all().iter().any(|function| function.name() == **name)) {
         return Err(Fault::Invalid(format!("no function '{unknown}' has an accuracy to be checked")));
     }
     let team = Rc::new(RefCell::new(team));
@@ -181,23 +185,25 @@ pub fn verify(team: Team, names: &[&str], depth: Depth, report: &mut dyn FnMut(C
             sizes(&team, text, report)?;
         }
     }
-    let wanted = |function: &Unary| names.is_empty() || names.contains(&function.name());
-    let wanted: Vec<Unary> = functions().into_iter().filter(wanted).collect();
+    let wanted = |function: &Function| names.is_empty() || names.contains(&function.name());
+    let wanted: Vec<Function> = Function::all().into_iter().filter(wanted).collect();
     for (place, isa) in available().into_iter().enumerate() {
         for (dtype, function) in
             TYPES.into_iter().flat_map(|dtype| wanted.iter().map(move |function| (dtype, *function)))
         {
-            let arguments = match (dtype, depth) {
-                (DType::F32, Depth::Small) => Arguments::Every(1_048_583),
-                (DType::F32, Depth::Exhaustive) if place == 0 => Arguments::All,
-                (DType::F32, _) => Arguments::Every(16_411),
-                (_, Depth::Small) => Arguments::Every(17),
-                _ => Arguments::All,
+            let narrow = dtype != DType::F32;
+            let arguments = match (function, depth) {
+                (_, Depth::Exhaustive) if place == 0 => Arguments::All,
+                (Function::Binary(_), Depth::Small) => Arguments::Every(16_411),
+                (Function::Binary(_), _) => Arguments::Every(257),
+                (Function::Unary(_), Depth::Small) => Arguments::Every(if narrow { 17 } else { 1_048_583 }),
+                (Function::Unary(_), _) if narrow => Arguments::All,
+                _ => Arguments::Every(16_411),
             };
             let worst = worst(&mut team.borrow_mut(), (function, dtype), isa, arguments)?;
             let wrong = if worst.ulp <= bound(function, dtype) { String::new() } else { worst.to_string() };
             let kernel = format!("{ACCURACY}{} {dtype} {}", function.name(), isa.name());
-            let on = format!("{} operands, worst {:.3} ulp of {:e}", worst.tried, worst.ulp, worst.at);
+            let on = format!("{} operands, worst {:.3} ulp of {}", worst.tried, worst.ulp, worst.shown());
             report(Case { kernel, on, wrong });
         }
     }

@@ -1,47 +1,12 @@
 //! How exact the functions of generated kernels are: what is promised of each in every type and tier, and how results are
 //! held to the oracle. Running the kernels over all inputs is a backend's; the table is in `docs/mathematics.md`.
 
-use plimsoll_expr::op::{Binary, Domain, Unary};
+pub use plimsoll_expr::function::Function;
+use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{Builder, DType, ExprError, Graph, LastPlace, Value};
+use plimsoll_expr::{DType, ExprError, LastPlace, Value};
 
 use super::Tier;
-
-/// A function that isn't exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Function {
-    /// Of one operand.
-    Unary(Unary),
-    /// Of two operands.
-    Binary(Binary),
-}
-
-impl Function {
-    /// Every one, those of one operand first.
-    #[must_use]
-    pub fn all() -> Vec<Self> {
-        let unary = Unary::ALL.iter().filter(|op| op.domain() == Domain::Float).map(|op| Self::Unary(*op));
-        unary.chain([Self::Binary(Binary::Div), Self::Binary(Binary::Pow), Self::Binary(Binary::Atan2)]).collect()
-    }
-
-    /// Its name in text.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unary(op) => op.name(),
-            Self::Binary(op) => op.name(),
-        }
-    }
-
-    /// How many operands it has.
-    #[must_use]
-    pub const fn operands(self) -> usize {
-        match self {
-            Self::Unary(_) => 1,
-            Self::Binary(_) => 2,
-        }
-    }
-}
 
 /// What is promised of one function in one type and tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -170,24 +135,6 @@ impl Errors {
 }
 
 impl Claim {
-    /// The function alone as an expression: `y = f(x)`, with an input per operand.
-    ///
-    /// # Errors
-    /// None for the claims of [`claims`].
-    pub fn graph(&self) -> Result<Graph, ExprError> {
-        let mut builder = Builder::new();
-        let x = builder.input("x", self.dtype)?;
-        let y = match self.function {
-            Function::Unary(op) => builder.unary(op, x)?,
-            Function::Binary(op) => {
-                let b = builder.input("b", self.dtype)?;
-                builder.binary(op, x, b)?
-            }
-        };
-        builder.output("y", y, Some(self.dtype))?;
-        builder.finish()
-    }
-
     /// Compares results with the oracle. `operands` has the little-endian memory of each operand, `results` that of the results,
     /// element by element in [`Claim::dtype`]; what is missing in one of them isn't compared. Some 50 ns per element: split the
     /// work over threads and join with [`Errors::and`].
@@ -195,7 +142,7 @@ impl Claim {
     /// # Errors
     /// None for the claims of [`claims`].
     pub fn compare(&self, operands: &[&[u8]], results: &[u8]) -> Result<Errors, ExprError> {
-        let graph = self.graph()?;
+        let graph = self.function.graph(self.dtype)?;
         let kind = graph.outputs().first().and_then(|output| graph.node(output.node)).map(|node| node.kind);
         let kind = kind.ok_or(ExprError::NoOutput)?;
         let size = self.dtype.bytes() as usize;

@@ -8,11 +8,11 @@ use std::thread::ScopedJoinHandle;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{ACCURACY, Case, Depth};
-use plimsoll_expr::{DType, ExprError, Layout, Value};
+use plimsoll_expr::function::{mix, pair};
+use plimsoll_expr::{DType, ExprError, Layout};
 use plimsoll_gen::elementwise::accuracy::{Claim, Errors, claims};
 use plimsoll_gen::elementwise::{Choose, Tier};
 
-use super::arena::mix;
 use crate::CudaDevice;
 use crate::elementwise::{Engine, Error, Operand};
 use crate::memory::DeviceBuffer;
@@ -66,17 +66,7 @@ fn operands(claim: &Claim, k: u64, count: u64) -> [u64; 2] {
     let ones = (1_u64 << bits) - 1;
     // An even walk through all patterns, an odd number of steps at a time.
     let first = if count > ones { k } else { (k * ((1 << bits) / count) + mix(k) % ((1 << bits) / count)) & ones };
-    if claim.function.operands() == 1 {
-        return [first; 2];
-    }
-    // Anything, or near 1, where powers go wild.
-    let (first, one) = (mix(k) & ones, claim.dtype.encode(Value::Float(1.0)));
-    let second = mix(!k);
-    if k.is_multiple_of(2) {
-        [first, second & ones]
-    } else {
-        [(one.wrapping_add(second % 64)).wrapping_sub(32) & ones, first]
-    }
+    if claim.function.operands() == 1 { [first; 2] } else { pair(claim.dtype, k) }
 }
 
 /// How many operands, or pairs, of a claim's function are looked at.
@@ -107,7 +97,7 @@ fn ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -
     let buffer = DeviceBuffer::new(&device.context, 1)?;
     let mut specs = HashSet::new();
     for claim in claims {
-        let expression = engine.expression(&claim.graph().map_err(invalid)?)?;
+        let expression = engine.expression(&claim.function.graph(claim.dtype).map_err(invalid)?)?;
         let layout = Layout::contiguous(&[CHUNK.min(count(claim, depth))]).map_err(invalid)?;
         let operand = Operand::of(&buffer, claim.dtype, layout);
         let inputs = vec![operand.clone(); claim.function.operands()];
@@ -118,7 +108,7 @@ fn ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -
 }
 
 fn measure(device: &CudaDevice, engine: &Engine, claim: &Claim, depth: Depth) -> Result<Errors, Error> {
-    let expression = engine.expression(&claim.graph().map_err(invalid)?)?;
+    let expression = engine.expression(&claim.function.graph(claim.dtype).map_err(invalid)?)?;
     let (inputs, count) = (claim.function.operands(), count(claim, depth));
     let size = claim.dtype.bytes();
     let chunk = CHUNK.min(count);

@@ -1,6 +1,7 @@
 //! Tensors on the device with what they hold on the host: awkward values, poison, and margins that must stay as they were.
 
 use plimsoll_core::Fault;
+use plimsoll_expr::function::mix;
 use plimsoll_expr::strategy::values;
 use plimsoll_expr::{DType, Layout, Value};
 use proptest::strategy::{Strategy, ValueTree};
@@ -20,14 +21,6 @@ const POOL: usize = 509;
 /// One draw of a strategy; `None` where it gives up.
 pub(super) fn draw<S: Strategy>(runner: &mut TestRunner, strategy: S) -> Option<S::Value> {
     strategy.new_tree(runner).ok().map(|tree| tree.current())
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 'Fast splittable pseudorandom number generators', 2014).
-pub(super) fn mix(mut bits: u64) -> u64 {
-    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 /// A tensor with margins, on both sides of the bus.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
+use plimsoll_expr::function::mix;
 use plimsoll_expr::graph::Kind;
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
@@ -12,7 +13,7 @@ use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, pars
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::arena::{Tensor, draw, mix};
+use super::arena::{Tensor, draw};
 use crate::CudaDevice;
 use crate::elementwise::{Bound, Engine, Error, Expression, Operand};
 use crate::wait;
