@@ -8,13 +8,12 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::{Category, DType};
 
-use crate::elementwise::{Device, Plan, Tier};
+use crate::elementwise::{Device, MOST_RESIDENT, Plan, Tier};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
-/// Registers of a multiprocessor, and the most blocks that it holds: compute capability 7.0 to 9.0.
+/// Registers of a multiprocessor: compute capability 7.0 to 9.0.
 const REGISTERS: u32 = 65_536;
-const MOST_BLOCKS: u32 = 32;
 /// Registers that a kernel needs beside its data in flight, about.
 const OTHER_REGISTERS: u32 = 18;
 /// Instructions of a thread beside its work: where it is, addresses, the end of the data. About.
@@ -149,7 +148,7 @@ pub fn describe(
         prefetched: plan.spec.prefetch,
         blocks: u64::from(geometry.blocks),
         threads,
-        resident: (device.threads_per_multiprocessor / threads).min(by_registers).clamp(1, MOST_BLOCKS),
+        resident: device.resident(threads).min(by_registers).max(1),
         in_flight: in_flight(plan),
         instructions: code.instructions.iter().map(|(pipe, count)| (*pipe, count * warps)).collect(),
         serial_cycles: code.serial_cycles,
@@ -180,7 +179,7 @@ pub fn of_kernel(
         prefetched: false,
         blocks: u64::from(geometry.blocks),
         threads: geometry.threads,
-        resident: (machine.threads_per_multiprocessor / geometry.threads.max(1)).clamp(1, MOST_BLOCKS),
+        resident: (machine.threads_per_multiprocessor / geometry.threads.max(1)).clamp(1, MOST_RESIDENT),
         in_flight: if kernel.inputs > 0 { kernel.bytes_in_flight() } else { 0 },
         instructions: BTreeMap::from([(Pipe::Issue, accesses), (Pipe::Lsu, accesses)]),
         serial_cycles: 0.0,

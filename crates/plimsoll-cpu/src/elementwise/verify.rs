@@ -54,6 +54,16 @@ impl fmt::Display for Worst {
 }
 
 impl Worst {
+    /// Another result, held to the oracle.
+    fn add(&mut self, graph: &Graph, place: LastPlace, at: [f64; 2], found: f64) {
+        let exact = wide(graph, &at[..self.function.operands()]);
+        let ulp = exact.and_then(|exact| place.error(exact, found)).unwrap_or(f64::INFINITY);
+        self.tried += 1;
+        if ulp > self.ulp {
+            *self = Self { ulp, at, found, ..*self };
+        }
+    }
+
     fn shown(&self) -> String {
         match (self.function, self.at) {
             (Function::Unary(_), [at, _]) => format!("{at:e}"),
@@ -86,6 +96,32 @@ pub enum Arguments {
 /// Pairs that are tried of a function of two arguments.
 const PAIRS: u64 = 1 << 26;
 
+/// The arguments that are tried of one function: numbers from 0 to `all`, a stride apart, stand for them.
+struct Walk {
+    function: Function,
+    dtype: DType,
+    stride: u64,
+    all: u64,
+}
+
+impl Walk {
+    fn new(function: Function, dtype: DType, arguments: Arguments) -> Self {
+        let stride = match arguments {
+            Arguments::All => 1,
+            Arguments::Every(stride) => u64::from(stride.max(1)),
+        };
+        let all = if function.operands() == 1 { 1 << (8 * dtype.bytes()) } else { PAIRS.max(stride) };
+        Self { function, dtype, stride, all }
+    }
+
+    /// The bits of the arguments `place` strides behind a number; `None` behind the last.
+    fn at(&self, first: u64, place: usize) -> Option<[u64; 2]> {
+        let number = first + place as u64 * self.stride;
+        let bits = if self.function.operands() == 1 { [number; 2] } else { pair(self.dtype, number) };
+        (number < self.all).then_some(bits)
+    }
+}
+
 /// The largest error of `function` in `dtype`, one of [`TYPES`], on `isa`.
 ///
 /// # Errors
@@ -99,10 +135,7 @@ pub fn worst(
     let invalid = |error: String| Fault::Invalid(error);
     let graph = function.graph(dtype).map_err(|error| invalid(error.to_string()))?;
     let (size, place) = (dtype.bytes() as usize, LastPlace::of(dtype));
-    let stride = match arguments {
-        Arguments::All => 1,
-        Arguments::Every(stride) => u64::from(stride.max(1)),
-    };
+    let walk = Walk::new(function, dtype, arguments);
     let layout = Layout::contiguous(&[CHUNK as u64]).map_err(|error| invalid(error.to_string()))?;
     let how = How { isa, ..How::on(team.size()) };
     let (inputs, outputs) = (vec![layout.clone(); function.operands()], [layout]);
@@ -112,13 +145,10 @@ pub fn worst(
     let mut y = Buffer::<u8>::new(size * CHUNK, Pages::Small)?;
     let start = Worst { function, dtype, ulp: 0.0, at: [0.0; 2], found: 0.0, tried: 0 };
     let found: Vec<Mutex<Worst>> = (0..team.size()).map(|_| Mutex::new(start)).collect();
-    // The numbers from 0 to `all`, a stride apart, stand for arguments.
-    let all = if function.operands() == 1 { 1_u64 << (8 * size) } else { PAIRS.max(stride) };
-    let arguments = |number: u64| if function.operands() == 1 { [number; 2] } else { pair(dtype, number) };
-    for first in (0..all).step_by(usize::try_from(stride).unwrap_or(1) * CHUNK) {
+    for first in (0..walk.all).step_by(usize::try_from(walk.stride).unwrap_or(1) * CHUNK) {
         for (slot, x) in given.iter_mut().enumerate() {
-            for (i, element) in (0..).zip(x.chunks_exact_mut(size)) {
-                element.copy_from_slice(&arguments(first + i * stride)[slot].to_le_bytes()[..size]);
+            for (i, element) in x.chunks_exact_mut(size).enumerate() {
+                element.copy_from_slice(&walk.at(first, i).unwrap_or_default()[slot].to_le_bytes()[..size]);
             }
         }
         let inputs: Vec<&[u8]> = given.iter().map(|x| &x[..]).collect();
@@ -127,16 +157,9 @@ pub fn worst(
         team.lend(1, &|rank| {
             let mut worst = found[rank.index].lock().unwrap_or_else(PoisonError::into_inner);
             let part = CHUNK * rank.index / rank.of..CHUNK * (rank.index + 1) / rank.of;
-            for i in part.take_while(|&i| first + i as u64 * stride < all) {
-                let at = arguments(first + i as u64 * stride).map(|bits| place.decode(bits));
+            for (i, at) in part.map_while(|i| Some((i, walk.at(first, i)?))) {
                 let bits = y[size * i..size * (i + 1)].iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-                let found = place.decode(bits);
-                let exact = wide(&graph, &at[..function.operands()]);
-                let ulp = exact.and_then(|exact| place.error(exact, found)).unwrap_or(f64::INFINITY);
-                worst.tried += 1;
-                if ulp > worst.ulp {
-                    *worst = Worst { ulp, at, found, ..*worst };
-                }
+                worst.add(&graph, place, at.map(|bits| place.decode(bits)), place.decode(bits));
             }
         })?;
     }

@@ -44,10 +44,7 @@ impl Tiles {
 pub(super) fn geometry(spec: &KernelSpec, blocks: u64, device: &Device) -> Result<Geometry, PlanError> {
     let blocks = match spec.grid {
         GridPolicy::Cover => blocks,
-        GridPolicy::Stride { waves } => {
-            let resident = u64::from(device.threads_per_multiprocessor / spec.threads.max(1)).max(1);
-            blocks.min(u64::from(device.multiprocessors).max(1) * resident * u64::from(waves.max(1)))
-        }
+        GridPolicy::Stride { waves } => blocks.min(device.wave(spec.threads) * u64::from(waves.max(1))),
     };
     if blocks > MOST_BLOCKS {
         return Err(PlanError::Blocks { blocks });

@@ -15,6 +15,8 @@ mod spec;
 mod table;
 mod words;
 
+pub(crate) use plan::MOST_RESIDENT;
+
 pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
 pub use plan::{Access, Choose, Device, Plan, PlanError, Reason, Walk, batch_capacity, candidates, plan, plan_batch};

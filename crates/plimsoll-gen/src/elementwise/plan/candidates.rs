@@ -70,11 +70,11 @@ fn bulk(graph: &Graph, device: &Device) -> Vec<Choose> {
     let copy = is_copy(graph);
     for vector in [2, 4, 8, 16].into_iter().filter(|&vector| vector >= narrowest || copy) {
         for threads in [128, 256, 512] {
-            let blocks = (device.threads_per_multiprocessor / threads).min(32);
+            let blocks = device.resident(threads);
             let turn = if vector < narrowest { vector } else { inputs * (vector / narrowest) } * threads;
             let mut before = 0;
             for in_flight in (32_u32..=64).step_by(4).map(|kib| kib << 10) {
-                let unroll = (in_flight / blocks.max(1) / turn).clamp(1, 32);
+                let unroll = (in_flight / blocks / turn).clamp(1, 32);
                 if unroll == before {
                     continue;
                 }

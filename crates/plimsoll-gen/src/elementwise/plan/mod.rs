@@ -28,9 +28,9 @@ pub use batch::{batch_capacity, plan_batch};
 pub use candidates::candidates;
 pub use walk::{Access, Walk};
 
-/// Most resident blocks of a multiprocessor of compute capability 9.0 and later (CUDA C++ Programming Guide, table of compute
-/// capabilities); 12.0 has 24.
-const MOST_RESIDENT: u32 = 32;
+/// Most resident blocks of a multiprocessor: compute capability 7.0, 8.0, 9.0 and 10.0 (CUDA C++ Programming Guide, table of compute
+/// capabilities); others have fewer.
+pub(crate) const MOST_RESIDENT: u32 = 32;
 
 /// What a plan depends on of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,20 @@ pub struct Device {
     pub l2_bytes: u64,
     /// Most shared memory of one block without asking for more, bytes: 48 KiB everywhere.
     pub shared_per_block: u32,
+}
+
+impl Device {
+    /// Blocks of so many threads that one multiprocessor holds at once, at most: by threads alone.
+    #[must_use]
+    pub fn resident(&self, threads: u32) -> u32 {
+        (self.threads_per_multiprocessor / threads.max(1)).clamp(1, MOST_RESIDENT)
+    }
+
+    /// The same of the whole device.
+    #[must_use]
+    pub fn wave(&self, threads: u32) -> u64 {
+        u64::from(self.multiprocessors.max(1)) * u64::from(self.resident(threads))
+    }
 }
 
 /// What a user or a sweep forces; the rest is the planner's choice.
@@ -270,7 +284,7 @@ fn finish(
     let (index, why) = index(choose, &shape)?;
     let scalars = graph.scalars().len();
     let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
-    let first_wave = prefetch(choose, &tuning, &shape, device)?.then(|| first_wave(device, shape.threads));
+    let first_wave = prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
     shape.words.extend(first_wave);
     let words = walk.accesses.len() + scalars + shape.words.len();
     if shape.form != Form::Batch && words > super::MOST_WORDS {
@@ -329,12 +343,6 @@ fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) ->
         return no("a block's inputs are not one run each");
     }
     Ok(tuning.prefetch)
-}
-
-/// No more blocks than these are resident at once.
-fn first_wave(device: &Device, threads: u32) -> u64 {
-    let of_one = (device.threads_per_multiprocessor / threads.max(1)).min(MOST_RESIDENT);
-    u64::from(device.multiprocessors) * u64::from(of_one)
 }
 
 /// What a tuned choice became where tensors or registers didn't allow it.
