@@ -45,21 +45,12 @@ def apply(op):
 def cases():
     import torch
 
-    found = []
-    for op, text in SEED_OPS.items():
-        for dtype in ("f32", "bf16"):
-            for shape in SEED_SHAPES:
-                nbytes = math.prod(shape) * c.ITEM[dtype]
-                name = f"{op} {dtype} ({', '.join(map(str, shape))})"
-                # The flat figure is that of the nearest multiple of 4 KiB.
-                flat = (text, dtype, max(4096, nbytes // 4096 * 4096))
-                found.append(Case(name, text, [(dtype, shape, "")], apply(op), (dtype, shape), flat, ("cold", "hot")))
     add = "x + 42"
     shift = apply("add_const")
     plus = lambda x, y, out: torch.add(x, y, out=out)  # noqa: E731
     square = (SIDE, SIDE)
     gib = (add, "f32", 1024 * c.MIB)
-    found += [
+    found = [
         Case("n is prime, f32", add, [("f32", (PRIME,), "")], shift, ("f32", (PRIME,)), gib),
         Case("n is prime, bf16", add, [("bf16", (2 * PRIME - 1,), "")], shift, ("bf16", (2 * PRIME - 1,)), (add, "bf16", 1024 * c.MIB)),
         Case("input offset by one, f32", add, [("f32", (N,), "offset=1")], shift, ("f32", (N,)), gib),
@@ -70,6 +61,14 @@ def cases():
         Case("transposed, bf16", add, [("bf16", (2 * SIDE, SIDE), "transposed")], shift, ("bf16", (SIDE, 2 * SIDE)), (add, "bf16", 1024 * c.MIB)),
         Case("bf16 × f32 → bf16", "d: bf16 = x * y", [("bf16", (N,), ""), ("f32", (N,), "")], lambda x, y, out: torch.mul(x, y, out=out), ("bf16", (N,)), ("x * y", "f32", 2048 * c.MIB // 3 // 4096 * 4096)),
     ]
+    for op, text in SEED_OPS.items():
+        for dtype in ("f32", "bf16"):
+            for shape in SEED_SHAPES:
+                nbytes = math.prod(shape) * c.ITEM[dtype]
+                name = f"{op} {dtype} ({', '.join(map(str, shape))})"
+                # The flat figure is that of the nearest multiple of 4 KiB.
+                flat = (text, dtype, max(4096, nbytes // 4096 * 4096))
+                found.append(Case(name, text, [(dtype, shape, "")], apply(op), (dtype, shape), flat, ("cold", "hot")))
     return found
 
 

@@ -21,5 +21,5 @@ pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
 pub use plan::{Access, Choose, Device, Plan, PlanError, Reason, Walk, batch_capacity, candidates, plan, plan_batch};
 pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
-pub use table::{Class, Row, Table, TableError, Wanted};
+pub use table::{Class, Row, Table, TableError, Wanted, Work};
 pub use words::MOST_WORDS;

@@ -1,9 +1,57 @@
 //! Plans found by measurement: which vectors, blocks and hints are fastest for a class of expression, by the bytes moved.
 
-use plimsoll_expr::Graph;
+use plimsoll_expr::cost::Class as Operation;
+use plimsoll_expr::function::Function;
+use plimsoll_expr::op::Unary;
+use plimsoll_expr::{Cost, Graph};
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Dependent, Form};
+use super::spec::{Dependent, Form, is_copy};
+
+/// Operations per element up to which memory alone decides.
+const FEW: u64 = 16;
+/// Functions of about four instructions per element beside its loads and stores: what the special function unit computes, with a
+/// factor before or behind it.
+const SHORT: [Unary; 5] = [Unary::Exp, Unary::Exp2, Unary::Log, Unary::Log2, Unary::Log10];
+
+/// How much is to be done with an element, as far as the choice of a plan goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// Nothing: its bytes are moved, whatever they mean.
+    Copy,
+    /// A few operations and no function.
+    Arithmetic,
+    /// As few operations, and one of them an exponential or a logarithm: bulk copies still gain.
+    Short,
+    /// Other functions or a long chain of arithmetic, so that issue slots count beside memory.
+    Long,
+}
+
+impl Work {
+    fn of(graph: &Graph) -> Self {
+        if is_copy(graph) {
+            return Self::Copy;
+        }
+        let operations = Cost::of(graph).operations;
+        let functions = operations.iter().filter_map(|((class, _), count)| match class {
+            Operation::Function(function) => Some((*function, *count)),
+            _ => None,
+        });
+        let functions: Vec<(Function, u64)> = functions.collect();
+        let few = operations.values().sum::<u64>() <= FEW;
+        match functions[..] {
+            [] if few => Self::Arithmetic,
+            [(Function::Unary(function), 1)] if few && SHORT.contains(&function) => Self::Short,
+            _ => Self::Long,
+        }
+    }
+
+    /// Issue slots count.
+    const fn is_function(self) -> bool {
+        matches!(self, Self::Short | Self::Long)
+    }
+}
 
 /// What expressions have in common that want the same plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -17,24 +65,23 @@ pub struct Class {
     pub narrowest: u32,
     /// Bytes of the largest element.
     pub widest: u32,
-    /// Functions or a long chain of arithmetic, so that issue slots count beside memory.
-    pub heavy: bool,
+    /// What is done.
+    pub work: Work,
 }
 
 impl Class {
     /// The class of an expression.
     #[must_use]
     pub fn of(graph: &Graph) -> Self {
-        let bytes = super::spec::element_bytes(graph);
-        let cost = plimsoll_expr::Cost::of(graph);
-        let functions = |class: &plimsoll_expr::cost::Class| matches!(class, plimsoll_expr::cost::Class::Function(_));
-        let operations: u64 = cost.operations.values().sum();
+        let work = Work::of(graph);
+        // Copies of all types are the same.
+        let bytes = if work == Work::Copy { vec![1] } else { super::spec::element_bytes(graph) };
         Self {
             inputs: graph.reads().iter().filter(|read| **read).count() as u32,
             outputs: graph.outputs().len() as u32,
             narrowest: bytes.iter().copied().min().unwrap_or(1),
             widest: bytes.iter().copied().max().unwrap_or(1),
-            heavy: operations > 16 || cost.operations.keys().any(|(class, _)| functions(class)),
+            work,
         }
     }
 }
@@ -146,13 +193,14 @@ impl Table {
 
 impl Class {
     /// How unlike a row is: 0 for the same class and launch. More tensors are the greatest difference, then functions, then
-    /// sizes of elements, as vectors are counted in bytes.
+    /// sizes of elements, as vectors are counted in bytes, the launch, and at last what else is done.
     fn distance(self, row: &Row, dependent: bool) -> u32 {
         let other = row.class;
         let log = |bytes: u32| bytes.max(1).ilog2();
         2 * u32::from(row.dependent != dependent)
             + 16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
-            + 8 * u32::from(self.heavy != other.heavy)
+            + 8 * u32::from(self.work.is_function() != other.work.is_function())
+            + u32::from(self.work != other.work)
             + 4 * (log(self.narrowest).abs_diff(log(other.narrowest)) + log(self.widest).abs_diff(log(other.widest)))
     }
 }
@@ -165,19 +213,59 @@ pub(super) fn example() -> Table {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_expr::{DType, Names, parse};
+
     use super::*;
 
-    const COPY: Class = Class { inputs: 1, outputs: 1, narrowest: 2, widest: 2, heavy: false };
+    const ADD: Class = Class { inputs: 1, outputs: 1, narrowest: 2, widest: 2, work: Work::Arithmetic };
 
     #[test]
     fn the_shipped_table_is_read_and_written_back() {
         let table = Table::for_device("NVIDIA H200", 90);
         assert!(!table.rows.is_empty());
         assert_eq!(Table::from_json(&table.to_json()).unwrap(), table);
-        let cached = Wanted { class: COPY, bytes: 8 << 20, dependent: true, bulk: true, cached: true };
+        let cached = Wanted { class: ADD, bytes: 8 << 20, dependent: true, bulk: true, cached: true };
         assert!(table.row(cached).is_some_and(|row| row.cached && row.dependent));
         assert_eq!(Table::for_device("NVIDIA GH200 480GB", 90), Table::default());
         assert!(Table::from_json("{}").unwrap_err().to_string().contains("plimsoll tune"));
+    }
+
+    fn class(text: &str, dtype: DType) -> Class {
+        Class::of(&parse(text, &Names::all(dtype)).unwrap())
+    }
+
+    #[test]
+    fn what_is_done_with_an_element_makes_the_class() {
+        assert_eq!(class("x", DType::F64), class("x", DType::U8));
+        let work = [
+            ("x", Work::Copy),
+            ("x + 42", Work::Arithmetic),
+            ("x*x + sqrt(x)/3", Work::Arithmetic),
+            ("0.5*exp(x)", Work::Short),
+            ("log10(x + 1)", Work::Short),
+            ("exp(log(x))", Work::Long),
+            ("log(x) + log(y)", Work::Long),
+            ("erf(x)", Work::Long),
+        ];
+        for (text, expected) in work {
+            assert_eq!(class(text, DType::Bf16).work, expected, "{text}");
+        }
+        let long = format!("x{}", " * x + 1.5".repeat(20));
+        assert_eq!(class(&long, DType::F32).work, Work::Long);
+        assert_eq!(class(&format!("exp({long})"), DType::F32).work, Work::Long);
+    }
+
+    #[test]
+    fn a_table_without_rows_for_a_work_has_those_of_the_nearest() {
+        let table = Table::for_device("NVIDIA H200", 90);
+        let row =
+            |class, bulk| table.row(Wanted { class, bytes: 2 << 30, dependent: false, bulk, cached: false }).unwrap();
+        let exp = class("exp(x)", DType::Bf16);
+        assert_eq!((row(exp, true).class, row(exp, true).form), (exp, Form::Bulk));
+        // Where bulk copies are impossible there is a row as well, and for as many bytes.
+        assert_eq!((row(exp, false).form, row(exp, false).most_bytes), (Form::Flat, row(exp, true).most_bytes));
+        assert_eq!(row(class("exp(x)", DType::F32), true).class, class("erf(x)", DType::F32));
+        assert_eq!(row(class("~x", DType::U8), true).class.work, Work::Copy);
     }
 
     #[test]
@@ -185,14 +273,14 @@ mod tests {
         let table = example();
         let row =
             |class, bytes, dependent, bulk| table.row(Wanted { class, bytes, dependent, bulk, cached: false }).unwrap();
-        assert_eq!(row(COPY, 1 << 20, false, true).threads, 256);
-        assert_eq!(row(COPY, 1 << 40, false, true).form, Form::Bulk);
-        assert_eq!(row(COPY, 1 << 40, false, false).form, Form::Flat);
-        assert_eq!(row(COPY, 1 << 20, true, true).release, Dependent::Late);
-        let adam = Class { inputs: 4, outputs: 3, narrowest: 2, widest: 4, heavy: true };
+        assert_eq!(row(ADD, 1 << 20, false, true).threads, 256);
+        assert_eq!(row(ADD, 1 << 40, false, true).form, Form::Bulk);
+        assert_eq!(row(ADD, 1 << 40, false, false).form, Form::Flat);
+        assert_eq!(row(ADD, 1 << 20, true, true).release, Dependent::Late);
+        let adam = Class { inputs: 4, outputs: 3, narrowest: 2, widest: 4, work: Work::Long };
         assert_eq!(row(adam, 1 << 30, false, true).class.inputs, 2);
-        let wide = Class { narrowest: 4, widest: 4, ..COPY };
-        assert_eq!(row(wide, 1 << 30, false, true), row(COPY, 1 << 30, false, true));
+        let wide = Class { narrowest: 4, widest: 4, ..ADD };
+        assert_eq!(row(wide, 1 << 30, false, true), row(ADD, 1 << 30, false, true));
     }
 
     #[test]
@@ -200,7 +288,7 @@ mod tests {
         let mut table = example();
         table.rows.retain(|row| row.most_bytes <= 16 << 20 && !row.dependent);
         let most = |bytes, dependent| {
-            table.row(Wanted { class: COPY, bytes, dependent, bulk: true, cached: false }).unwrap().most_bytes
+            table.row(Wanted { class: ADD, bytes, dependent, bulk: true, cached: false }).unwrap().most_bytes
         };
         assert_eq!(most(1 << 40, false), 16 << 20);
         assert_eq!(most(1 << 20, true), 4 << 20);
@@ -209,7 +297,7 @@ mod tests {
     #[test]
     fn rows_for_cached_data_are_taken_only_where_they_are() {
         let mut table = example();
-        let wanted = |bytes, cached| Wanted { class: COPY, bytes, dependent: false, cached, bulk: false };
+        let wanted = |bytes, cached| Wanted { class: ADD, bytes, dependent: false, cached, bulk: false };
         let cold = table.row(wanted(10 << 20, false)).unwrap().clone();
         table.rows.push(Row { unroll: 2 * cold.unroll, cached: true, ..cold.clone() });
         assert_eq!(table.row(wanted(10 << 20, false)), Some(&cold));

@@ -37,22 +37,25 @@ pub struct Subject {
     pub graph: Graph,
 }
 
-/// The expressions that stand for all others: copy, triad and a function, by the width of their types.
+/// The expressions that stand for all others: a copy, arithmetic on one and on two inputs, a short function and a long one, by the
+/// width of their types.
 ///
 /// # Errors
 /// Never for the texts that are built in.
 pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
     let usual = [
-        ("x", DType::F32),
         ("x", DType::Bf16),
+        ("x + 0.75", DType::F32),
+        ("x + 0.75", DType::Bf16),
         ("x + 0.75*y", DType::F32),
         ("x + 0.75*y", DType::Bf16),
+        ("exp(x)", DType::Bf16),
         ("erf(x)", DType::F32),
         ("erf(x)", DType::Bf16),
     ];
     let more = [
-        ("x", DType::U8),
-        ("x", DType::F64),
+        ("~x", DType::U8),
+        ("x + 0.75", DType::F64),
         ("tanh(0.5*x + y)", DType::F32),
         ("tanh(0.5*x + y)", DType::Bf16),
         ("in x: bf16, y: f32; d: bf16 = x * y", DType::F32),

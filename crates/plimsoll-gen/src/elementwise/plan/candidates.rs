@@ -11,7 +11,8 @@ const HINTS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), 
 
 /// Choices for a sweep: flat kernels with every vector from 4 bytes to the widest access × 1 to 8 of them × blocks of 64 to 512 ×
 /// hints, and from compute capability 9.0 on bulk copies with 32 to 64 KiB in flight per multiprocessor. For overlapping launches
-/// each with an early and a late beginning of the next. [`Dependent::Start`] is not tried: on an H200 it took up to twice as long with some
+/// each with an early and a late beginning of the next, and at the end of this one's blocks, as plain launches have it: where that is
+/// the fastest, nothing is to be gained by overlapping. [`Dependent::Start`] is not tried: on an H200 it took up to twice as long with some
 /// plans, and nearly as long again with cached data even where it gains with data in memory.
 #[must_use]
 pub fn candidates(graph: &Graph, device: &Device, dependent: bool) -> Vec<Choose> {
@@ -24,8 +25,8 @@ pub fn candidates(graph: &Graph, device: &Device, dependent: bool) -> Vec<Choose
     }
     let released =
         |release: Dependent| move |choose: &Choose| Choose { dependent: true, release: Some(release), ..*choose };
-    let early = all.iter().map(released(Dependent::Early));
-    early.chain(all.iter().map(released(Dependent::Late))).collect()
+    let releases = [Dependent::Early, Dependent::Late, Dependent::Exit];
+    releases.into_iter().flat_map(|release| all.iter().map(released(release))).collect()
 }
 
 fn bytes(graph: &Graph) -> (u32, u32) {

@@ -4,7 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::{Choose, Device, PlanError, Reason, Tensors, tiles};
 use crate::elementwise::spec::{Dependent, Form};
-use crate::elementwise::table::{Class, Row, Table, Wanted};
+use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
 use crate::kernel::Hints;
 
 /// The free choices of a kernel, each with its reason in the same order as in [`Tuning::reasons`].
@@ -56,7 +56,7 @@ fn rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
     let per_thread = bytes_in_flight(device).div_ceil(device.threads_per_multiprocessor.max(1));
     let unroll = per_thread.div_ceil(read.max(vector)).clamp(1, 4).next_power_of_two();
     let row = Row {
-        class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, heavy: false },
+        class: Class { inputs: 0, outputs: 0, narrowest: 0, widest: 0, work: Work::Copy },
         most_bytes: u64::MAX,
         dependent,
         cached: false,
