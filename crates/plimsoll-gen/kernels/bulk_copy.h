@@ -27,9 +27,19 @@ __device__ __forceinline__ void expect_bytes(u64* barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
+// With LAST_USE what was read is the first to leave the second-level cache.
+template <bool LAST_USE = false>
 __device__ __forceinline__ void bulk_copy(void* to, u64 from, u32 bytes, u64* barrier) {
-    asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+    const u32 at = shared_address(to), done = shared_address(barrier);
+    if constexpr (LAST_USE) {
+        u64 policy;
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(at),
+                     "l"(from), "r"(bytes), "r"(done), "l"(policy) : "memory");
+    } else {
+        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(at),
+                     "l"(from), "r"(bytes), "r"(done) : "memory");
+    }
 }
 
 // Until all bytes of the barrier's first use are there.

@@ -1,6 +1,7 @@
 // bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
 // thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
-// LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one.
+// LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one. These copies leave nothing in
+// the first-level cache anyway: a hint for loads is one for the second level, which they are then the first to leave.
 //
 // Words of the form: elements, whole tiles, 0; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
@@ -41,7 +42,7 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 #define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
 #define BULK_COPY(k)                                                                                                   \
     if constexpr (IN##k == LINEAR)                                                                                     \
-        bulk_copy(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
+        bulk_copy<(HINT & LOAD_NO_ALLOCATE) != 0>(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
 #else
 #define BULK_SHARED(k) const u32* const tile##k = nullptr;
 #endif

@@ -125,3 +125,4 @@ fn kind(stream: Stream) -> (&'static str, u8) {
 
 const _: () = assert!(Dependent::No as u64 == 0 && Dependent::Early as u64 == 1);
 const _: () = assert!(Dependent::Late as u64 == 2 && Dependent::Exit as u64 == 3 && Dependent::Start as u64 == 4);
+const _: () = assert!(Dependent::Tail as u64 == 5);

@@ -70,12 +70,13 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let one = Choose { unroll: Some(1), ..plain };
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 24] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 27] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
         ("flat_add_bf16_dependent", ADD, pair, Choose { dependent: true, ..plain }),
         ("flat_add_bf16_start", ADD, pair, Choose { dependent: true, release: Some(Dependent::Start), ..plain }),
+        ("flat_add_bf16_tail", ADD, pair, Choose { dependent: true, release: Some(Dependent::Tail), ..plain }),
         ("flat_triad_f32", TRIAD, runs, plain),
         ("flat_triad_f32_wide", TRIAD, runs, Choose { vector: Some(target.widest_access()), ..plain }),
         ("flat_mixed", MIXED, runs, one),
@@ -94,6 +95,8 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
         ("bulk_triad_f32", TRIAD, runs, bulk),
         ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),
+        ("bulk_triad_f32_hints", TRIAD, runs, Choose { hints: Some(hints), ..bulk }),
+        ("bulk_triad_f32_tail", TRIAD, runs, Choose { dependent: true, release: Some(Dependent::Tail), ..bulk }),
         ("bulk_copy_bf16", COPY, pair, Choose { vector: Some(2), unroll: Some(12), ..bulk }),
     ];
     let made = |(name, text, tensors, choose): (&str, &str, Tensors<'_>, Choose)| {

@@ -113,11 +113,14 @@ pub enum Dependent {
     /// small launches stand in line on the device. A next kernel that touches memory before its own wait must then leave alone what this
     /// one **or any before it** writes; those of this engine and ordinary ones touch nothing.
     Start,
+    /// The next kernel may begin as soon as the loads of this one's last blocks are under way. Those before have ended by then, so
+    /// they need not say so, which takes an H200 1.2 ns a block, one after the other.
+    Tail,
 }
 
 impl Dependent {
     /// All.
-    pub const ALL: [Self; 5] = [Self::No, Self::Early, Self::Late, Self::Exit, Self::Start];
+    pub const ALL: [Self; 6] = [Self::No, Self::Early, Self::Late, Self::Exit, Self::Start, Self::Tail];
 
     /// As it is chosen by hand.
     #[must_use]
@@ -128,6 +131,7 @@ impl Dependent {
             Self::Late => "late",
             Self::Exit => "exit",
             Self::Start => "start",
+            Self::Tail => "tail",
         }
     }
 }

@@ -96,7 +96,8 @@ pub enum Index {
 /// Cache hints of a kernel's accesses; the default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hints {
-    /// `ld.global.nc.L1::no_allocate`: loads leave no line in the first-level cache.
+    /// `ld.global.nc.L1::no_allocate`: loads leave no line in the first-level cache. Bulk copies never do; those of elementwise
+    /// kernels take `L2::evict_first` by it: what they read is the first to leave the second level.
     pub load_no_allocate: bool,
     /// `st.cs`: stored lines are the first to leave the second-level cache.
     pub store_streaming: bool,

@@ -16,7 +16,7 @@ pub const ALL: [&str; 5] =
     ["grid=cover,waves:1,waves:32", "vector=4,8,16", "unroll=1,2,4", "index=32,64", "hints=none,loads,stores,both"];
 /// What can be chosen.
 const AXES: &str = "vector=BYTES unroll=N threads=N index=32|64 hints=none|loads|stores|both grid=cover|waves:N form=NAME \
-                    tier=accurate|fast|full release=start|early|late|exit|none prefetch=yes|no";
+                    tier=accurate|fast|full release=start|early|tail|late|exit|none prefetch=yes|no";
 
 /// A plan's choices by hand; the default leaves all to the planner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

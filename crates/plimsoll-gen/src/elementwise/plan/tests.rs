@@ -195,7 +195,7 @@ fn what_can_t_be_is_refused_with_its_reason() {
     assert!(refused(&Choose { unroll: Some(0), ..Choose::default() }).contains("1 to 64"));
     assert!(refused(&Choose { form: Some(Form::Transpose), ..Choose::default() }).contains("no input is transposed"));
     assert!(refused(&Choose { form: Some(Form::Phased), ..Choose::default() }).contains("ask for flat"));
-    for (dependent, release) in [(false, Dependent::Early), (false, Dependent::Start), (true, Dependent::No)] {
+    for (dependent, release) in [(false, Dependent::Early), (false, Dependent::Tail), (true, Dependent::No)] {
         let choose = Choose { dependent, release: Some(release), ..Choose::default() };
         assert!(refused(&choose).starts_with(&format!("release {} is not possible", release.name())));
     }
@@ -237,7 +237,7 @@ fn candidates_are_plans_that_can_be_had() {
                         (choose.form, choose.unroll),
                         "{choose:?}"
                     );
-                    let overlaps = matches!(plan.spec.dependent, Dependent::Early | Dependent::Late);
+                    let overlaps = !matches!(plan.spec.dependent, Dependent::No | Dependent::Exit);
                     let asked = dependent && choose.release != Some(Dependent::Exit);
                     assert_eq!(overlaps, asked && capability >= 90);
                     assert_eq!(plan.spec.dependent == Dependent::No, capability < 90);

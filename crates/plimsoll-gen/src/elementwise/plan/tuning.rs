@@ -111,7 +111,7 @@ impl Tuning {
         }
         because("threads", threads.to_string(), choose.threads.is_some());
         let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
-        because("hints", describe(hints), choose.hints.is_some());
+        because("hints", describe(hints, row.form), choose.hints.is_some());
         let dependent = release(choose, &row)?;
         if choose.dependent {
             because("dependent", dependent.name().to_owned(), choose.release.is_some());
@@ -126,7 +126,7 @@ impl Tuning {
 fn release(choose: &Choose, row: &Row) -> Result<Dependent, PlanError> {
     let no = |release: Dependent, why| Err(refused("release", release.name(), why));
     match (choose.dependent, choose.release) {
-        (false, Some(release @ (Dependent::Early | Dependent::Late | Dependent::Start))) => {
+        (false, Some(release @ (Dependent::Early | Dependent::Late | Dependent::Start | Dependent::Tail))) => {
             no(release, "it is for dependent launches")
         }
         // It begins no sooner than its data are there, but its blocks are in place by then.
@@ -176,11 +176,16 @@ fn power(given: Option<u32>, what: &'static str, least: u32, most: u32) -> Resul
     }
 }
 
-fn describe(hints: Hints) -> String {
+fn describe(hints: Hints, form: Form) -> String {
+    let loads = if form == Form::Bulk {
+        "what is read is the first to leave the second level"
+    } else {
+        "loads leave no line in the first level"
+    };
     match (hints.load_no_allocate, hints.store_streaming) {
         (false, false) => "none".to_owned(),
-        (true, false) => "loads leave no line in the first level".to_owned(),
+        (true, false) => loads.to_owned(),
         (false, true) => "streaming stores".to_owned(),
-        (true, true) => "loads leave no line in the first level, streaming stores".to_owned(),
+        (true, true) => format!("{loads}, streaming stores"),
     }
 }
