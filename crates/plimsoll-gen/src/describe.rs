@@ -8,7 +8,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::{Category, DType};
 
-use crate::elementwise::{Device, MOST_RESIDENT, Plan, Tier};
+use crate::elementwise::{Dependent, Device, MOST_RESIDENT, Plan, Tier};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
@@ -146,12 +146,24 @@ pub fn describe(
         cache,
         launch,
         prefetched: plan.spec.prefetch,
+        signals: signals(plan, device),
         blocks: u64::from(geometry.blocks),
         threads,
         resident: device.resident(threads).min(by_registers).max(1),
         in_flight: in_flight(plan),
         instructions: code.instructions.iter().map(|(pipe, count)| (*pipe, count * warps)).collect(),
         serial_cycles: code.serial_cycles,
+    }
+}
+
+/// Blocks that say that the next kernel may begin.
+fn signals(plan: &Plan, device: &Device) -> u64 {
+    let geometry = plan.geometry();
+    let blocks = u64::from(geometry.blocks);
+    match plan.spec.dependent {
+        Dependent::No | Dependent::Exit => 0,
+        Dependent::Early | Dependent::Late => blocks,
+        Dependent::Start | Dependent::Tail => blocks.min(device.wave(geometry.threads)),
     }
 }
 
@@ -177,6 +189,7 @@ pub fn of_kernel(
         cache,
         launch,
         prefetched: false,
+        signals: 0,
         blocks: u64::from(geometry.blocks),
         threads: geometry.threads,
         resident: (machine.threads_per_multiprocessor / geometry.threads.max(1)).clamp(1, MOST_RESIDENT),
@@ -204,12 +217,16 @@ mod tests {
     };
 
     fn planned(text: &str, dtype: DType, elements: u64) -> (Plan, Traffic) {
+        chosen(text, dtype, elements, &Choose::default())
+    }
+
+    fn chosen(text: &str, dtype: DType, elements: u64, choose: &Choose) -> (Plan, Traffic) {
         let names = Names { default: Some(dtype), ..Names::default() };
         let problem = Problem::flat(&parse(text, &names).unwrap(), elements, &[]).unwrap();
         let layouts: Vec<_> = problem.inputs().iter().cloned().chain([problem.output(0).unwrap()]).collect();
         let space = Space::of(problem.shape(), &layouts).unwrap();
         let walk = Walk::new(problem.graph(), &space, &vec![0; layouts.len()]).unwrap();
-        let plan = plan(problem.graph(), &walk, &DEVICE, &Table::default(), &Choose::default()).unwrap();
+        let plan = plan(problem.graph(), &walk, &DEVICE, &Table::default(), choose).unwrap();
         (plan, problem.traffic())
     }
 
@@ -224,6 +241,24 @@ mod tests {
         assert!(description.resident >= 1 && description.resident * description.threads <= 2048);
         // At least the sum and three accesses of a warp.
         assert!(description.instructions[&Pipe::Issue] > (1 << 24) as f64 / 32.0);
+    }
+
+    #[test]
+    fn the_last_blocks_of_dependent_launches_signal_or_all_of_them() {
+        for release in Dependent::ALL {
+            let dependent = !matches!(release, Dependent::No | Dependent::Exit);
+            let choose = Choose { dependent, release: Some(release), ..Choose::default() };
+            let (plan, traffic) = chosen("x + y", DType::F32, 1 << 26, &choose);
+            let code = Code::estimated(&plan);
+            let found = describe(&plan, &code, &DEVICE, traffic, (Cache::Cold, LaunchForm::GraphDependent));
+            let expected = match release {
+                Dependent::No | Dependent::Exit => 0,
+                Dependent::Early | Dependent::Late => found.blocks,
+                Dependent::Start | Dependent::Tail => DEVICE.wave(found.threads),
+            };
+            assert_eq!(found.signals, expected, "{release:?}");
+            assert!(found.blocks > DEVICE.wave(found.threads));
+        }
     }
 
     #[test]

@@ -114,6 +114,10 @@ pub struct Description {
     pub prefetched: bool,
     /// Blocks of the grid.
     pub blocks: u64,
+    /// Blocks that say that the next kernel may begin (`griddepcontrol.launch_dependents`). Who starts blocks hears them, too: on an H200
+    /// one that says so takes 1.204 to 1.207 ns, twice what starting an empty one takes.
+    #[serde(default)]
+    pub signals: u64,
     /// Threads per block.
     pub threads: u32,
     /// Blocks that one multiprocessor holds at once.

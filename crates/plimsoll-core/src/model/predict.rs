@@ -309,7 +309,7 @@ impl<'a> Sum<'a> {
         let rate = self.know(Kind::Dispatch, Key::BlocksPerClock);
         let Some(clock) = clock else { return };
         if let Some(rate) = rate {
-            self.parts.push((Kind::Dispatch, description.blocks as f64 / (rate * clock)));
+            self.parts.push((Kind::Dispatch, (description.blocks + description.signals) as f64 / (rate * clock)));
         }
         self.parts.push((Kind::Serial, (description.serial_cycles - LAUNCH_CYCLES).max(0.0) / clock));
         for (pipe, instructions) in &description.instructions {

@@ -45,6 +45,7 @@ fn copy(bytes: u64) -> Description {
         cache: Cache::Cold,
         launch: LaunchForm::Graph,
         prefetched: false,
+        signals: 0,
         blocks: (bytes / 2).div_ceil(4096),
         threads: 256,
         resident: 8,
@@ -95,6 +96,9 @@ fn few_loads_in_flight_and_small_blocks_are_named_as_what_limits() {
     assert_eq!(predict(&few, &machine(0.0)).limiter, Some(Kind::InFlight));
     let small = Description { blocks: 1 << 22, ..copy(1 << 30) };
     assert_eq!(predict(&small, &machine(0.0)).limiter, Some(Kind::Dispatch));
+    let dispatch = |of: &Description| predict(of, &machine(0.0)).part(Kind::Dispatch).unwrap().seconds.value;
+    let signalling = Description { signals: small.blocks, ..small.clone() };
+    assert!(near(dispatch(&signalling), 2.0 * dispatch(&small)));
     let one = Description { blocks: 1, ..copy(1 << 20) };
     assert_eq!(predict(&one, &machine(0.0)).limiter, Some(Kind::Busiest));
 }

@@ -15,6 +15,7 @@ fn add_const(bytes: u64, cache: Cache) -> Description {
         cache,
         launch: LaunchForm::Stream,
         prefetched: false,
+        signals: 0,
         blocks: (bytes / 2).div_ceil(16 * 256),
         threads: 256,
         resident: 8,

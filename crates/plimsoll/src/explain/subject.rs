@@ -208,6 +208,7 @@ fn bytes_alone(problem: &Problem, cache: Cache, launch: LaunchForm) -> Descripti
         cache,
         launch,
         prefetched: false,
+        signals: 0,
         blocks: 1,
         threads: 0,
         resident: 0,
