@@ -2,11 +2,20 @@
 //
 // What keeps it: `empty` is one EXIT per thread, which no compiler may remove. `marked` also stores one word per block,
 // to show that every block ran; it is for checking, its time counts the store.
-// Its loop in SASS: none. `empty` has no instruction before EXIT but what sets the stack pointer.
-#include "device.h"
+// `waiting` are programmatic launches' blocks that wait for the kernel before, `signalling` those that first say that the next may begin
+// (compute capability 9.0 and later; the same as `empty` before).
+// Its loop in SASS: none. `empty` has no instruction before EXIT but what sets the stack pointer; `waiting` has ACQBULK besides, and
+// `signalling` PREEXIT too.
+#include "sync.h"
 
 #define DISPATCH_EMPTY(name, threads)                                                                                  \
     extern "C" __global__ void __launch_bounds__(threads) name() {}
+
+#define DISPATCH_PROGRAMMATIC(name, signals, threads)                                                                  \
+    extern "C" __global__ void __launch_bounds__(threads) name() {                                                     \
+        if constexpr (signals) launch_dependents();                                                                    \
+        wait_for_dependency();                                                                                         \
+    }
 
 #define DISPATCH_MARKED(name, threads)                                                                                 \
     extern "C" __global__ void __launch_bounds__(threads) name(u32* out) {                                             \

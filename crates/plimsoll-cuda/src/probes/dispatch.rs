@@ -8,15 +8,15 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Work};
-use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
-use plimsoll_suite::probes::dispatch;
+use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_suite::probes::dispatch::{self, SIGNALLING, WAITING};
 
 use super::kit::{GRAPH, Kit, late};
 use super::verify;
 use crate::driver::Stream;
 use crate::launch::Arguments;
-use crate::load::Load;
+use crate::load::{Load, Shape};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
@@ -41,8 +41,8 @@ impl Probe<Cuda> for Dispatch {
         false
     }
 
-    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
-        THREADS.len()
+    fn points(&self, device: &CudaDevice, _: &Request) -> usize {
+        THREADS.len() + programmatic(device).len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -50,10 +50,22 @@ impl Probe<Cuda> for Dispatch {
         let kit = Kit::new(session.device, Source::Dispatch, &kernels::kernels())?;
         let marks = kit.array(4 * BLOCKS)?;
         let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
-        let sweep = Sweep { series: dispatch::blocks(), points: &THREADS, share: 1.0 + late, flags: Flags::NONE };
+        let programmatic = programmatic(session.device);
+        let share = THREADS.len() as f64 / (THREADS.len() + programmatic.len()) as f64;
+        let sweep = Sweep { series: dispatch::blocks(), points: &THREADS, share: share + late, flags: Flags::NONE };
         let at = |threads: &u32| vec![u64::from(*threads).into()];
         let marks = Rc::new(marks);
-        session.sweep(sweep, at, |_, threads| load(&kit, &marks, *threads))?;
+        session.sweep(sweep, at, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
+        if programmatic.is_empty() {
+            return Ok(());
+        }
+        let sweep =
+            Sweep { series: dispatch::programmatic(), points: &programmatic, share: 1.0 - share, flags: Flags::NONE };
+        let at = |(kind, threads): &(&'static str, u32)| vec![(*kind).into(), u64::from(*threads).into()];
+        session.sweep(sweep, at, |_, (kind, threads)| {
+            let kernel = kernels::programmatic(*kind == SIGNALLING, *threads);
+            load(&kit, &marks, Shape::Graph { dependent: true }, &kernel)
+        })?;
         Ok(())
     }
 
@@ -62,11 +74,19 @@ impl Probe<Cuda> for Dispatch {
     }
 }
 
+/// Kinds of blocks of programmatic launches by their threads; none where there are no such launches.
+fn programmatic(device: &CudaDevice) -> Vec<(&'static str, u32)> {
+    if device.dependent_launch().is_err() {
+        return Vec::new();
+    }
+    [WAITING, SIGNALLING].into_iter().flat_map(|kind| THREADS.map(|threads| (kind, threads))).collect()
+}
+
 /// A grid of empty blocks. They leave nothing behind, so a grid of the same shape whose blocks leave marks is checked.
-fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, threads: u32) -> Result<Load, Fault> {
-    let n = BLOCKS * u64::from(threads);
-    let launch = kit.unit.launch(&kernels::empty(threads), n, Arguments::new())?;
-    let marking = kit.unit.launch(&kernels::marked(threads), n, Arguments::new().buffer(marks))?;
+fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, shape: Shape, kernel: &KernelDesc) -> Result<Load, Fault> {
+    let n = BLOCKS * u64::from(kernel.threads);
+    let launch = kit.unit.launch(kernel, n, Arguments::new())?;
+    let marking = kit.unit.launch(&kernels::marked(kernel.threads), n, Arguments::new().buffer(marks))?;
     let work = Work { operations: BLOCKS as f64, ..Work::default() };
     let (checker, marks) = (Rc::clone(&kit.checker), Rc::clone(marks));
     let check = move |stream: &Arc<Stream>| {
@@ -74,5 +94,5 @@ fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, threads: u32) -> Result<Load, Fault
         stream.launch(&marking)?;
         checker.marks(marks.whole())
     };
-    Ok(kit.load(GRAPH, vec![launch], work)?.with_check(check))
+    Ok(kit.load(shape, vec![launch], work)?.with_check(check))
 }

@@ -26,7 +26,7 @@ __device__ __forceinline__ bool is_among_last() {
 #endif
 
 // AT_TAIL is EARLY of the last blocks alone, and AT_START is theirs too: the next kernel may begin when every block has said so or has ended
-// (PTX ISA, griddepcontrol), and saying so takes 1.2 ns a block on an H200, one after the other, which is longer than what small blocks do.
+// (PTX ISA, griddepcontrol), and who starts blocks hears them: an H200 starts 1.66 of them in a nanosecond, and 0.83 that say so.
 __device__ __forceinline__ void let_next_begin(Release when) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     constexpr bool ALL = DEPENDENT == EARLY || DEPENDENT == LATE;

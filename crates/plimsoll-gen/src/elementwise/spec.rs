@@ -114,7 +114,7 @@ pub enum Dependent {
     /// one **or any before it** writes; those of this engine and ordinary ones touch nothing.
     Start,
     /// The next kernel may begin as soon as the loads of this one's last blocks are under way. Those before have ended by then, so
-    /// they need not say so, which takes an H200 1.2 ns a block, one after the other.
+    /// they need not say so, which takes an H200 as long as starting another block.
     Tail,
 }
 

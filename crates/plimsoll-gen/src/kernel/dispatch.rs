@@ -13,6 +13,15 @@ pub fn empty(threads: u32) -> KernelDesc {
     KernelDesc { entry, ..KernelDesc::new(Source::Dispatch, name, threads) }
 }
 
+/// Blocks of a programmatic launch that wait for the kernel before, and first say that the next may begin if they are to signal. n counts
+/// threads.
+#[must_use]
+pub fn programmatic(signals: bool, threads: u32) -> KernelDesc {
+    let name = format!("dispatch_{}_b{threads}", if signals { "signalling" } else { "waiting" });
+    let entry = format!("DISPATCH_PROGRAMMATIC({name}, {signals}, {threads})");
+    KernelDesc { entry, dependent: true, ..KernelDesc::new(Source::Dispatch, name, threads) }
+}
+
 /// Blocks that each store their number, to show that all ran. n counts threads.
 #[must_use]
 pub fn marked(threads: u32) -> KernelDesc {
@@ -28,5 +37,10 @@ pub fn marked(threads: u32) -> KernelDesc {
 /// Every one.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    THREADS.iter().flat_map(|threads| [empty(*threads), marked(*threads)]).collect()
+    THREADS
+        .iter()
+        .flat_map(|threads| {
+            [empty(*threads), programmatic(false, *threads), programmatic(true, *threads), marked(*threads)]
+        })
+        .collect()
 }

@@ -1,26 +1,39 @@
-//! dispatch, simulated: a block takes a clock to start, and so does each so many of its threads.
+//! dispatch, simulated: a block takes a clock to start, and so does each so many of its threads; one that signals takes two.
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::dispatch::{self, SPEC};
+use plimsoll_suite::probes::dispatch::{self, SIGNALLING, SPEC, WAITING};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
 use crate::machine::CLOCK_HZ;
 
-pub(super) static PROBE: Simulated = Simulated { spec: &SPEC, sized: false, kernels: &["empty"], sweeps: &[blocks] };
+pub(super) static PROBE: Simulated =
+    Simulated { spec: &SPEC, sized: false, kernels: &["empty"], sweeps: &[blocks, programmatic] };
 
 /// Blocks of one launch.
 const BLOCKS: u64 = 1 << 20;
 /// Blocks and threads started per clock.
 const PER_CLOCK: (f64, f64) = (0.8, 400.0);
 
+/// Threads per block.
+const THREADS: [u64; 6] = [32, 64, 128, 256, 512, 1024];
+
+/// Blocks of so many threads, each of which takes as long as `starts` empty ones.
+fn job(threads: u64, starts: f64) -> Job {
+    let clocks = BLOCKS as f64 * f64::max(starts / PER_CLOCK.0, threads as f64 / PER_CLOCK.1);
+    let work = Work { operations: BLOCKS as f64, ..Work::default() };
+    Job { allocate: 0, seconds: clocks / CLOCK_HZ, work, extra: None }
+}
+
 fn blocks(_: &Ask<'_>) -> Planned {
-    let point = |threads: u64| {
-        let clocks = BLOCKS as f64 * f64::max(1.0 / PER_CLOCK.0, threads as f64 / PER_CLOCK.1);
-        let work = Work { operations: BLOCKS as f64, ..Work::default() };
-        (vec![threads.into()], Job { allocate: 0, seconds: clocks / CLOCK_HZ, work, extra: None })
-    };
-    let points = [32, 64, 128, 256, 512, 1024].map(point).to_vec();
-    Planned { series: dispatch::blocks(), share: 1.0, flags: Flags::NONE, points }
+    let points = THREADS.map(|threads| (vec![threads.into()], job(threads, 1.0))).to_vec();
+    Planned { series: dispatch::blocks(), share: 1.0 / 3.0, flags: Flags::NONE, points }
+}
+
+fn programmatic(_: &Ask<'_>) -> Planned {
+    let kinds = [(WAITING, 1.0), (SIGNALLING, 2.0)];
+    let point = |(kind, starts): (&str, f64), threads: u64| (vec![kind.into(), threads.into()], job(threads, starts));
+    let points = kinds.into_iter().flat_map(|kind| THREADS.map(|threads| point(kind, threads))).collect();
+    Planned { series: dispatch::programmatic(), share: 2.0 / 3.0, flags: Flags::NONE, points }
 }

@@ -1,4 +1,5 @@
-//! dispatch: how many blocks and threads a device starts per clock: what a kernel of small blocks can't go below.
+//! dispatch: how many blocks and threads a device starts per clock: what a kernel of small blocks can't go below; and how many where
+//! launches overlap, whose blocks wait and may have to say that the next kernel may begin.
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
@@ -35,25 +36,49 @@ pub fn blocks() -> SeriesSpec {
     )
 }
 
-/// The most blocks and the most threads per clock, over all sizes of blocks.
+/// Blocks that wait for the kernel before, which has ended by then.
+pub const WAITING: &str = "waiting";
+/// Blocks that also say that the next kernel may begin.
+pub const SIGNALLING: &str = "signalling";
+
+/// The same of programmatic launches, by what their blocks do.
+#[must_use]
+pub fn programmatic() -> SeriesSpec {
+    let SeriesSpec { mut axes, .. } = blocks();
+    axes.insert(0, axis("kind", Unit::One));
+    let draw =
+        Draw::Lines { x: "threads".into(), y: "blocks".into(), by: Some("kind".into()), log_x: true, log_y: true };
+    SeriesSpec { case: "programmatic".into(), axes, draw, ..blocks() }
+}
+
+/// The most blocks and the most threads per clock, over all sizes of blocks, and the most blocks of each kind of programmatic launch.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let Some(blocks) = series.iter().find(|series| series.spec.case == "blocks") else { return Vec::new() };
-    let per_clock = |row: &Row| {
-        let clock = row.clock_hz().or(device.calibration.clock_hz)?;
-        let rate = blocks.estimate(row, "blocks")?;
-        Some(scaled(rate, 1.0 / clock))
+    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let mut found = Vec::new();
+    if let Some(blocks) = of("blocks") {
+        found.extend(most(device, blocks, "blocks per clock", &|_| Some(1.0)));
+        found.extend(most(device, blocks, "threads per clock", &|row| blocks.number(row, "threads")));
+    }
+    if let Some(blocks) = of("programmatic") {
+        for kind in [WAITING, SIGNALLING] {
+            let of_kind = |row: &Row| (blocks.text(row, "kind") == Some(kind)).then_some(1.0);
+            found.extend(most(device, blocks, &format!("blocks per clock, {kind}"), &of_kind));
+        }
+    }
+    found
+}
+
+/// The largest of the rates per clock, each times its factor, among the rows that have one.
+fn most(device: &DeviceInfo, blocks: &Series, name: &str, factor: &dyn Fn(&Row) -> Option<f64>) -> Option<Finding> {
+    let figure = |row| {
+        let clock = Row::clock_hz(row).or(device.calibration.clock_hz)?;
+        Some((row, scaled(blocks.estimate(row, "blocks")?, factor(row)? / clock)))
     };
-    let most = |name: &str, factor: &dyn Fn(&Row) -> Option<f64>| {
-        let figure = |row| Some((row, scaled(per_clock(row)?, factor(row)?)));
-        let figures = blocks.rows.iter().filter_map(figure);
-        let (row, figure) = figures.reduce(|a, b| if b.1.value > a.1.value { b } else { a })?;
-        let threads = blocks.number(row, "threads")?;
-        let says = format!("In blocks of {threads} threads.");
-        Some(Finding { says, ..super::finding(name, Unit::OpPerCycle, row, figure) })
-    };
-    let found =
-        [most("blocks per clock", &|_| Some(1.0)), most("threads per clock", &|row| blocks.number(row, "threads"))];
-    found.into_iter().flatten().collect()
+    let figures = blocks.rows.iter().filter_map(figure);
+    let (row, figure) = figures.reduce(|a, b| if b.1.value > a.1.value { b } else { a })?;
+    let threads = blocks.number(row, "threads")?;
+    let says = format!("In blocks of {threads} threads.");
+    Some(Finding { says, ..super::finding(name, Unit::OpPerCycle, row, figure) })
 }
 
 fn scaled(estimate: Estimate, factor: f64) -> Estimate {
@@ -93,6 +118,20 @@ mod tests {
         assert!((found[0].value - 0.5).abs() < 1e-9 && found[0].name == "blocks per clock", "{found:?}");
         assert!((found[1].value - 128.0).abs() < 1e-6 && found[1].says.contains("256"), "{found:?}");
         assert!(found[1].interval.contains(found[1].value));
+    }
+
+    #[test]
+    fn programmatic_launches_have_a_rate_by_what_their_blocks_do() {
+        let of = |kind: &str, threads, seconds| {
+            let plain = point(threads, seconds, Some(2e9));
+            Point { at: vec![kind.into(), threads.into()], ..plain }
+        };
+        let points = [of(WAITING, 32, 1e-3), of(WAITING, 64, 1.1e-3), of(SIGNALLING, 32, 2e-3)];
+        let found = findings(&DeviceInfo::default(), &[Series::new(programmatic(), points)]);
+        let values: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.value)).collect();
+        assert!((values[0].1 - 0.5).abs() < 1e-9 && values[0].0 == "blocks per clock, waiting", "{values:?}");
+        assert!((values[1].1 - 0.25).abs() < 1e-9 && values[1].0 == "blocks per clock, signalling", "{values:?}");
+        assert_eq!(values.len(), 2);
     }
 
     #[test]
