@@ -3,7 +3,7 @@
 //
 // What keeps it: `scale` stores every element; `empty` is a kernel of one EXIT, which no compiler may remove.
 // Its loop in SASS: `scale` one load and one store of 16 bytes, no loop of its own; dependent forms begin with ACQBULK
-// and PREEXIT (compute capability 9.0 and later).
+// and PREEXIT (compute capability 9.0 and later), those that are in place early with ACQBULK alone.
 //
 // `scale` is out = s · in over vectors of four floats, and the last n mod 4 elements by themselves; the grid covers n.
 #include "sync.h"
@@ -20,20 +20,16 @@ template <int THREADS> __device__ __forceinline__ void scale(float* out, const f
     }
 }
 
-#define LAUNCH_EMPTY(name, dependent, threads)                                                                         \
+#define LAUNCH_EMPTY(name, waits, signals, threads)                                                                    \
     extern "C" __global__ void __launch_bounds__(threads) name() {                                                     \
-        if constexpr (dependent) {                                                                                     \
-            launch_dependents();                                                                                       \
-            wait_for_dependency();                                                                                     \
-        }                                                                                                              \
+        if constexpr (signals) launch_dependents();                                                                    \
+        if constexpr (waits) wait_for_dependency();                                                                    \
     }
 
-#define LAUNCH_SCALE(name, dependent, threads)                                                                         \
+#define LAUNCH_SCALE(name, waits, signals, threads)                                                                    \
     extern "C" __global__ void __launch_bounds__(threads) name(float* out, const float* in, float s, u64 n) {          \
-        if constexpr (dependent) {                                                                                     \
-            launch_dependents();                                                                                       \
-            wait_for_dependency();                                                                                     \
-        }                                                                                                              \
+        if constexpr (signals) launch_dependents();                                                                    \
+        if constexpr (waits) wait_for_dependency();                                                                    \
         scale<threads>(out, in, s, n, blockIdx.x);                                                                     \
     }
 

@@ -12,7 +12,7 @@ use plimsoll_cuda::nvrtc::Nvrtc;
 use plimsoll_expr::{Problem, Space};
 use plimsoll_gen::Target;
 use plimsoll_gen::describe::{Code, describe};
-use plimsoll_gen::elementwise::{Device, KernelSpec, PlanError, Table, Walk, generate, plan};
+use plimsoll_gen::elementwise::{Dependent, Device, KernelSpec, PlanError, Table, Walk, generate, plan};
 use plimsoll_gen::kernel::OPTIONS;
 use plimsoll_gen::sass::KernelReport;
 use plimsoll_suite::machines::{self, LookupError};
@@ -163,8 +163,9 @@ impl<'a> Predictor<'a> {
         let plan = planned(self.known, problem, choose)?;
         let traffic = problem.traffic();
         let code = self.code(&plan, traffic).unwrap_or_else(|| Code::estimated(&plan));
-        let description = describe(&plan, &code, &self.known.device, traffic, (cache, launch));
-        let prediction = predict(&description, &self.known.machine);
+        let Known { device, machine, .. } = self.known;
+        let description = describe(&plan, &code, device, traffic, (cache, follows(&plan, launch, machine)));
+        let prediction = predict(&description, machine);
         let plan = plan.expecting(&prediction);
         Ok(Outcome { plan, description, estimated: code.estimated, prediction })
     }
@@ -199,6 +200,14 @@ fn planned(known: &Known, problem: &Problem, choose: &Choose) -> Result<Plan, Pl
     let bytes = inputs.chain(graph.outputs().iter().map(|output| output.dtype.bytes()));
     let starts: Vec<u64> = layouts.iter().zip(bytes).map(|(layout, bytes)| layout.offset() * bytes).collect();
     plan(graph, &Walk::new(graph, &space, &starts)?, &known.device, &known.table, choose)
+}
+
+/// How a plan's launches follow each other in a graph: where it was measured what being in place early saves, plain ones that are so have
+/// that.
+fn follows(plan: &Plan, launch: LaunchForm, machine: &Machine) -> LaunchForm {
+    let in_place = launch == LaunchForm::Graph && plan.spec.dependent == Dependent::Exit;
+    let known = machine.terms.contains_key(&Key::Launch(LaunchForm::GraphInPlace));
+    if in_place && known { LaunchForm::GraphInPlace } else { launch }
 }
 
 fn compiled(tools: Tools<'_>, plan: &Plan) -> Result<KernelReport, MachineCodeError> {
@@ -272,6 +281,27 @@ mod tests {
         assert_eq!(wants, [Key::LatencyFull]);
         profile.findings.retain(|stored| stored.finding.probe != "launch");
         assert_eq!(predict(&profile).total, None);
+    }
+
+    #[test]
+    fn plain_launches_are_in_place_where_that_was_measured() {
+        let mut known = known("H200").unwrap();
+        let problem = Problem::flat(&parse("x + 1", &Names::all(DType::F32)).unwrap(), 1 << 18, &[]).unwrap();
+        let of = |known: &Known, release| {
+            let choose = Choose { release, ..Choose::default() };
+            of_problem(known, &problem, &choose, (Cache::Cold, LaunchForm::Graph), None).unwrap()
+        };
+        for key in [Key::Launch, Key::ColdLaunch] {
+            let graph = known.machine.terms[&key(LaunchForm::Graph)].value;
+            known.machine.know(key(LaunchForm::GraphInPlace), model::Term::exact(graph - 0.2e-6, "test"));
+        }
+        let (plain, ordinary) = (of(&known, None), of(&known, Some(Dependent::No)));
+        let launches = [&plain, &ordinary].map(|outcome| outcome.description.launch);
+        assert_eq!(launches, [LaunchForm::GraphInPlace, LaunchForm::Graph]);
+        let saved = ordinary.prediction.total.unwrap().value - plain.prediction.total.unwrap().value;
+        assert!((saved / 0.2e-6 - 1.0).abs() < 0.01, "{saved}");
+        known.machine.terms.remove(&Key::Launch(LaunchForm::GraphInPlace));
+        assert_eq!(of(&known, None).description.launch, LaunchForm::Graph);
     }
 
     #[test]

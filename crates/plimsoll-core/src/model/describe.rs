@@ -15,6 +15,8 @@ pub enum LaunchForm {
     Graph,
     /// The same with programmatic edges, so that a kernel begins before the one before it has ended.
     GraphDependent,
+    /// The same, but each begins when the blocks of the one before it have ended, and waits for its results.
+    GraphInPlace,
     /// One call per launch into a stream.
     Stream,
     /// The same with programmatic serialization.
@@ -23,7 +25,8 @@ pub enum LaunchForm {
 
 impl LaunchForm {
     /// Every form.
-    pub const ALL: [Self; 4] = [Self::Graph, Self::GraphDependent, Self::Stream, Self::StreamDependent];
+    pub const ALL: [Self; 5] =
+        [Self::Graph, Self::GraphDependent, Self::GraphInPlace, Self::Stream, Self::StreamDependent];
 
     /// Its name, which is the `launch` probe's name of the mode.
     #[must_use]
@@ -31,6 +34,7 @@ impl LaunchForm {
         match self {
             Self::Graph => "graph",
             Self::GraphDependent => "graph, dependent",
+            Self::GraphInPlace => "graph, in place",
             Self::Stream => "stream",
             Self::StreamDependent => "stream, dependent",
         }

@@ -10,10 +10,12 @@ use plimsoll_core::sample::{Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::launch::Follows;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Source, launch as kernels};
 use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, MODES, PERSISTENT, QUEUED, REPLAY, STREAM, STREAM_DEPENDENT,
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_IN_PLACE, HOST, MODES, PERSISTENT, QUEUED, REPLAY, STREAM,
+    STREAM_DEPENDENT,
 };
 
 use super::kit::{Kit, asked, late};
@@ -103,7 +105,7 @@ fn modes(device: &CudaDevice) -> Vec<&'static str> {
         GRAPH | REPLAY => device.graphs().is_ok(),
         QUEUED => device.spinner.is_ok(),
         STREAM_DEPENDENT => attributes && device.capability >= 90,
-        GRAPH_DEPENDENT => device.graphs().is_ok() && device.dependent_launch().is_ok(),
+        GRAPH_DEPENDENT | GRAPH_IN_PLACE => device.graphs().is_ok() && device.dependent_launch().is_ok(),
         PERSISTENT => attributes && cooperative,
         _ => true,
     };
@@ -128,7 +130,7 @@ fn around(cache: u64) -> Vec<u64> {
 
 /// Cold launches: of graphs alone, since a stream's take as long as their calls.
 fn cold(modes: &[&'static str], largest: u64) -> Vec<(&'static str, u64)> {
-    let modes = modes.iter().filter(|mode| matches!(**mode, GRAPH | GRAPH_DEPENDENT));
+    let modes = modes.iter().filter(|mode| matches!(**mode, GRAPH | GRAPH_DEPENDENT | GRAPH_IN_PLACE));
     modes.flat_map(|mode| COLD.iter().filter(|bytes| **bytes <= largest).map(|bytes| (*mode, *bytes))).collect()
 }
 
@@ -178,8 +180,8 @@ impl Bench {
     fn load(&self, mode: &str, launches: Vec<KernelLaunch>, work: Work) -> Result<Load, Fault> {
         let actions = |launches: Vec<_>| launches.into_iter().map(Action::Launch).collect();
         match mode {
-            GRAPH | GRAPH_DEPENDENT => {
-                self.kit.load(Shape::Graph { dependent: mode == GRAPH_DEPENDENT }, launches, work)
+            GRAPH | GRAPH_DEPENDENT | GRAPH_IN_PLACE => {
+                self.kit.load(Shape::Graph { dependent: mode != GRAPH }, launches, work)
             }
             QUEUED => self.kit.load(Shape::Queued, launches, work),
             REPLAY => Load::new(&self.stream, Shape::Replay, actions(launches), work),
@@ -187,8 +189,12 @@ impl Bench {
         }
     }
 
-    fn dependent(mode: &str) -> bool {
-        matches!(mode, STREAM_DEPENDENT | GRAPH_DEPENDENT)
+    fn follows(mode: &str) -> Follows {
+        match mode {
+            STREAM_DEPENDENT | GRAPH_DEPENDENT => Follows::Early,
+            GRAPH_IN_PLACE => Follows::InPlace,
+            _ => Follows::After,
+        }
     }
 
     /// A persistent kernel's launch: so many rounds over n elements.
@@ -204,12 +210,12 @@ impl Bench {
         if mode == PERSISTENT {
             return self.load(STREAM, vec![self.rounds(0, ROUNDS.1)?], work(ROUNDS.1));
         }
-        let kernel = kernels::empty(Self::dependent(mode));
+        let kernel = kernels::empty(Self::follows(mode));
         self.load(mode, vec![self.kit.unit.launch(&kernel, 0, Arguments::new())?], work(1))
     }
 
     fn single(&self, clock: &str) -> Result<Load, Fault> {
-        let launch = self.kit.unit.launch(&kernels::empty(false), 0, Arguments::new())?;
+        let launch = self.kit.unit.launch(&kernels::empty(Follows::After), 0, Arguments::new())?;
         let work = Work { operations: 1.0, ..Work::default() };
         match clock {
             HOST => Load::new(&self.stream, Shape::HostLatency, vec![Action::Launch(launch)], work),
@@ -229,7 +235,7 @@ impl Bench {
                 return self.rounds(n, rounds);
             }
             let arguments = Arguments::new().span(out).span(input).f32(SCALAR).u64(n);
-            self.kit.unit.launch(&kernels::scale(Self::dependent(mode)), n, arguments)
+            self.kit.unit.launch(&kernels::scale(Self::follows(mode)), n, arguments)
         };
         let slices = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?);
         let launches = slices.map(launch).collect::<Result<Vec<_>, Fault>>()?;

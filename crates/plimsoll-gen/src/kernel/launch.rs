@@ -4,19 +4,49 @@ use super::{Element, Grid, KernelDesc, Output, Source};
 
 const THREADS: u32 = 256;
 
+/// How a kernel follows the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// It begins when that one has ended.
+    After,
+    /// Its blocks are in place when those of that one have ended, and wait until its results are seen.
+    InPlace,
+    /// The same, and it lets the next one's blocks begin to wait at once.
+    Early,
+}
+
+impl Follows {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::After, Self::InPlace, Self::Early];
+
+    /// The kernel's name, and what its text says: whether it waits, and whether it signals.
+    fn of(self, name: &str) -> (String, String) {
+        let (suffix, waits, signals) = match self {
+            Self::After => ("", false, false),
+            Self::InPlace => ("_in_place", true, false),
+            Self::Early => ("_dependent", true, true),
+        };
+        let name = format!("{name}{suffix}");
+        let arguments = format!("{name}, {waits}, {signals}");
+        (name, arguments)
+    }
+}
+
 /// A kernel of one block that does nothing.
 #[must_use]
-pub fn empty(dependent: bool) -> KernelDesc {
-    let name = if dependent { "launch_empty_dependent" } else { "launch_empty" }.to_owned();
-    let entry = format!("LAUNCH_EMPTY({name}, {dependent}, 32)");
+pub fn empty(follows: Follows) -> KernelDesc {
+    let (name, arguments) = follows.of("launch_empty");
+    let entry = format!("LAUNCH_EMPTY({arguments}, 32)");
+    let dependent = follows != Follows::After;
     KernelDesc { entry, grid: Grid::Blocks(1), looping: true, dependent, ..KernelDesc::new(Source::Launch, name, 32) }
 }
 
 /// out = s · in.
 #[must_use]
-pub fn scale(dependent: bool) -> KernelDesc {
-    let name = if dependent { "launch_scale_dependent" } else { "launch_scale" }.to_owned();
-    let entry = format!("LAUNCH_SCALE({name}, {dependent}, {THREADS})");
+pub fn scale(follows: Follows) -> KernelDesc {
+    let (name, arguments) = follows.of("launch_scale");
+    let entry = format!("LAUNCH_SCALE({arguments}, {THREADS})");
+    let dependent = follows != Follows::After;
     KernelDesc { entry, dependent, parameters: &["out", "in", "s", "n"], ..moving(name) }
 }
 
@@ -48,5 +78,6 @@ fn moving(name: String) -> KernelDesc {
 /// Every one.
 #[must_use]
 pub fn kernels() -> Vec<KernelDesc> {
-    vec![empty(false), empty(true), scale(false), scale(true), rounds()]
+    let both = Follows::ALL.into_iter().flat_map(|follows| [empty(follows), scale(follows)]);
+    both.chain([rounds()]).collect()
 }

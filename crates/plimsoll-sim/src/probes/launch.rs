@@ -5,7 +5,7 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::Value;
 use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, HOST, PERSISTENT, SPEC, STREAM, STREAM_DEPENDENT,
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_IN_PLACE, HOST, PERSISTENT, SPEC, STREAM, STREAM_DEPENDENT,
 };
 
 use super::{Ask, Planned, Simulated};
@@ -15,8 +15,14 @@ pub(super) static PROBE: Simulated =
     Simulated { spec: &SPEC, sized: true, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
 
 /// Each mode with what its start costs beyond the scenario's launch, seconds.
-const MODES: [(&str, f64); 5] =
-    [(STREAM, 1.2e-6), (GRAPH, 0.1e-6), (STREAM_DEPENDENT, 0.9e-6), (GRAPH_DEPENDENT, 0.0), (PERSISTENT, 0.5e-6)];
+const MODES: [(&str, f64); 6] = [
+    (STREAM, 1.2e-6),
+    (GRAPH, 0.1e-6),
+    (STREAM_DEPENDENT, 0.9e-6),
+    (GRAPH_DEPENDENT, 0.0),
+    (GRAPH_IN_PLACE, 0.05e-6),
+    (PERSISTENT, 0.5e-6),
+];
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 256 << 20);
 /// Least time of anything, whatever the scenario's launch, seconds.

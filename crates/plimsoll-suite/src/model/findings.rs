@@ -15,6 +15,8 @@ const PLAIN: &[(&str, &str, Key)] = &[
     ("launch", "launch, stream, dependent", Key::Launch(LaunchForm::StreamDependent)),
     ("launch", "launch, graph, cold", Key::ColdLaunch(LaunchForm::Graph)),
     ("launch", "launch, graph, dependent, cold", Key::ColdLaunch(LaunchForm::GraphDependent)),
+    ("launch", "launch, graph, in place", Key::Launch(LaunchForm::GraphInPlace)),
+    ("launch", "launch, graph, in place, cold", Key::ColdLaunch(LaunchForm::GraphInPlace)),
     ("launch", "cached to", Key::L2Full),
     ("launch", "from memory from", Key::L2Capacity),
     ("latency", "latency memory", Key::Latency(Level::Memory)),
