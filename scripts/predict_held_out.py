@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predictions of launches that the model never saw, for the table in docs/model.md.
 
-    scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM] < records/h200/2026-11-22-elementwise/rounds.csv
+    scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM] < records/h200/2026-11-22-contest-2/rounds.csv
 
 The rounds are plimsoll's own of the comparison with its peers: medians of each cell over the rounds, cold. NVRTC and NVDISASM are absolute
 paths where they aren't found by themselves: without them instructions are rough counts.
@@ -31,7 +31,7 @@ def measured():
 def predicted(program, tools, op, dtype, mode):
     command = [program, "predict", EXPRESSIONS[op], "--dtype", dtype, "--machine", "h200", "--bytes", SIZES, "--format", "json", *tools]
     command += ["--scalar", "a=0.5"] if op == "triad" else []
-    command += ["--dependent"] if mode == "dependent" else []
+    command += {"plain": [], "dependent": ["--dependent"], "ordinary": ["--variant", "release=none"]}[mode]
     for launch in json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout):
         yield launch["bytes_moved"], launch["seconds"]
 

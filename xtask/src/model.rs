@@ -136,6 +136,7 @@ fn description(shape: &Shape, bytes: u64, launch: LaunchForm, (code, serial_cycl
         cache: Cache::Cold,
         launch,
         prefetched: false,
+        // When the blocks of those programs said that the next may begin isn't known any more.
         signals: 0,
         blocks,
         threads: shape.threads,

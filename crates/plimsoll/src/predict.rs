@@ -202,12 +202,16 @@ fn planned(known: &Known, problem: &Problem, choose: &Choose) -> Result<Plan, Pl
     plan(graph, &Walk::new(graph, &space, &starts)?, &known.device, &known.table, choose)
 }
 
-/// How a plan's launches follow each other in a graph: where it was measured what being in place early saves, plain ones that are so have
-/// that.
+/// How a plan's launches follow each other in a graph: those that begin when the blocks before have ended are a way of their own, where it
+/// was measured, hot and cold, what that saves, and ordinary ones elsewhere. Of streams nothing of it is known.
 fn follows(plan: &Plan, launch: LaunchForm, machine: &Machine) -> LaunchForm {
-    let in_place = launch == LaunchForm::Graph && plan.spec.dependent == Dependent::Exit;
-    let known = machine.terms.contains_key(&Key::Launch(LaunchForm::GraphInPlace));
-    if in_place && known { LaunchForm::GraphInPlace } else { launch }
+    let graph = matches!(launch, LaunchForm::Graph | LaunchForm::GraphDependent);
+    if !graph || plan.spec.dependent != Dependent::Exit {
+        return launch;
+    }
+    let keys = [Key::Launch(LaunchForm::GraphExit), Key::ColdLaunch(LaunchForm::GraphExit)];
+    let known = keys.iter().all(|key| machine.terms.contains_key(key));
+    if known { LaunchForm::GraphExit } else { LaunchForm::Graph }
 }
 
 fn compiled(tools: Tools<'_>, plan: &Plan) -> Result<KernelReport, MachineCodeError> {
@@ -291,17 +295,23 @@ mod tests {
             let choose = Choose { release, ..Choose::default() };
             of_problem(known, &problem, &choose, (Cache::Cold, LaunchForm::Graph), None).unwrap()
         };
+        let dependent = |known: &Known| {
+            let choose = Choose { dependent: true, release: Some(Dependent::Exit), ..Choose::default() };
+            let form = (Cache::Cold, LaunchForm::GraphDependent);
+            of_problem(known, &problem, &choose, form, None).unwrap().description.launch
+        };
         for key in [Key::Launch, Key::ColdLaunch] {
             let graph = known.machine.terms[&key(LaunchForm::Graph)].value;
-            known.machine.know(key(LaunchForm::GraphInPlace), model::Term::exact(graph - 0.2e-6, "test"));
+            known.machine.know(key(LaunchForm::GraphExit), model::Term::exact(graph - 0.2e-6, "test"));
         }
         let (plain, ordinary) = (of(&known, None), of(&known, Some(Dependent::No)));
         let launches = [&plain, &ordinary].map(|outcome| outcome.description.launch);
-        assert_eq!(launches, [LaunchForm::GraphInPlace, LaunchForm::Graph]);
+        assert_eq!(launches, [LaunchForm::GraphExit, LaunchForm::Graph]);
         let saved = ordinary.prediction.total.unwrap().value - plain.prediction.total.unwrap().value;
         assert!((saved / 0.2e-6 - 1.0).abs() < 0.01, "{saved}");
-        known.machine.terms.remove(&Key::Launch(LaunchForm::GraphInPlace));
-        assert_eq!(of(&known, None).description.launch, LaunchForm::Graph);
+        assert_eq!(dependent(&known), LaunchForm::GraphExit);
+        known.machine.terms.remove(&Key::ColdLaunch(LaunchForm::GraphExit));
+        assert_eq!((of(&known, None).description.launch, dependent(&known)), (LaunchForm::Graph, LaunchForm::Graph));
     }
 
     #[test]

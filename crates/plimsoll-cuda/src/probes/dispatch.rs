@@ -51,7 +51,7 @@ impl Probe<Cuda> for Dispatch {
         let marks = kit.array(4 * BLOCKS)?;
         let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
         let programmatic = programmatic(session.device);
-        let share = THREADS.len() as f64 / (THREADS.len() + programmatic.len()) as f64;
+        let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let sweep = Sweep { series: dispatch::blocks(), points: &THREADS, share: share + late, flags: Flags::NONE };
         let at = |threads: &u32| vec![u64::from(*threads).into()];
         let marks = Rc::new(marks);

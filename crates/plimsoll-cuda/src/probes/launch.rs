@@ -14,8 +14,7 @@ use plimsoll_gen::kernel::launch::Follows;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Source, launch as kernels};
 use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_IN_PLACE, HOST, MODES, PERSISTENT, QUEUED, REPLAY, STREAM,
-    STREAM_DEPENDENT,
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_EXIT, HOST, MODES, PERSISTENT, QUEUED, REPLAY, STREAM, STREAM_DEPENDENT,
 };
 
 use super::kit::{Kit, asked, late};
@@ -105,7 +104,7 @@ fn modes(device: &CudaDevice) -> Vec<&'static str> {
         GRAPH | REPLAY => device.graphs().is_ok(),
         QUEUED => device.spinner.is_ok(),
         STREAM_DEPENDENT => attributes && device.capability >= 90,
-        GRAPH_DEPENDENT | GRAPH_IN_PLACE => device.graphs().is_ok() && device.dependent_launch().is_ok(),
+        GRAPH_DEPENDENT | GRAPH_EXIT => device.graphs().is_ok() && device.dependent_launch().is_ok(),
         PERSISTENT => attributes && cooperative,
         _ => true,
     };
@@ -130,7 +129,7 @@ fn around(cache: u64) -> Vec<u64> {
 
 /// Cold launches: of graphs alone, since a stream's take as long as their calls.
 fn cold(modes: &[&'static str], largest: u64) -> Vec<(&'static str, u64)> {
-    let modes = modes.iter().filter(|mode| matches!(**mode, GRAPH | GRAPH_DEPENDENT | GRAPH_IN_PLACE));
+    let modes = modes.iter().filter(|mode| matches!(**mode, GRAPH | GRAPH_DEPENDENT | GRAPH_EXIT));
     modes.flat_map(|mode| COLD.iter().filter(|bytes| **bytes <= largest).map(|bytes| (*mode, *bytes))).collect()
 }
 
@@ -180,7 +179,7 @@ impl Bench {
     fn load(&self, mode: &str, launches: Vec<KernelLaunch>, work: Work) -> Result<Load, Fault> {
         let actions = |launches: Vec<_>| launches.into_iter().map(Action::Launch).collect();
         match mode {
-            GRAPH | GRAPH_DEPENDENT | GRAPH_IN_PLACE => {
+            GRAPH | GRAPH_DEPENDENT | GRAPH_EXIT => {
                 self.kit.load(Shape::Graph { dependent: mode != GRAPH }, launches, work)
             }
             QUEUED => self.kit.load(Shape::Queued, launches, work),
@@ -192,7 +191,7 @@ impl Bench {
     fn follows(mode: &str) -> Follows {
         match mode {
             STREAM_DEPENDENT | GRAPH_DEPENDENT => Follows::Early,
-            GRAPH_IN_PLACE => Follows::InPlace,
+            GRAPH_EXIT => Follows::AtExit,
             _ => Follows::After,
         }
     }

@@ -18,7 +18,7 @@ struct Parameters {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 // True of blocks that may still be in place when the last one is: not more than what all multiprocessors hold.
 __device__ __forceinline__ bool is_among_last() {
-    constexpr u32 BY_THREADS = (2048 + THREADS - 1) / THREADS, RESIDENT = BY_THREADS < 32 ? BY_THREADS : 32;
+    constexpr u32 BY_THREADS = 2048 / THREADS, RESIDENT = BY_THREADS < 32 ? BY_THREADS : 32;
     u32 multiprocessors;
     asm("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
     return gridDim.x - blockIdx.x <= multiprocessors * RESIDENT;

@@ -1,7 +1,7 @@
 // bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
 // thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
 // LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one. These copies leave nothing in
-// the first-level cache anyway: a hint for loads is one for the second level, which they are then the first to leave.
+// the first-level cache anyway: with a hint for loads, what they read is the first to leave the second level.
 //
 // Words of the form: elements, whole tiles, 0; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per

@@ -140,6 +140,8 @@ impl Representative {
         let wrong =
             if asks { "asks for its inputs while it waits" } else { "doesn't ask for its inputs while it waits" };
         expect(self.spec.prefetch == asks, wrong.to_owned());
+        let signals = !matches!(self.spec.dependent, Dependent::No | Dependent::Exit);
+        expect(signals == has(function, "PREEXIT"), "says that the next kernel may begin, or doesn't".to_owned());
         let start = self.spec.dependent == Dependent::Start;
         let wrong =
             if start { "doesn't let the next kernel begin before" } else { "lets the next kernel begin before" };

@@ -111,10 +111,10 @@ pub enum Dependent {
     Exit,
     /// The next kernel may begin as soon as this one's blocks are in place, while they still wait for the kernel before: several
     /// small launches stand in line on the device. A next kernel that touches memory before its own wait must then leave alone what this
-    /// one **or any before it** writes; those of this engine and ordinary ones touch nothing.
+    /// one **or any before it** writes; those of this engine and ordinary ones touch nothing. Here too the last blocks alone say so.
     Start,
-    /// The next kernel may begin as soon as the loads of this one's last blocks are under way. Those before have ended by then, so
-    /// they need not say so, which takes an H200 as long as starting another block.
+    /// The next kernel may begin as soon as the loads of this one's last blocks are under way and the others have ended, which counts as
+    /// well, so they need not say so, which takes an H200 as long as starting another block.
     Tail,
 }
 

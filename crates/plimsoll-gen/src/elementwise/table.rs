@@ -10,8 +10,8 @@ use super::spec::{Dependent, Form, is_copy};
 
 /// Operations per element up to which memory alone decides.
 const FEW: u64 = 16;
-/// Functions of about four instructions per element beside its loads and stores: what the special function unit computes, with a
-/// factor before or behind it.
+/// Functions of which results of 16 bits take some four instructions per element beside its loads and stores: what the special function
+/// unit computes, with a factor before or behind it.
 const SHORT: [Unary; 5] = [Unary::Exp, Unary::Exp2, Unary::Log, Unary::Log2, Unary::Log10];
 
 /// How much is to be done with an element, as far as the choice of a plan goes.
@@ -22,7 +22,7 @@ pub enum Work {
     Copy,
     /// A few operations and no function.
     Arithmetic,
-    /// As few operations, and one of them an exponential or a logarithm: bulk copies still gain.
+    /// As few operations, and one of them an exponential or a logarithm, with results of 16 bits or less: bulk copies still gain.
     Short,
     /// Other functions or a long chain of arithmetic, so that issue slots count beside memory.
     Long,
@@ -40,9 +40,10 @@ impl Work {
         });
         let functions: Vec<(Function, u64)> = functions.collect();
         let few = operations.values().sum::<u64>() <= FEW;
+        let narrow = graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
         match functions[..] {
             [] if few => Self::Arithmetic,
-            [(Function::Unary(function), 1)] if few && SHORT.contains(&function) => Self::Short,
+            [(Function::Unary(function), 1)] if few && narrow && SHORT.contains(&function) => Self::Short,
             _ => Self::Long,
         }
     }
@@ -183,8 +184,9 @@ impl Table {
     pub fn row(&self, wanted: Wanted) -> Option<&Row> {
         let allowed = |row: &&Row| (wanted.bulk || row.form != Form::Bulk) && (wanted.cached || !row.cached);
         let distance = |row: &Row| wanted.class.distance(row, wanted.dependent);
-        let nearest = self.rows.iter().filter(allowed).map(distance).min()?;
-        let rows = || self.rows.iter().filter(allowed).filter(|row| distance(row) == nearest);
+        // Of two classes that are as like the first in their order.
+        let nearest = self.rows.iter().filter(allowed).map(|row| (distance(row), row.class)).min()?;
+        let rows = || self.rows.iter().filter(allowed).filter(|row| (distance(row), row.class) == nearest);
         let most = rows().map(|row| row.most_bytes).filter(|&most| most >= wanted.bytes).min();
         let most = most.or_else(|| rows().map(|row| row.most_bytes).max())?;
         rows().rev().filter(|row| row.most_bytes == most).max_by_key(|row| (row.cached, row.form == Form::Bulk))
@@ -192,16 +194,19 @@ impl Table {
 }
 
 impl Class {
-    /// How unlike a row is: 0 for the same class and launch. More tensors are the greatest difference, then functions, then
-    /// sizes of elements, as vectors are counted in bytes, the launch, and at last what else is done.
+    /// How unlike a row is: 0 for the same class and launch. Other numbers of tensors count most, then functions, then sizes of elements, as
+    /// vectors are counted in bytes, the launch, and at last what else is done. Of copies sizes mean nothing, and nothing else is like them.
     fn distance(self, row: &Row, dependent: bool) -> u32 {
         let other = row.class;
         let log = |bytes: u32| bytes.max(1).ilog2();
+        let copies = [self.work, other.work].map(|work| work == Work::Copy);
+        let apart = |a, b| if copies.contains(&true) { 0 } else { log(a).abs_diff(log(b)) };
         2 * u32::from(row.dependent != dependent)
             + 16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
             + 8 * u32::from(self.work.is_function() != other.work.is_function())
             + u32::from(self.work != other.work)
-            + 4 * (log(self.narrowest).abs_diff(log(other.narrowest)) + log(self.widest).abs_diff(log(other.widest)))
+            + 12 * u32::from(copies[0] != copies[1])
+            + 4 * (apart(self.narrowest, other.narrowest) + apart(self.widest, other.widest))
     }
 }
 
@@ -265,7 +270,36 @@ mod tests {
         // Where bulk copies are impossible there is a row as well, and for as many bytes.
         assert_eq!((row(exp, false).form, row(exp, false).most_bytes), (Form::Flat, row(exp, true).most_bytes));
         assert_eq!(row(class("exp(x)", DType::F32), true).class, class("erf(x)", DType::F32));
-        assert_eq!(row(class("~x", DType::U8), true).class.work, Work::Copy);
+        assert_eq!(row(class("exp(x)", DType::F16), true).class, exp);
+        assert_eq!(row(class("~x", DType::U8), true).class, class("x + 1", DType::Bf16));
+        assert_eq!(row(class("x + 1", DType::F64), true).class, class("x + 1", DType::F32));
+        let mut old = Table::for_device("NVIDIA H200", 90);
+        old.rows.retain(|row| row.class.work != Work::Copy);
+        let copy =
+            Wanted { class: class("x", DType::F32), bytes: 2 << 30, dependent: false, bulk: true, cached: false };
+        assert_eq!(old.row(copy).unwrap().class.work, Work::Arithmetic);
+    }
+
+    #[test]
+    fn the_shipped_table_has_one_row_for_every_size_of_a_class_and_form_and_one_without_bulk_copies() {
+        let table = Table::for_device("NVIDIA H200", 90);
+        for (place, row) in table.rows.iter().enumerate() {
+            let same = |other: &&Row| {
+                (other.class, other.dependent, other.cached) == (row.class, row.dependent, row.cached)
+                    && (other.most_bytes, other.form) == (row.most_bytes, row.form)
+            };
+            assert_eq!(table.rows.iter().position(|other| same(&other)), Some(place), "{row:?}");
+            assert_eq!(row.release == Dependent::No, !row.dependent, "{row:?}");
+            let wanted = Wanted {
+                class: row.class,
+                bytes: row.most_bytes,
+                dependent: row.dependent,
+                bulk: false,
+                cached: false,
+            };
+            let found = table.row(wanted).unwrap();
+            assert_eq!((found.form, found.class), (Form::Flat, row.class), "{row:?}");
+        }
     }
 
     #[test]

@@ -10,20 +10,20 @@ pub enum Follows {
     /// It begins when that one has ended.
     After,
     /// Its blocks are in place when those of that one have ended, and wait until its results are seen.
-    InPlace,
+    AtExit,
     /// The same, and it lets the next one's blocks begin to wait at once.
     Early,
 }
 
 impl Follows {
     /// Every way.
-    pub const ALL: [Self; 3] = [Self::After, Self::InPlace, Self::Early];
+    pub const ALL: [Self; 3] = [Self::After, Self::AtExit, Self::Early];
 
     /// The kernel's name, and what its text says: whether it waits, and whether it signals.
     fn of(self, name: &str) -> (String, String) {
         let (suffix, waits, signals) = match self {
             Self::After => ("", false, false),
-            Self::InPlace => ("_in_place", true, false),
+            Self::AtExit => ("_exit", true, false),
             Self::Early => ("_dependent", true, true),
         };
         let name = format!("{name}{suffix}");

@@ -28,12 +28,12 @@ fn job(threads: u64, starts: f64) -> Job {
 
 fn blocks(_: &Ask<'_>) -> Planned {
     let points = THREADS.map(|threads| (vec![threads.into()], job(threads, 1.0))).to_vec();
-    Planned { series: dispatch::blocks(), share: 1.0 / 3.0, flags: Flags::NONE, points }
+    Planned { series: dispatch::blocks(), share: 0.5, flags: Flags::NONE, points }
 }
 
 fn programmatic(_: &Ask<'_>) -> Planned {
     let kinds = [(WAITING, 1.0), (SIGNALLING, 2.0)];
     let point = |(kind, starts): (&str, f64), threads: u64| (vec![kind.into(), threads.into()], job(threads, starts));
     let points = kinds.into_iter().flat_map(|kind| THREADS.map(|threads| point(kind, threads))).collect();
-    Planned { series: dispatch::programmatic(), share: 2.0 / 3.0, flags: Flags::NONE, points }
+    Planned { series: dispatch::programmatic(), share: 0.5, flags: Flags::NONE, points }
 }

@@ -5,7 +5,7 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::Value;
 use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_IN_PLACE, HOST, PERSISTENT, SPEC, STREAM, STREAM_DEPENDENT,
+    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_EXIT, HOST, PERSISTENT, SPEC, STREAM, STREAM_DEPENDENT,
 };
 
 use super::{Ask, Planned, Simulated};
@@ -20,7 +20,7 @@ const MODES: [(&str, f64); 6] = [
     (GRAPH, 0.1e-6),
     (STREAM_DEPENDENT, 0.9e-6),
     (GRAPH_DEPENDENT, 0.0),
-    (GRAPH_IN_PLACE, 0.05e-6),
+    (GRAPH_EXIT, 0.05e-6),
     (PERSISTENT, 0.5e-6),
 ];
 /// Smallest and largest footprint, bytes.

@@ -13,9 +13,9 @@ use plimsoll_core::unit::Unit;
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "dispatch",
     group: "launch",
-    sentence: "How many blocks and threads the device starts per clock.",
+    sentence: "How many blocks and threads the device starts per clock, and how many that say that the next kernel may begin.",
     page: "dispatch.md",
-    seconds: [1.5, 5.0, 15.0],
+    seconds: [3.0, 10.0, 30.0],
     findings,
 };
 

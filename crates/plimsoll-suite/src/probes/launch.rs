@@ -35,12 +35,11 @@ pub const STREAM_DEPENDENT: &str = "stream, dependent";
 /// All kernels in one graph with such edges.
 pub const GRAPH_DEPENDENT: &str = "graph, dependent";
 /// All kernels in one graph, with such edges; but each begins when the blocks of the one before have ended, and waits for its results.
-pub const GRAPH_IN_PLACE: &str = "graph, in place";
+pub const GRAPH_EXIT: &str = "graph, exit";
 /// One kernel that does the work of many, with a barrier of its whole grid between.
 pub const PERSISTENT: &str = "persistent";
 /// Every mode, in the order in which they are shown.
-pub const MODES: [&str; 8] =
-    [STREAM, QUEUED, GRAPH, REPLAY, STREAM_DEPENDENT, GRAPH_DEPENDENT, GRAPH_IN_PLACE, PERSISTENT];
+pub const MODES: [&str; 8] = [STREAM, QUEUED, GRAPH, REPLAY, STREAM_DEPENDENT, GRAPH_DEPENDENT, GRAPH_EXIT, PERSISTENT];
 
 /// By the device's events, around the launch.
 pub const EVENTS: &str = "events";

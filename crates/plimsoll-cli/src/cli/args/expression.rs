@@ -144,7 +144,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TuneArgs {
-    /// Expressions whose classes are tuned; by default copies, triads and functions by the width of their types
+    /// Expressions whose classes are tuned; by default a copy, sums, a triad, exp and erf by the width of their types
     #[arg(value_name = "EXPR")]
     pub expressions: Vec<String>,
     #[command(flatten)]

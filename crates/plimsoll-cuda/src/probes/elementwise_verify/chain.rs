@@ -28,8 +28,8 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
     for side in SIDES {
         let plain = Layout::contiguous(&[side, side]).map_err(invalid)?;
         let mut runner = proptest::test_runner::TestRunner::deterministic();
-        for release in Dependent::ALL {
-            let dependent = !matches!(release, Dependent::No | Dependent::Exit);
+        let ways = Dependent::ALL.map(|release| (release, !matches!(release, Dependent::No | Dependent::Exit)));
+        for (release, dependent) in ways.into_iter().chain([(Dependent::Exit, true)]) {
             if dependent && device.dependent_launch().is_err() {
                 continue;
             }
@@ -52,7 +52,9 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
             wait::stream(&device.stream)?;
             let last = if (LINKS / 2).is_multiple_of(2) { &first } else { &second };
             let wrong = compare(device, side, &first, last)?;
-            let on = format!("{LINKS} launches, release {}, {side} x {side} in place and transposed", release.name());
+            let launches = if dependent { "dependent launches" } else { "launches" };
+            let release = release.name();
+            let on = format!("{LINKS} {launches}, release {release}, {side} x {side} in place and transposed");
             report(Case { kernel: "chain".to_owned(), on, wrong });
         }
     }

@@ -11,6 +11,7 @@ use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, parse};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
+use plimsoll_gen::kernel::Hints;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::arena::{Tensor, draw};
@@ -134,12 +135,13 @@ impl Tensors {
 }
 
 /// What is forced in turn: the planner's own choice, each form, each tier, dependent launches that ask for their inputs while they wait
-/// or don't, wide and narrow vectors.
+/// or don't, wide and narrow vectors, every hint.
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let turn = number + kind as usize;
     let plain = Choose { dependent: turn % 2 == 1, prefetch: (turn % 4 == 3).then_some(false), ..Choose::default() };
     let forms = Form::ALL.into_iter().filter(|form| *form != Form::Batch);
-    let form = forms.cycle().nth(turn).map(|form| Choose { form: Some(form), ..plain });
+    let hints = Hints { load_no_allocate: turn / 4 % 2 == 1, store_streaming: turn / 8 % 2 == 1 };
+    let form = forms.cycle().nth(turn).map(|form| Choose { form: Some(form), hints: Some(hints), ..plain });
     let narrow = Choose {
         vector: Some([4, 8, 16, 32][turn % 4]),
         unroll: Some([1, 2, 4, 8][turn / 4 % 4]),

@@ -59,7 +59,9 @@ pub fn plan_batch(
     let one = Access { strides: vec![1], phase: 0 };
     let walk = Walk { extents: vec![elements], accesses: vec![one; bytes.len()] };
     let tensors = Tensors::new(&graph, &walk);
-    let tuning = Tuning::new(&graph, &tensors, device, table, choose)?;
+    // Blocks do tiles as flat kernels have them, so what was found for bulk copies isn't for them.
+    let flat = Choose { form: Some(Form::Flat), ..*choose };
+    let tuning = Tuning::new(&graph, &tensors, device, table, &flat)?;
     let (lanes, unroll) = super::shape::lanes_and_unroll(&graph, &tensors, &tuning, choose);
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
     let mut words = vec![0; most + 1];

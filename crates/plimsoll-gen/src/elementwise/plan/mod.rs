@@ -348,6 +348,7 @@ fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) ->
 /// What a tuned choice became where tensors or registers didn't allow it.
 fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
     let chosen = match reason.what {
+        "hints" => return Reason { chosen: described(spec), ..reason },
         "vector" => format!("{} elements", spec.lanes),
         "unroll" => spec.unroll.to_string(),
         "threads" => spec.threads.to_string(),
@@ -359,6 +360,18 @@ fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
     }
     let why = format!("{} would be ({}), but the tensors or the registers ask for this", reason.chosen, reason.why);
     Reason { what: reason.what, chosen, why }
+}
+
+/// The hints in words. Bulk copies leave nothing in the first level anyway.
+fn described(spec: &KernelSpec) -> String {
+    let bulk = "what is read is the first to leave the second level";
+    let loads = if spec.form == Form::Bulk { bulk } else { "loads leave no line in the first level" };
+    match (spec.hints.load_no_allocate, spec.hints.store_streaming) {
+        (false, false) => "none".to_owned(),
+        (true, false) => loads.to_owned(),
+        (false, true) => "streaming stores".to_owned(),
+        (true, true) => format!("{loads}, streaming stores"),
+    }
 }
 
 fn index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {

@@ -248,6 +248,26 @@ fn candidates_are_plans_that_can_be_had() {
 }
 
 #[test]
+fn a_batch_takes_what_was_found_for_flat_kernels() {
+    let table = Table::for_device("NVIDIA H200", 90);
+    let graph = graph("in x: bf16\ny = exp(x)");
+    let plan = plan_batch(&graph, &[1 << 28; 4], &[0; 8], &device(90), &table, &Choose::default()).unwrap();
+    assert!(plan.spec.lanes >= 4, "{plan:?}");
+}
+
+#[test]
+fn hints_are_told_as_the_form_takes_them() {
+    let told = |form, bits: u32| {
+        let hints = Hints { load_no_allocate: bits & 1 != 0, store_streaming: bits & 2 != 0 };
+        let choose = Choose { form: Some(form), hints: Some(hints), ..Choose::default() };
+        let plan = flat(TRIAD, 64 * MIB, 90, &choose);
+        plan.reasons.into_iter().find(|reason| reason.what == "hints").unwrap().chosen
+    };
+    assert!(told(Form::Flat, 1).contains("first level") && told(Form::Bulk, 1).contains("second level"));
+    assert_eq!((told(Form::Bulk, 2).as_str(), told(Form::Flat, 0).as_str()), ("streaming stores", "none"));
+}
+
+#[test]
 fn a_batch_is_refused_beyond_what_a_launch_can_name() {
     let graph = graph(TRIAD);
     let most = batch_capacity(&graph);

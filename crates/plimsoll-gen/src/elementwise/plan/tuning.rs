@@ -111,7 +111,7 @@ impl Tuning {
         }
         because("threads", threads.to_string(), choose.threads.is_some());
         let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
-        because("hints", describe(hints, row.form), choose.hints.is_some());
+        because("hints", String::new(), choose.hints.is_some());
         let dependent = release(choose, &row)?;
         if choose.dependent {
             because("dependent", dependent.name().to_owned(), choose.release.is_some());
@@ -173,19 +173,5 @@ fn power(given: Option<u32>, what: &'static str, least: u32, most: u32) -> Resul
             Err(refused(what, value, &format!("it is a power of two from {least} to {most}")))
         }
         given => Ok(given),
-    }
-}
-
-fn describe(hints: Hints, form: Form) -> String {
-    let loads = if form == Form::Bulk {
-        "what is read is the first to leave the second level"
-    } else {
-        "loads leave no line in the first level"
-    };
-    match (hints.load_no_allocate, hints.store_streaming) {
-        (false, false) => "none".to_owned(),
-        (true, false) => loads.to_owned(),
-        (false, true) => "streaming stores".to_owned(),
-        (true, true) => format!("{loads}, streaming stores"),
     }
 }
