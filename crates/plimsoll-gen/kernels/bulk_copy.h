@@ -34,8 +34,8 @@ __device__ __forceinline__ void bulk_copy(void* to, u64 from, u32 bytes, u64* ba
     if constexpr (LAST_USE) {
         u64 policy;
         asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(at),
-                     "l"(from), "r"(bytes), "r"(done), "l"(policy) : "memory");
+        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                     "[%0], [%1], %2, [%3], %4;" ::"r"(at), "l"(from), "r"(bytes), "r"(done), "l"(policy) : "memory");
     } else {
         asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(at),
                      "l"(from), "r"(bytes), "r"(done) : "memory");

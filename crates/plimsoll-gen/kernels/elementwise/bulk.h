@@ -42,7 +42,8 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 #define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
 #define BULK_COPY(k)                                                                                                   \
     if constexpr (IN##k == LINEAR)                                                                                     \
-        bulk_copy<(HINT & LOAD_NO_ALLOCATE) != 0>(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
+        bulk_copy<(HINT & LOAD_NO_ALLOCATE) != 0>(                                                                     \
+            tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
 #else
 #define BULK_SHARED(k) const u32* const tile##k = nullptr;
 #endif

@@ -107,7 +107,7 @@ pub enum Dependent {
     /// The next kernel may begin when this one's stores are under way.
     Late,
     /// The next kernel may begin when this one's blocks have ended, before their stores are seen by all: what a plain launch
-    /// is where the device can do it.
+    /// is where the device can do it, and a dependent one where overlapping gains nothing.
     Exit,
     /// The next kernel may begin as soon as this one's blocks are in place, while they still wait for the kernel before: several
     /// small launches stand in line on the device. A next kernel that touches memory before its own wait must then leave alone what this

@@ -12,8 +12,9 @@ const HINTS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), 
 /// Choices for a sweep: flat kernels with every vector from 4 bytes to the widest access × 1 to 8 of them × blocks of 64 to 512 ×
 /// hints, and from compute capability 9.0 on bulk copies with 32 to 64 KiB in flight per multiprocessor. For overlapping launches
 /// each with an early beginning of the next, one at the end of this one's blocks, as plain launches have it (where that is the fastest,
-/// nothing is to be gained by overlapping), a late one, and one by the word of the last blocks alone. [`Dependent::Start`] is not tried: on an H200 it took up to twice as long with some
-/// plans, and nearly as long again with cached data even where it gains with data in memory.
+/// nothing is to be gained by overlapping), a late one, and one by the word of the last blocks alone. [`Dependent::Start`] is not
+/// tried: on an H200, when all blocks said so, it took up to twice as long with some plans, and nearly as long again with cached data
+/// even where it gains with data in memory.
 #[must_use]
 pub fn candidates(graph: &Graph, device: &Device, dependent: bool) -> Vec<Choose> {
     let mut all = flat(graph, device);

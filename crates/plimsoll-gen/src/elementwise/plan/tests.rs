@@ -265,6 +265,8 @@ fn hints_are_told_as_the_form_takes_them() {
     };
     assert!(told(Form::Flat, 1).contains("first level") && told(Form::Bulk, 1).contains("second level"));
     assert_eq!((told(Form::Bulk, 2).as_str(), told(Form::Flat, 0).as_str()), ("streaming stores", "none"));
+    let unasked = |form| flat(TRIAD, 64 * MIB, 100, &Choose { form: Some(form), ..Choose::default() }).spec.hints;
+    assert!(unasked(Form::Flat).load_no_allocate && !unasked(Form::Bulk).load_no_allocate);
 }
 
 #[test]

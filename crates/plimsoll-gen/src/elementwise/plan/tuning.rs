@@ -110,7 +110,11 @@ impl Tuning {
             return Err(refused("threads", threads, "a block has a multiple of 32 up to 1024"));
         }
         because("threads", threads.to_string(), choose.threads.is_some());
-        let hints = choose.hints.unwrap_or_else(|| hints(row.hints));
+        // What a row has found for the loads of flat kernels says nothing of bulk copies, for which that hint is another.
+        let found = hints(row.hints);
+        let loads = found.load_no_allocate && (row.form == Form::Bulk || choose.form != Some(Form::Bulk));
+        let hints = choose.hints.unwrap_or(Hints { load_no_allocate: loads, ..found });
+        // In words when the form is settled.
         because("hints", String::new(), choose.hints.is_some());
         let dependent = release(choose, &row)?;
         if choose.dependent {
