@@ -5,7 +5,8 @@
 //
 // Words of the form: elements, whole tiles, 0; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
-// input, and no other load from global memory in the block of a whole tile.
+// input, and no other load from global memory in the block of a whole tile; where launches overlap, at most 8 instructions from the wait to
+// the first of them.
 #include "bulk_copy.h"
 #include "single.h"
 
@@ -50,14 +51,27 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
     EACH_INPUT(BULK_SHARED)
 #undef BULK_SHARED
 #if defined(__CUDA_ARCH__)
-    if (threadIdx.x == 0) prepare_barrier(&barrier);
-    ask_for_tile(p, base);
-    wait_for_previous();
-    if (threadIdx.x == 0) {
+    const auto prepare = [&] {
+        prepare_barrier(&barrier);
         expect_bytes(&barrier, 0 EACH_INPUT(BULK_BYTES));
-        EACH_INPUT(BULK_COPY)
+        ask_for_tile(p, base);
+    };
+    const auto copy = [&] { EACH_INPUT(BULK_COPY) };
+    if constexpr (overlaps()) {
+        let_next_begin(AT_START);
+        // Behind a wait of all, the compiler has the one thread compute only then what it asks for; behind one of its own it is ready.
+        if (threadIdx.x == 0) {
+            prepare();
+            previous_has_ended();
+            copy();
+        }
+        previous_has_ended();
+        let_next_begin(EARLY);
+    } else {
+        if (threadIdx.x == 0) prepare();
+        wait_for_previous();
+        if (threadIdx.x == 0) copy();
     }
-    let_next_begin(EARLY);
 #undef BULK_BYTES
 #undef BULK_COPY
     const Same same = same_for_all(p, 0);

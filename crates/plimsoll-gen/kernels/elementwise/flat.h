@@ -5,7 +5,8 @@
 //
 // Words of the form: elements, whole tiles, head; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: UNROLL · (LANES · bytes ÷ access) loads per tensor, all before the first store, and as many stores, with
-// one address per tensor; no local memory and no 64-bit index arithmetic but the block's base.
+// one address per tensor; no local memory and no 64-bit index arithmetic but the block's base. Where launches overlap, at most 8
+// instructions from the wait to the first load.
 #include "shift.h"
 #include "single.h"
 
@@ -50,11 +51,12 @@ template <typename T, int KIND> __device__ __forceinline__ void flat_store(u64 t
     }
 }
 
-// The thread's vectors of the tile that begins at element `base`.
-__device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s, const Same& same, u32 starts, Place base) {
+// The thread's vectors of the tile that begins at element `base`. With WAITS the kernel before hasn't been waited for yet.
+template <bool WAITS>
+__device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s, Same same, u32 starts, Place base, u32 thread) {
     // One address per tensor; vectors of a thread are constants apart.
     constexpr u64 STEP = THREADS * LANES;
-    const u32 first = threadIdx.x * LANES;
+    const u32 first = thread * LANES;
 #define FLAT_INPUT(k)                                                                                                  \
     FlatInput<in##k##_t, IN##k> held##k[UNROLL];                                                                       \
     const u64 from##k = IN_START(p, starts, k) + base * IN_BYTES(k) + first * u32(IN_BYTES(k));
@@ -63,13 +65,21 @@ __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s,
     EACH_OUTPUT(FLAT_OUTPUT)
 #undef FLAT_INPUT
 #undef FLAT_OUTPUT
+    if constexpr (WAITS) {
+        // The last of them: the others have all but one addition in common with it.
+        u64 last = to0;
+#define FLAT_LAST(k) if constexpr (IN##k == LINEAR || IN##k == SHIFTED) last = from##k;
+        EACH_INPUT(FLAT_LAST)
+#undef FLAT_LAST
+        wait_for_previous(last);
+        same = same_for_all(p, 0);
+    }
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
 #define FLAT_LOAD(k) held##k[u].load(from##k + u * STEP * IN_BYTES(k));
         EACH_INPUT(FLAT_LOAD)
 #undef FLAT_LOAD
     }
-    let_next_begin(EARLY);
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
 #define FLAT_TAKE(k)                                                                                                   \
@@ -127,26 +137,37 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     const Same same = Same();
     wait_for_previous();
     const u32 is_whole = base + TILE <= n && is_aligned(p, starts);
-    if (is_whole) flat_tile(p, s, same, starts, base);
+    if (is_whole) flat_tile<false>(p, s, same, starts, base, threadIdx.x);
     if (!apart(is_whole)) {
 #pragma unroll 1
         for (u64 e = base + threadIdx.x; e < n && e < base + TILE; e += THREADS) flat_one(p, s, same, starts, e);
-        let_next_begin(EARLY);
     }
 #else
     const u64 n = p.at[FORM_AT], head = HAS_HEAD ? p.at[FORM_AT + 2] : 0;
     const u32 whole = u32(p.at[FORM_AT + 1]);
     if (blockIdx.x < whole) ask_for_tile(p, blockIdx.x * u64(TILE) + head);
+#if STRIDE_GRID
     wait_for_previous();
     const Same same = same_for_all(p, 0);
-#if STRIDE_GRID
     Place tile = blockIdx.x;
 #pragma unroll 1
-    for (; tile < whole; tile += gridDim.x) flat_tile(p, s, same, 0, tile * Place(TILE) + Place(head));
+    for (; tile < whole; tile += gridDim.x) flat_tile<false>(p, s, same, 0, tile * Place(TILE) + Place(head), threadIdx.x);
     if (tile == whole) flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
 #else
-    if (blockIdx.x < whole) flat_tile(p, s, same, 0, blockIdx.x * Place(TILE) + Place(head));
-    if (blockIdx.x >= apart(whole)) flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+    const u32 thread = apart(threadIdx.x);
+    Same same = Same();
+    if constexpr (!overlaps()) {
+        wait_for_previous();
+        same = same_for_all(p, 0);
+    }
+    if (blockIdx.x < whole) flat_tile<overlaps()>(p, s, same, 0, blockIdx.x * Place(TILE) + Place(head), thread);
+    if (blockIdx.x >= apart(whole)) {
+        if constexpr (overlaps()) {
+            wait_for_previous();
+            same = same_for_all(p, 0);
+        }
+        flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+    }
 #endif
 #endif
     let_next_begin(LATE);

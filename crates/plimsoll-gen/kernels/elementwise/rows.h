@@ -151,7 +151,6 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
             }
         }
     }
-    let_next_begin(EARLY);
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         const Place place = base + (threadIdx.x + u * THREADS) * LANES;
@@ -212,7 +211,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     if (blockIdx.x >= apart(whole)) {
 #pragma unroll 1
         for (Place place = base + threadIdx.x; place < n; place += THREADS) rows_one(p, s, same, place);
-        let_next_begin(EARLY);
     }
     let_next_begin(LATE);
 }

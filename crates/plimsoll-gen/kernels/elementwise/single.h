@@ -41,5 +41,4 @@ __device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s,
     const u32 rest = u32(n - end + head);
 #pragma unroll 1
     for (u32 e = threadIdx.x; e < rest; e += THREADS) flat_one(p, s, same, 0, e < head ? e : end - head + e);
-    let_next_begin(EARLY);
 }

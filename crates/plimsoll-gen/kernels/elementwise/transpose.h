@@ -188,7 +188,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     if constexpr (IN##k == TRANSPOSED) fetch<in##k##_t, IN##k##_SET>(p, IN_START(p, 0, k), tile, shared##k);
         EACH_INPUT(TRANSPOSE_FETCH)
 #undef TRANSPOSE_FETCH
-        let_next_begin(EARLY);
     }
     __syncthreads();
     HALF(1) {

@@ -10,7 +10,7 @@ use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
 use super::table::Table;
 use crate::Target;
 use crate::kernel::{Hints, Index};
-use crate::sass::{Class, Function, KernelReport};
+use crate::sass::{Class, Function, Instruction, KernelReport};
 
 /// A kernel with a name for its facts.
 #[derive(Clone, Debug)]
@@ -70,47 +70,54 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let one = Choose { unroll: Some(1), ..plain };
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 27] = [
+    let early = |choose: Choose| Choose { dependent: true, release: Some(Dependent::Early), ..choose };
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 32] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
-        ("flat_add_bf16_dependent", ADD, pair, Choose { dependent: true, ..plain }),
+        ("flat_add_bf16_early", ADD, pair, early(plain)),
+        ("flat_add_bf16_late", ADD, pair, Choose { release: Some(Dependent::Late), ..early(plain) }),
         ("flat_add_bf16_start", ADD, pair, Choose { dependent: true, release: Some(Dependent::Start), ..plain }),
-        ("flat_add_bf16_tail", ADD, pair, Choose { dependent: true, release: Some(Dependent::Tail), ..plain }),
+        ("flat_add_bf16_dependent", ADD, pair, Choose { dependent: true, ..plain }),
         ("flat_triad_f32", TRIAD, runs, plain),
         ("flat_triad_f32_wide", TRIAD, runs, Choose { vector: Some(target.widest_access()), ..plain }),
         ("flat_mixed", MIXED, runs, one),
         ("flat_adam", ADAM, (&LENGTH, &[RUN; 7], &[0; 7]), Choose { unroll: Some(1), vector: Some(8), ..plain }),
         ("flat_loop_u64", COPY, pair, looping),
         ("flat_loop_u32", COPY, pair, small),
+        ("flat_loop_u64_early", COPY, pair, early(looping)),
         ("peel_add_bf16", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), plain),
         ("peel_add_bf16_dependent", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), Choose { dependent: true, ..plain }),
         ("phased_add_bf16", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), one),
+        ("phased_add_bf16_early", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), early(one)),
         ("rows_bias_of_columns", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), one),
         ("rows_bias_of_rows", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), one),
         ("rows_bias_of_odd_columns", BIAS, odd(&[&[1025, 1], &[0, 1], &[1025, 1]]), free),
         ("rows_bias_of_odd_rows", BIAS, odd(&[&[1025, 1], &[1, 0], &[1025, 1]]), free),
+        ("rows_bias_of_columns_early", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), early(one)),
         ("strided_add_bf16", ADD, (&LENGTH, &[&[2], RUN], &[0, 0]), Choose { form: Some(Form::Strided), ..free }),
         ("transpose_bf16", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), free),
+        ("transpose_bf16_early", BIAS, rows(&[&[1, 4096], &[1024, 1], &[1024, 1]]), early(free)),
         ("transpose_mixed", MIXED, rows(&[&[1024, 1], &[1, 4096], &[1024, 1]]), free),
         ("bulk_triad_f32", TRIAD, runs, bulk),
         ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),
         ("bulk_triad_f32_hints", TRIAD, runs, Choose { hints: Some(hints), ..bulk }),
-        ("bulk_triad_f32_tail", TRIAD, runs, Choose { dependent: true, release: Some(Dependent::Tail), ..bulk }),
+        ("bulk_triad_f32_early", TRIAD, runs, early(bulk)),
         ("bulk_copy_bf16", COPY, pair, Choose { vector: Some(2), unroll: Some(12), ..bulk }),
     ];
     let made = |(name, text, tensors, choose): (&str, &str, Tensors<'_>, Choose)| {
         made(text, tensors, target, &choose).map(|plan| Representative { name: name.to_owned(), spec: plan.spec })
     };
     let mut all: Vec<Representative> = wanted.into_iter().filter_map(made).collect();
-    all.extend(batch(target, &one));
+    all.extend(batch("batch_triad_f32", target, &one));
+    all.extend(batch("batch_triad_f32_early", target, &early(one)));
     all
 }
 
-fn batch(target: Target, choose: &Choose) -> Option<Representative> {
+fn batch(name: &str, target: Target, choose: &Choose) -> Option<Representative> {
     let graph = parse(TRIAD, &Names::default()).ok()?;
     let plan = plan_batch(&graph, &[4096], &[0; 3], &device(target), &Table::default(), choose).ok()?;
-    Some(Representative { name: "batch_triad_f32".to_owned(), spec: plan.spec })
+    Some(Representative { name: name.to_owned(), spec: plan.spec })
 }
 
 impl Representative {
@@ -146,6 +153,13 @@ impl Representative {
         let wrong =
             if start { "doesn't let the next kernel begin before" } else { "lets the next kernel begin before" };
         expect(start == lets_next_begin_first(function), format!("{wrong} its own wait"));
+        let covers = self.spec.grid == GridPolicy::Cover;
+        let ready = signals && covers && matches!(self.spec.form, Form::Flat | Form::Peel | Form::Phased | Form::Bulk);
+        let between = from_wait_to_access(function);
+        expect(!ready || between <= READY, format!("{between} instructions between its wait and its first access"));
+        let early = matches!(self.spec.dependent, Dependent::Early | Dependent::Tail) && self.spec.form != Form::Bulk;
+        let late = "lets the next kernel begin when its data have come".to_owned();
+        expect(!early || lets_next_begin_before_loads(function), late);
         faults
     }
 
@@ -186,10 +200,31 @@ fn has(function: &Function, opcode: &str) -> bool {
     function.instructions.iter().any(|instruction| instruction.opcode() == opcode)
 }
 
+fn first(function: &Function, is: impl Fn(&Instruction) -> bool) -> Option<usize> {
+    function.instructions.iter().position(is)
+}
+
 /// True where `griddepcontrol.launch_dependents`, which is `PREEXIT`, stands before the first wait.
 fn lets_next_begin_first(function: &Function) -> bool {
-    let place = |opcode: &str| function.instructions.iter().position(|instruction| instruction.opcode() == opcode);
+    let place = |opcode: &str| first(function, |instruction| instruction.opcode() == opcode);
     matches!((place("PREEXIT"), place("ACQBULK")), (Some(begin), Some(wait)) if begin < wait)
+}
+
+/// True where it stands before the first load: behind it, what computes with the loaded data comes first, and waits for them.
+fn lets_next_begin_before_loads(function: &Function) -> bool {
+    let begin = first(function, |instruction| instruction.opcode() == "PREEXIT");
+    let load = first(function, |instruction| instruction.class() == Class::GlobalLoad);
+    begin.is_some_and(|begin| load.is_none_or(|load| begin < load))
+}
+
+/// What may stand between the wait and the first access of a kernel that overlaps with the one before: its addresses are computed by then.
+const READY: usize = 8;
+
+/// How many instructions stand there; 0 where there is no wait or no access behind it.
+fn from_wait_to_access(function: &Function) -> usize {
+    let Some(wait) = first(function, |instruction| instruction.opcode() == "ACQBULK") else { return 0 };
+    let access = |one: &Instruction| one.class() == Class::GlobalLoad || one.opcode() == "UBLKCP";
+    function.instructions[wait + 1..].iter().position(access).unwrap_or(0)
 }
 
 /// True where every way from the entry to an access to global memory passes `griddepcontrol.wait`, which is `ACQBULK`. Prefetches

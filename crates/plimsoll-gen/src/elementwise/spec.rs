@@ -102,7 +102,8 @@ pub enum Dependent {
     /// An ordinary kernel.
     #[default]
     No,
-    /// The next kernel may begin as soon as this one's loads are under way.
+    /// The next kernel may begin as soon as all blocks of this one are in place or have ended and the kernel before has, while this one's
+    /// loads get under way.
     Early,
     /// The next kernel may begin when this one's stores are under way.
     Late,
@@ -113,8 +114,8 @@ pub enum Dependent {
     /// small launches stand in line on the device. A next kernel that touches memory before its own wait must then leave alone what this
     /// one **or any before it** writes; those of this engine and ordinary ones touch nothing. Here too the last blocks alone say so.
     Start,
-    /// The next kernel may begin as soon as the loads of this one's last blocks are under way and the others have ended, which counts as
-    /// well, so they need not say so, which takes an H200 as long as starting another block.
+    /// [`Dependent::Early`] of this one's last blocks alone: that the others have ended counts as well, so they need not say so, which takes an
+    /// H200 as long as starting another block. What a dependent launch is where nothing was measured.
     Tail,
 }
 
