@@ -13,6 +13,8 @@ const FEW: u64 = 16;
 /// Functions of which results of 16 bits take some four instructions per element beside its loads and stores: what the special function
 /// unit computes, with a factor before or behind it.
 const SHORT: [Unary; 5] = [Unary::Exp, Unary::Exp2, Unary::Log, Unary::Log2, Unary::Log10];
+/// Those of them of which results in f32 take hardly more.
+const SHORT_OF_32_BITS: [Unary; 2] = [Unary::Exp, Unary::Exp2];
 
 /// How much is to be done with an element, as far as the choice of a plan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -22,7 +24,7 @@ pub enum Work {
     Copy,
     /// A few operations and no function.
     Arithmetic,
-    /// As few operations, and one of them an exponential or a logarithm, with results of 16 bits or less: bulk copies still gain.
+    /// As few operations, and one of them an exponential with results of up to 32 bits or a logarithm with results of up to 16: bulk copies still gain.
     Short,
     /// Other functions or a long chain of arithmetic, so that issue slots count beside memory.
     Long,
@@ -40,10 +42,14 @@ impl Work {
         });
         let functions: Vec<(Function, u64)> = functions.collect();
         let few = operations.values().sum::<u64>() <= FEW;
-        let narrow = graph.outputs().iter().all(|output| output.dtype.bytes() <= 2);
+        let short = match graph.outputs().iter().map(|output| output.dtype.bytes()).max() {
+            Some(1 | 2) => &SHORT[..],
+            Some(4) => &SHORT_OF_32_BITS,
+            _ => &[],
+        };
         match functions[..] {
             [] if few => Self::Arithmetic,
-            [(Function::Unary(function), 1)] if few && narrow && SHORT.contains(&function) => Self::Short,
+            [(Function::Unary(function), 1)] if few && short.contains(&function) => Self::Short,
             _ => Self::Long,
         }
     }
@@ -255,6 +261,8 @@ mod tests {
         for (text, expected) in work {
             assert_eq!(class(text, DType::Bf16).work, expected, "{text}");
         }
+        assert_eq!(class("exp2(x)", DType::F32).work, Work::Short);
+        assert_eq!((class("log(x)", DType::F32).work, class("exp(x)", DType::F64).work), (Work::Long, Work::Long));
         let long = format!("x{}", " * x + 1.5".repeat(20));
         assert_eq!(class(&long, DType::F32).work, Work::Long);
         assert_eq!(class(&format!("exp({long})"), DType::F32).work, Work::Long);
@@ -269,7 +277,10 @@ mod tests {
         assert_eq!((row(exp, true).class, row(exp, true).form), (exp, Form::Bulk));
         // Where bulk copies are impossible there is a row as well, and for as many bytes.
         assert_eq!((row(exp, false).form, row(exp, false).most_bytes), (Form::Flat, row(exp, true).most_bytes));
-        assert_eq!(row(class("exp(x)", DType::F32), true).class, class("erf(x)", DType::F32));
+        let wide = class("exp(x)", DType::F32);
+        assert_eq!((row(wide, true).class, row(wide, true).form), (wide, Form::Bulk));
+        assert_eq!((row(wide, false).class, row(wide, false).form), (wide, Form::Flat));
+        assert_eq!(row(class("exp(x)", DType::F64), true).class, class("erf(x)", DType::F32));
         assert_eq!(row(class("exp(x)", DType::F16), true).class, exp);
         assert_eq!(row(class("~x", DType::U8), true).class, class("x + 1", DType::Bf16));
         assert_eq!(row(class("x + 1", DType::F64), true).class, class("x + 1", DType::F32));

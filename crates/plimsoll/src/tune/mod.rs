@@ -54,6 +54,7 @@ pub fn subjects(effort: Effort) -> Result<Vec<Subject>, ParseError> {
         ("erf(x)", DType::Bf16),
     ];
     let more = [
+        ("exp(x)", DType::F32),
         ("~x", DType::U8),
         ("x + 0.75", DType::F64),
         ("tanh(0.5*x + y)", DType::F32),
@@ -172,7 +173,7 @@ fn row(class: Class, most_bytes: u64, way: Way, choose: &Choose) -> Row {
         unroll: choose.unroll.unwrap_or(1),
         threads: choose.threads.unwrap_or(128),
         hints: choose.hints.unwrap_or_default().bits(),
-        release: choose.release.unwrap_or(if dependent { Dependent::Early } else { Dependent::No }),
+        release: choose.release.unwrap_or(if dependent { Dependent::Tail } else { Dependent::No }),
     }
 }
 

@@ -10,11 +10,11 @@ use crate::kernel::Hints;
 const HINTS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
 /// Choices for a sweep: flat kernels with every vector from 4 bytes to the widest access × 1 to 8 of them × blocks of 64 to 512 ×
-/// hints, and from compute capability 9.0 on bulk copies with 32 to 64 KiB in flight per multiprocessor. For overlapping launches
-/// each with an early beginning of the next, one at the end of this one's blocks, as plain launches have it (where that is the fastest,
-/// nothing is to be gained by overlapping), a late one, and one by the word of the last blocks alone. [`Dependent::Start`] is not
-/// tried: on an H200, when all blocks said so, it took up to twice as long with some plans, and nearly as long again with cached data
-/// even where it gains with data in memory.
+/// hints, and from compute capability 9.0 on bulk copies with 32 to 64 KiB in flight per multiprocessor, in blocks of 96 to 256: which of these
+/// is the best differs by up to 0.6 % from size to size of large tensors, and nothing foretells it. For overlapping launches
+/// each with a beginning of the next by the word of the last blocks alone, at the end of this one's blocks, as plain launches have it (where that
+/// is the fastest, nothing is to be gained by overlapping), early, and late. [`Dependent::Start`] is not
+/// tried: it obliges foreign kernels behind it.
 #[must_use]
 pub fn candidates(graph: &Graph, device: &Device, dependent: bool) -> Vec<Choose> {
     let mut all = flat(graph, device);
@@ -26,7 +26,7 @@ pub fn candidates(graph: &Graph, device: &Device, dependent: bool) -> Vec<Choose
     }
     let released =
         |release: Dependent| move |choose: &Choose| Choose { dependent: true, release: Some(release), ..*choose };
-    let releases = [Dependent::Early, Dependent::Exit, Dependent::Late, Dependent::Tail];
+    let releases = [Dependent::Tail, Dependent::Exit, Dependent::Early, Dependent::Late];
     releases.into_iter().flat_map(|release| all.iter().map(released(release))).collect()
 }
 
@@ -71,7 +71,7 @@ fn bulk(graph: &Graph, device: &Device) -> Vec<Choose> {
     let mut all = Vec::new();
     let copy = is_copy(graph);
     for vector in [2, 4, 8, 16].into_iter().filter(|&vector| vector >= narrowest || copy) {
-        for threads in [128, 256, 512] {
+        for threads in [96, 128, 160, 192, 256] {
             let blocks = device.resident(threads);
             let turn = if vector < narrowest { vector } else { inputs * (vector / narrowest) } * threads;
             let mut before = 0;

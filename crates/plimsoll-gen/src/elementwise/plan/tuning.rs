@@ -66,7 +66,7 @@ fn rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
         threads: 256,
         // Written once and not read again soon, unless all of it fits into the cache.
         hints: if tensors.bytes_moved() > device.l2_bytes { 3 } else { 0 },
-        release: if dependent { Dependent::Early } else { Dependent::No },
+        release: if dependent { Dependent::Tail } else { Dependent::No },
     };
     let why = format!("{} KiB in flight per multiprocessor keep memory busy", bytes_in_flight(device) >> 10);
     (row, why)
@@ -137,7 +137,8 @@ fn release(choose: &Choose, row: &Row) -> Result<Dependent, PlanError> {
         (false, release) => Ok(release.unwrap_or(Dependent::Exit)),
         (true, Some(Dependent::No)) => no(Dependent::No, "a dependent launch is no ordinary one"),
         (true, Some(release)) => Ok(release),
-        (true, None) if row.release == Dependent::No => Ok(Dependent::Early),
+        // No size of blocks pays for it.
+        (true, None) if row.release == Dependent::No => Ok(Dependent::Tail),
         (true, None) => Ok(row.release),
     }
 }
