@@ -168,22 +168,22 @@ def compare(args):
     rows = Rows(os.path.join(args.out, "rounds.csv"), ["round", "peer", "config"] + HEADER[1:])
     done = rows.keys("round", "op", "dtype")
     all_of = c.Contestants(args.out, max(args.sizes))
-    for dtype in args.dtypes:
-        for op in args.ops:
-            for number in range(args.rounds):
-                if (str(number), op, dtype) in done:
-                    continue
-                if over(args):
-                    c.log(f"# budget reached before {op} {dtype} round {number}: call again")
-                    all_of.close()
-                    return
-                one_round(args, all_of, ranked, rows, (op, dtype), number)
+    for number in range(args.rounds):
+        missing = [(op, dtype) for dtype in args.dtypes for op in args.ops if (str(number), op, dtype) not in done]
+        if missing and not over(args):
+            all_of.move(number)
+        for op, dtype in missing:
+            if over(args):
+                c.log(f"# budget reached before {op} {dtype} round {number}: call again")
+                all_of.close()
+                return
+            one_round(args, all_of, ranked, rows, (op, dtype), number)
     all_of.close()
     c.log("# every round is measured")
 
 
 def one_round(args, all_of, ranked, rows, group, number):
-    """ours, then the best two of each cell; the next round the other way round. Written only when it is whole."""
+    """ours, then the best two of each cell; the next round the other way round, elsewhere in memory. Written only when it is whole."""
     op, dtype = group
     found = []
 
@@ -350,7 +350,7 @@ def table(args):
         out = csv.writer(file)
         out.writerow(["launch", "op", "dtype", "bytes_moved", "best_peer", "config", "ratio", "lo", "hi", "GBps", "peer_GBps"])
         for row in found:
-            out.writerow([*row[:6], *(f"{value:.4f}" for value in row[6:9]), *row[9:]])
+            out.writerow([*row[:6], *(f"{value:.5f}" for value in row[6:9]), *row[9:]])
     end = "Ratio of bandwidths with its 95 % interval over the rounds, then GB/s and the best peer.\n"
     text = "\n".join(sections(found, cell, end) + accuracy_table(args)) + "\n"
     for name, content in (("side_by_side.md", text), ("short.md", "\n".join(sections(found, short, "")))):
