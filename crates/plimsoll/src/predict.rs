@@ -302,7 +302,7 @@ mod tests {
         };
         for key in [Key::Launch, Key::ColdLaunch] {
             let graph = known.machine.terms[&key(LaunchForm::Graph)].value;
-            known.machine.know(key(LaunchForm::GraphExit), model::Term::exact(graph - 0.2e-6, "test"));
+            known.machine.terms.insert(key(LaunchForm::GraphExit), model::Term::exact(graph - 0.2e-6, "test"));
         }
         let (plain, ordinary) = (of(&known, None), of(&known, Some(Dependent::No)));
         let launches = [&plain, &ordinary].map(|outcome| outcome.description.launch);

@@ -86,7 +86,9 @@ fn what_a_profile_lacks_is_named_with_the_probe_that_finds_it() {
     let bound = words(lacking.clone(), "x + 1", DType::F32, 1 << 30);
     assert!(bound.contains("dispatch of blocks (blocks dispatched per clock)"), "{bound}");
     assert!(bound.contains("at least what is predicted") && bound.contains("measure dispatch"), "{bound}");
-    lacking.machine.terms.remove(&Key::Launch(LaunchForm::Graph));
+    for form in [LaunchForm::Graph, LaunchForm::GraphExit] {
+        lacking.machine.terms.remove(&Key::Launch(form));
+    }
     let none = words(lacking, "x + 1", DType::F32, 1 << 30);
     assert!(none.contains("launch (launch (graph))") && none.contains("there is no prediction"), "{none}");
     let mut nothing = h200();
