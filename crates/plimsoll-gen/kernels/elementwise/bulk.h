@@ -3,7 +3,7 @@
 // LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one. These copies leave nothing in
 // the first-level cache anyway: with a hint for loads, what they read is the first to leave the second level.
 //
-// Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 1 to 2 % longer and triads no less, and of stores
+// Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads no less, and of stores
 // narrow ones were the fastest (records/h200/2026-11-23-contest/sweeps/6-stores).
 //
 // Words of the form: elements, whole tiles, 0; with PREFETCH the blocks that may have to wait.
