@@ -57,18 +57,15 @@ __device__ __forceinline__ void wait_for_previous() {
     let_next_begin(EARLY);
 }
 
-// The same, but not before `address` is computed: behind the wait, where the compiler puts that, it delays the first loads. What ties them is a
-// jump to the end of the thread for an address of 0, which no tensor has; the compiler doesn't know of that jump, so not before a barrier.
-__device__ __forceinline__ void wait_for_previous(u64 address) {
-    let_next_begin(AT_START);
+// Has `address` computed before what stands behind, which is the wait: behind that, where the compiler puts it, it delays the first loads. What
+// ties them is a jump to the end of the thread for an address of 0, which no tensor has; the compiler doesn't know of that jump, so not before
+// a barrier.
+__device__ __forceinline__ void have_ready(u64 address) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    if constexpr (DEPENDENT != ORDINARY)
-        asm volatile("{.reg .pred nowhere;\n"
-                     "setp.eq.u64 nowhere, %0, 0;\n"
-                     "@nowhere exit;\n"
-                     "griddepcontrol.wait;}" ::"l"(address) : "memory");
+    asm volatile("{.reg .pred nowhere;\n"
+                 "setp.eq.u64 nowhere, %0, 0;\n"
+                 "@nowhere exit;}" ::"l"(address) : "memory");
 #endif
-    let_next_begin(EARLY);
 }
 
 // Asks for `bytes` from an address on to be brought into the second-level cache, in whole 16 bytes: from those in which the first one is, and

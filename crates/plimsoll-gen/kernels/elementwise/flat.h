@@ -71,7 +71,8 @@ __device__ __forceinline__ void flat_tile(const Parameters& p, const Scalars& s,
 #define FLAT_LAST(k) if constexpr (IN##k == LINEAR || IN##k == SHIFTED) last = from##k;
         EACH_INPUT(FLAT_LAST)
 #undef FLAT_LAST
-        wait_for_previous(last);
+        have_ready(last);
+        wait_for_previous();
         same = same_for_all(p, 0);
     }
 #pragma unroll
