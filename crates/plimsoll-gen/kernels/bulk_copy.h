@@ -27,19 +27,33 @@ __device__ __forceinline__ void expect_bytes(u64* barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// With LAST_USE what was read is the first to leave the second-level cache.
-template <bool LAST_USE = false>
 __device__ __forceinline__ void bulk_copy(void* to, u64 from, u32 bytes, u64* barrier) {
     const u32 at = shared_address(to), done = shared_address(barrier);
-    if constexpr (LAST_USE) {
-        u64 policy;
-        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes.L2::cache_hint "
-                     "[%0], [%1], %2, [%3], %4;" ::"r"(at), "l"(from), "r"(bytes), "r"(done), "l"(policy) : "memory");
-    } else {
-        asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(at),
-                     "l"(from), "r"(bytes), "r"(done) : "memory");
-    }
+    asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(at),
+                 "l"(from), "r"(bytes), "r"(done) : "memory");
+}
+
+// The same whose lines stay in the second-level cache as the policy says.
+__device__ __forceinline__ void bulk_copy(void* to, u64 from, u32 bytes, u64* barrier, u64 policy) {
+    const u32 at = shared_address(to), done = shared_address(barrier);
+    asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1], %2, [%3], %4;" ::"r"(at), "l"(from), "r"(bytes), "r"(done), "l"(policy) : "memory");
+}
+
+// Lines stay until nothing else can leave, or like any other.
+__device__ __forceinline__ u64 eviction_policy(bool last) {
+    u64 kept, usual;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(kept));
+    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(usual));
+    return last ? kept : usual;
+}
+
+// Makes lines that were to stay like any others: those that begin in `bytes` from an address on, by all `threads` of the block.
+__device__ __forceinline__ void give_back(u64 from, u32 bytes, u32 threads) {
+    enum { LINE = 128 };
+#pragma unroll 1
+    for (u32 at = (0 - u32(from)) % LINE + threadIdx.x * LINE; at < bytes; at += threads * LINE)
+        asm volatile("applypriority.global.L2::evict_normal [%0], 128;" ::"l"(from + at) : "memory");
 }
 
 // Until all bytes of the barrier's first use are there.

@@ -1,12 +1,18 @@
 // bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
 // thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
-// LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one. These copies leave nothing in
-// the first-level cache anyway: with a hint for loads, what they read is the first to leave the second level.
+// LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one.
+//
+// These copies leave nothing in the first-level cache anyway. With a hint for loads, what they read stays in the second level, though nobody
+// reads it again: as it takes turns with what was read before it, and not with results, these leave sooner and in order, which memory takes
+// better. An H200 has 0.4 to 1.1 % more bandwidth by it from 256 MiB per tensor on; with the opposite, evict-first, it took 2 to 6 % longer. Left
+// like that, such lines would keep 12 MiB of the cache from the kernels behind this one: 16 copies of 32 to 40 MiB of cached data took 20 to 30 %
+// longer, and it was some sixty until they had it back. So the last GIVEN_BACK tiles are read without it, and each of their blocks makes the lines
+// of the tile GIVEN_BACK before its own like any others; then those copies took as long as ever (records/h200/2026-11-23-kept).
 //
 // Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads no less, and of stores
 // narrow ones were the fastest (records/h200/2026-11-23-contest/sweeps/6-stores).
 //
-// Words of the form: elements, whole tiles, 0; with PREFETCH the blocks that may have to wait.
+// Words of the form: elements, whole tiles, GIVEN_BACK; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
 // input, and no other load from global memory in the block of a whole tile; where launches overlap, at most 8 instructions from the wait to
 // the first of them.
@@ -38,22 +44,32 @@ template <typename T> __device__ __forceinline__ void take_shared(const u32* til
     row.take(x);
 }
 
-__device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s, u64 base) {
+enum { KEEPS = (HINT & LOAD_NO_ALLOCATE) != 0 };
+
+__device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s, u64 base, u32 whole) {
 #if defined(__CUDA_ARCH__)
 #define BULK_SHARED(k)                                                                                                 \
     __shared__ alignas(128) u32 tile##k[IN##k == LINEAR ? TILE * sizeof(in##k##_t) / 4 : 1];
     __shared__ alignas(8) u64 barrier;
 #define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
 #define BULK_COPY(k)                                                                                                   \
+    if constexpr (IN##k == LINEAR) {                                                                                   \
+        const u64 from = IN_START(p, 0, k) + base * IN_BYTES(k);                                                       \
+        if constexpr (KEEPS) bulk_copy(tile##k, from, TILE * u32(sizeof(in##k##_t)), &barrier, policy);                \
+        else bulk_copy(tile##k, from, TILE * u32(sizeof(in##k##_t)), &barrier);                                        \
+    }
+#define BULK_GIVE_BACK(k)                                                                                              \
     if constexpr (IN##k == LINEAR)                                                                                     \
-        bulk_copy<(HINT & LOAD_NO_ALLOCATE) != 0>(                                                                     \
-            tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), &barrier);
+        give_back(IN_START(p, 0, k) + (base - u64(back) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
 #else
 #define BULK_SHARED(k) const u32* const tile##k = nullptr;
 #endif
     EACH_INPUT(BULK_SHARED)
 #undef BULK_SHARED
 #if defined(__CUDA_ARCH__)
+    const u32 back = KEEPS ? u32(p.at[FORM_AT + 2]) : 0;
+    const bool keeps = KEEPS && whole - blockIdx.x > back;
+    const u64 policy = KEEPS ? eviction_policy(keeps) : 0;
     const auto prepare = [&] {
         prepare_barrier(&barrier);
         expect_bytes(&barrier, 0 EACH_INPUT(BULK_BYTES));
@@ -75,8 +91,12 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
         wait_for_previous();
         if (threadIdx.x == 0) copy();
     }
+    if (KEEPS && !keeps && blockIdx.x >= back) {
+        EACH_INPUT(BULK_GIVE_BACK)
+    }
 #undef BULK_BYTES
 #undef BULK_COPY
+#undef BULK_GIVE_BACK
     const Same same = same_for_all(p, 0);
     __syncthreads();
     wait_for_bytes(&barrier);
@@ -117,7 +137,7 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const u32 whole = u32(p.at[FORM_AT + 1]);
-    if (blockIdx.x < whole) bulk_tile(p, s, blockIdx.x * u64(TILE));
+    if (blockIdx.x < whole) bulk_tile(p, s, blockIdx.x * u64(TILE), whole);
     if (blockIdx.x >= apart(whole)) {
         wait_for_previous();
         flat_rest(p, s, same_for_all(p, 0), 0, u64(whole) * TILE, p.at[FORM_AT]);

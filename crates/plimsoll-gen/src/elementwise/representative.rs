@@ -71,7 +71,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
     let early = |choose: Choose| Choose { dependent: true, release: Some(Dependent::Early), ..choose };
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 32] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 33] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -102,6 +102,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("bulk_triad_f32", TRIAD, runs, bulk),
         ("bulk_triad_f32_dependent", TRIAD, runs, Choose { dependent: true, ..bulk }),
         ("bulk_triad_f32_hints", TRIAD, runs, Choose { hints: Some(hints), ..bulk }),
+        ("bulk_triad_f32_hints_dependent", TRIAD, runs, Choose { hints: Some(hints), dependent: true, ..bulk }),
         ("bulk_triad_f32_early", TRIAD, runs, early(bulk)),
         ("bulk_copy_bf16", COPY, pair, Choose { vector: Some(2), unroll: Some(12), ..bulk }),
     ];
@@ -147,6 +148,9 @@ impl Representative {
         let wrong =
             if asks { "asks for its inputs while it waits" } else { "doesn't ask for its inputs while it waits" };
         expect(self.spec.prefetch == asks, wrong.to_owned());
+        let keeps = self.spec.form == Form::Bulk && self.spec.hints.load_no_allocate;
+        let gives_back = function.instructions.iter().any(|instruction| instruction.mnemonic.contains(".DML2"));
+        expect(keeps == gives_back, "gives back what it keeps in the second-level cache, or doesn't".to_owned());
         let signals = !matches!(self.spec.dependent, Dependent::No | Dependent::Exit);
         expect(signals == has(function, "PREEXIT"), "says that the next kernel may begin, or doesn't".to_owned());
         let start = self.spec.dependent == Dependent::Start;

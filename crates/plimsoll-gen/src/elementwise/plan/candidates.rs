@@ -81,13 +81,13 @@ fn bulk(graph: &Graph, device: &Device) -> Vec<Choose> {
                     continue;
                 }
                 before = unroll;
-                for store_streaming in [false, true] {
+                for (load_no_allocate, store_streaming) in HINTS {
                     all.push(Choose {
                         form: Some(Form::Bulk),
                         vector: Some(vector),
                         unroll: Some(unroll),
                         threads: Some(threads),
-                        hints: Some(Hints { load_no_allocate: false, store_streaming }),
+                        hints: Some(Hints { load_no_allocate, store_streaming }),
                         ..Choose::default()
                     });
                 }

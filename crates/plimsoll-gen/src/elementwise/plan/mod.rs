@@ -364,7 +364,7 @@ fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
 
 /// The hints in words. Bulk copies leave nothing in the first level anyway.
 fn described(spec: &KernelSpec) -> String {
-    let bulk = "what is read is the first to leave the second level";
+    let bulk = "what is read stays in the second level until the end, so that results leave it sooner";
     let loads = if spec.form == Form::Bulk { bulk } else { "loads leave no line in the first level" };
     match (spec.hints.load_no_allocate, spec.hints.store_streaming) {
         (false, false) => "none".to_owned(),

@@ -270,6 +270,18 @@ fn hints_are_told_as_the_form_takes_them() {
 }
 
 #[test]
+fn what_bulk_copies_keep_in_the_cache_is_given_back_by_the_last_tiles() {
+    let given_back = |hints: u32| {
+        let hints = Hints { load_no_allocate: hints & 1 != 0, store_streaming: hints & 2 != 0 };
+        let tile = Choose { vector: Some(4), unroll: Some(3), threads: Some(256), ..Choose::default() };
+        let plan = flat(TRIAD, 64 * MIB, 90, &Choose { form: Some(Form::Bulk), hints: Some(hints), ..tile });
+        plan.form_words[2]
+    };
+    // A quarter of 60 MiB, in tiles of 3 KiB of each input.
+    assert_eq!([0, 1, 2, 3].map(given_back), [0, 2560, 0, 2560]);
+}
+
+#[test]
 fn a_batch_is_refused_beyond_what_a_launch_can_name() {
     let graph = graph(TRIAD);
     let most = batch_capacity(&graph);

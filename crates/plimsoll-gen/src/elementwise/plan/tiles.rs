@@ -75,8 +75,14 @@ pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose
         whole_rows: false,
         small: tensors.small(tile),
         blocks: tiles.blocks,
-        words: vec![tiles.elements, tiles.whole, 0],
+        words: vec![tiles.elements, tiles.whole, given_back(tuning, device, shared)],
     })
+}
+
+/// How many of the last tiles, of so many bytes that are read, give back what earlier ones keep in the second-level cache. An H200, which
+/// says that it has 60 MiB, keeps 12 of them.
+fn given_back(tuning: &Tuning, device: &Device, bytes: u64) -> u64 {
+    if tuning.hints.load_no_allocate { (device.l2_bytes / 4).div_ceil(bytes.max(1)) } else { 0 }
 }
 
 /// Fewest elements along both dimensions for which a tile is worth its barrier.
