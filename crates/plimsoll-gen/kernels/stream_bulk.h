@@ -1,25 +1,41 @@
 // The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses;
 // nothing where there are no such copies.
+//
+// With KEEP what is read stays in the second-level cache, so that results leave it sooner (elementwise/bulk.h says more). The last tiles give
+// that back, more of them than an H200 keeps lines, as a kernel isn't told how large the cache is.
 #pragma once
 
 #include "bulk_copy.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-template <Op OP, typename T, int BYTES, int UNROLL, int THREADS>
+enum { MOST_KEPT = 32 << 20 };
+
+template <Op OP, typename T, int BYTES, int UNROLL, int THREADS, bool KEEP>
 __device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c, T s, u64 n) {
     constexpr int LANES = BYTES / sizeof(T), STEP = THREADS * LANES, TILE = STEP * UNROLL, INPUTS = inputs(OP);
     static_assert(INPUTS > 0 && reach(OP) == 0, "a tile holds all that its elements need, and something");
     __shared__ alignas(128) T room[INPUTS * TILE];
     __shared__ alignas(8) u64 barrier;
     const u64 whole = n / TILE, tile = blockIdx.x, base = tile * TILE;
+    const T* const from[] = {a, b, c};
     Fold<T> fold;
     if (tile < whole) {
+        constexpr u64 BACK = (u64(MOST_KEPT) + sizeof(room) - 1) / sizeof(room);
+        const bool keeps = KEEP && whole - tile > BACK;
         if (threadIdx.x == 0) {
             prepare_barrier(&barrier);
             expect_bytes(&barrier, sizeof(room));
-            bulk_copy(room, u64(a + base), TILE * sizeof(T), &barrier);
-            if constexpr (INPUTS > 1) bulk_copy(room + TILE, u64(b + base), TILE * sizeof(T), &barrier);
-            if constexpr (INPUTS > 2) bulk_copy(room + 2 * TILE, u64(c + base), TILE * sizeof(T), &barrier);
+#pragma unroll
+            for (int i = 0; i < INPUTS; ++i) {
+                T* const to = room + i * TILE;
+                if constexpr (KEEP)
+                    bulk_copy(to, u64(from[i] + base), TILE * sizeof(T), &barrier, eviction_policy(keeps));
+                else bulk_copy(to, u64(from[i] + base), TILE * sizeof(T), &barrier);
+            }
+        }
+        if (KEEP && !keeps && tile >= BACK) {
+#pragma unroll
+            for (int i = 0; i < INPUTS; ++i) give_back(u64(from[i] + base - BACK * TILE), TILE * sizeof(T), THREADS);
         }
         __syncthreads();
         wait_for_bytes(&barrier);
@@ -40,10 +56,10 @@ __device__ __forceinline__ void bulk(T* out, const T* a, const T* b, const T* c,
     if constexpr (folds(OP)) leave<OP, T, THREADS>(out, fold);
 }
 
-#define STREAM_BULK(name, op, type, bytes, unroll, threads)                                                            \
+#define STREAM_BULK(name, op, type, bytes, unroll, threads, keep)                                                      \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
         name(type* out, const type* a, const type* b, const type* c, type s, u64 n) {                                  \
-        bulk<op, type, bytes, unroll, threads>(out, a, b, c, s, n);                                                    \
+        bulk<op, type, bytes, unroll, threads, keep>(out, a, b, c, s, n);                                              \
     }
 #else
 #define STREAM_BULK(name, ...)

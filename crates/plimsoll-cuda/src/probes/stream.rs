@@ -143,7 +143,7 @@ fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
             all.retain(|p| {
                 p.bulk || (matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)))
             });
-            // The shape that was best for a copy is one point more.
+            // The shapes that were best for a copy are two points more.
             all.retain(|p| !p.bulk || p.op == Op::Copy);
         }
         // Eight narrow accesses are as many bytes as four or two wider ones, and so a hint shows with the widest alone.
@@ -156,7 +156,7 @@ fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
 
 fn hints(p: &Parameters) -> &'static str {
     if p.bulk {
-        return "bulk copies";
+        return if p.hints.load_no_allocate { "bulk copies, kept in L2" } else { "bulk copies" };
     }
     match (p.hints.load_no_allocate, p.hints.store_streaming) {
         (false, false) => "no hint",

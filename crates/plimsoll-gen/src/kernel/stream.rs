@@ -150,8 +150,8 @@ pub struct Parameters {
     pub looping: bool,
     /// Threads per block.
     pub threads: u32,
-    /// Inputs come to shared memory in bulk copies, a tile of them per block: compute capability 9.0, neither hint nor loop, and
-    /// no stencil.
+    /// Inputs come to shared memory in bulk copies, a tile of them per block: compute capability 9.0, no loop and no stencil. Of the hints
+    /// only the one for loads: what is read stays in the second-level cache, so that results leave it sooner.
     pub bulk: bool,
 }
 
@@ -177,12 +177,17 @@ impl Parameters {
         let Self { op, element, vector_bytes, unroll, hints, looping, threads, bulk } = self;
         let form = if looping { "loop" } else { "one" };
         let (hint, kind) = (hints.bits(), element.name());
-        let how = if bulk { "bulk".to_owned() } else { format!("h{hint}_{form}") };
+        let kept = hints.load_no_allocate;
+        let how = match (bulk, kept) {
+            (true, true) => "bulk_kept".to_owned(),
+            (true, false) => "bulk".to_owned(),
+            (false, _) => format!("h{hint}_{form}"),
+        };
         let name = format!("stream_{}_{kind}_v{vector_bytes}_u{unroll}_{how}_b{threads}", op.name());
         let in_source = op.in_source();
         let c_name = element.c_name();
         let entry = if bulk {
-            format!("STREAM_BULK({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {threads})")
+            format!("STREAM_BULK({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {threads}, {kept})")
         } else {
             format!("STREAM({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {hint}, {looping}, {threads})")
         };
@@ -234,19 +239,21 @@ pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
     all
 }
 
-/// Bulk forms among which the best is looked for: for each number of inputs the tiles that were fastest on an H200.
+/// Bulk forms among which the best is looked for: for each number of inputs the tiles that were fastest on an H200, and where something is
+/// written besides those that were with what is read kept in the cache.
 fn bulk(op: Op, target: Target) -> Vec<Parameters> {
-    let shapes: &[(u32, u32, u32)] = match op {
+    let shapes: &[(u32, u32, u32, bool)] = match op {
         _ if target.capability < 90 => &[],
-        Op::Copy => &[(8, 8, 128)],
-        Op::Read => &[(8, 10, 128)],
-        Op::Triad => &[(16, 3, 128)],
+        Op::Copy => &[(8, 8, 128, false), (4, 5, 128, true)],
+        Op::Read => &[(8, 10, 128, false)],
+        Op::Triad => &[(16, 3, 128, false), (4, 3, 256, true)],
         _ => &[],
     };
-    let of = |&(vector_bytes, unroll, threads)| Parameters {
+    let of = |&(vector_bytes, unroll, threads, load_no_allocate)| Parameters {
         vector_bytes,
         unroll,
         threads,
+        hints: Hints { load_no_allocate, ..Hints::default() },
         bulk: true,
         ..Parameters::new(op)
     };

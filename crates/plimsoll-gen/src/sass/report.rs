@@ -193,15 +193,18 @@ fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
     let part = |blocks: &mut dyn Iterator<Item = usize>| -> Vec<&Instruction> {
         blocks.flat_map(|block| &instructions[graph.blocks[block].instructions.clone()]).collect()
     };
-    let loops = graph.innermost().map(|l| Hot::new(HotKind::Loop, &part(&mut l.blocks.iter().copied())));
-    let hottest = loops.max_by_key(|hot| (hot.moved(), hot.instructions));
+    let bulk = instructions.iter().any(|instruction| instruction.opcode() == "UBLKCP");
+    let of = |kind, part: &[&Instruction]| Hot::new(kind, part).reading_tiles(bulk);
+    let loops = graph.innermost().map(|l| of(HotKind::Loop, &part(&mut l.blocks.iter().copied())));
+    // Over what bulk copies have brought before over what they left.
+    let hottest = loops.max_by_key(|hot| (bulk && hot.goes_over_tile(), hot.moved(), hot.instructions));
     // A block is weighed by what it moves itself, so that what runs before it counts for none or for one.
-    let weigh = |block: usize| (Hot::new(HotKind::Straight, &part(&mut std::iter::once(block))).moved(), block);
+    let weigh = |block: usize| (of(HotKind::Straight, &part(&mut std::iter::once(block))).moved(), block);
     let straight = graph.straight().map(weigh).reduce(|best, next| if next.0 > best.0 { next } else { best });
     let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
     let straight = straight.filter(|(moved, _)| *moved > 0).map(|(moved, block)| {
         let way = graph.way_to(block);
-        (moved, Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block)))))
+        (moved, of(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block)))))
     });
     match (hottest, straight) {
         (Some(looped), Some((moved, straight))) => {
@@ -253,6 +256,22 @@ impl Hot {
             roles: Roles::default(),
             stalls: None,
         }
+    }
+
+    /// Whether it stores what it loads from shared memory. A loop that asks for copies itself does something else: stencils do.
+    fn goes_over_tile(&self) -> bool {
+        let is = |class| self.classes.contains_key(&class);
+        let asks = self.kind == HotKind::Loop && is(Class::AsyncCopy);
+        is(Class::SharedLoad) && is(Class::GlobalStore) && !is(Class::GlobalLoad) && !asks
+    }
+
+    /// In a kernel of bulk copies, what it loads from a tile in shared memory is what it reads.
+    fn reading_tiles(mut self, bulk: bool) -> Self {
+        if bulk && self.goes_over_tile() {
+            let loads = self.accesses.iter().filter(|accesses| accesses.access.class == Class::SharedLoad);
+            self.read = loads.map(|loads| loads.access.bytes.saturating_mul(loads.count)).fold(0, u32::saturating_add);
+        }
+        self
     }
 
     /// Loads from and stores to global memory.
@@ -389,6 +408,17 @@ mod tests {
             text.lines().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16)).collect();
         let hot = hot(&format!(".section .text.k\n{lines}"), "k");
         assert_eq!((hot.kind, hot.moved(), hot.accesses.len()), (HotKind::Straight, 32, 2));
+    }
+
+    #[test]
+    fn a_loop_over_what_bulk_copies_brought_is_the_hot_part_and_not_the_one_over_the_rest() {
+        let text = "UBLKCP [UR12], [UR8], UR5\nLDS R3, [R4]\nSTG.E [R2.64], R3\n@P0 BRA 0x10\n\
+                    IADD3 R2, R2, 0x4, RZ\nLDG.E R3, [R2.64]\nSTG.E [R2.64], R3\n@P1 BRA 0x40\nEXIT";
+        let lines: String =
+            text.lines().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16)).collect();
+        let found = hot(&format!(".section .text.k\n{lines}"), "k");
+        assert_eq!((found.kind, found.first, found.instructions), (HotKind::Loop, 0x10, 3));
+        assert_eq!((found.read, found.written), (4, 4));
     }
 
     #[test]
