@@ -33,14 +33,14 @@ __device__ __forceinline__ void bulk_copy(void* to, u64 from, u32 bytes, u64* ba
                  "l"(from), "r"(bytes), "r"(done) : "memory");
 }
 
-// The same whose lines stay in the second-level cache as the policy says.
+// The same with an eviction policy for its lines in the second-level cache.
 __device__ __forceinline__ void bulk_copy(void* to, u64 from, u32 bytes, u64* barrier, u64 policy) {
     const u32 at = shared_address(to), done = shared_address(barrier);
     asm volatile("cp.async.bulk." BULK_TO ".global.mbarrier::complete_tx::bytes.L2::cache_hint "
                  "[%0], [%1], %2, [%3], %4;" ::"r"(at), "l"(from), "r"(bytes), "r"(done), "l"(policy) : "memory");
 }
 
-// Lines stay until nothing else can leave, or like any other.
+// The policy for lines that are the last to be evicted, or for ordinary ones.
 __device__ __forceinline__ u64 eviction_policy(bool last) {
     u64 kept, usual;
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(kept));
@@ -48,7 +48,7 @@ __device__ __forceinline__ u64 eviction_policy(bool last) {
     return last ? kept : usual;
 }
 
-// Makes lines that were to stay like any others: those that begin in `bytes` from an address on, by all `threads` of the block.
+// Demotes lines in the second-level cache to normal priority: those that begin in `bytes` from an address on, by all `threads` of the block.
 __device__ __forceinline__ void give_back(u64 from, u32 bytes, u32 threads) {
     enum { LINE = 128 };
 #pragma unroll 1

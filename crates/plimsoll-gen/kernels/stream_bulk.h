@@ -1,7 +1,7 @@
 // The bulk form of stream's kernels: a tile of every input comes to shared memory whole. Part of stream.cu, whose operations it uses;
 // nothing where there are no such copies.
 //
-// With KEEP what is read stays in the second-level cache, so that results leave it sooner (elementwise/bulk.h says more). The last tiles give
+// With KEEP what is read stays in the second-level cache (elementwise/bulk.h says why). The last tiles give
 // that back, more of them than an H200 keeps lines, as a kernel isn't told how large the cache is.
 #pragma once
 

@@ -2,19 +2,22 @@
 // thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
 // LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one.
 //
-// These copies leave nothing in the first-level cache anyway. With a hint for loads, what they read stays in the second level, though nobody
-// reads it again: as it takes turns with what was read before it, and not with results, these leave sooner and in order, which memory takes
-// better. An H200 has 0.4 to 1.1 % more bandwidth by it from 256 MiB per tensor on; with the opposite, evict-first, it took 2 to 6 % longer. Left
-// like that, such lines would keep 12 MiB of the cache from the kernels behind this one: 16 copies of 32 to 40 MiB of cached data took 20 to 30 %
-// longer, and it was some sixty until they had it back. So the last GIVEN_BACK tiles are read without it, and each of their blocks makes the lines
-// of the tile GIVEN_BACK before its own like any others; then those copies took as long as ever (records/h200/2026-11-23-kept).
+// These copies leave nothing in the first-level cache anyway. With a hint for loads, what they read stays in the second level (evict-last),
+// though nobody reads it again. Probably it then takes turns with what was read before it, and not with results that wait to be written, so that
+// those leave sooner; what is measured is time. An H200 has 0.3 to 1.1 % more bandwidth by it from 256 MiB per tensor on. With the opposite,
+// evict-first, copies took up to 2 % and triads 4 to 6 % longer (records/h200/2026-11-23-contest/sweeps/1-release).
+//
+// Left like that, such lines would keep 12 MiB of the cache from the kernels behind this one: 16 copies of 32 to 40 MiB of cached data took 20 to
+// 30 % longer, and after some sixty of them the cache was whole again. So the last given_back tiles are read without the hint, and each of their
+// blocks demotes the lines of the tile given_back before its own. Behind kernels that do so those copies took as long as ever (records/h200/
+// 2026-11-23-kept/sweeps, by kernels like this one in a program of their own).
 //
 // Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads no less, and of stores
 // narrow ones were the fastest (records/h200/2026-11-23-contest/sweeps/6-stores).
 //
-// Words of the form: elements, whole tiles, GIVEN_BACK; with PREFETCH the blocks that may have to wait.
+// Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
-// input, and no other load from global memory in the block of a whole tile; where launches overlap, at most 8 instructions from the wait to
+// input, and no other load from global memory in the block of a whole tile, with the hint for loads one demotion (CCTL.E.DML2); where launches overlap, at most 8 instructions from the wait to
 // the first of them.
 #include "bulk_copy.h"
 #include "single.h"
@@ -60,15 +63,15 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
     }
 #define BULK_GIVE_BACK(k)                                                                                              \
     if constexpr (IN##k == LINEAR)                                                                                     \
-        give_back(IN_START(p, 0, k) + (base - u64(back) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
+        give_back(IN_START(p, 0, k) + (base - u64(given_back) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
 #else
 #define BULK_SHARED(k) const u32* const tile##k = nullptr;
 #endif
     EACH_INPUT(BULK_SHARED)
 #undef BULK_SHARED
 #if defined(__CUDA_ARCH__)
-    const u32 back = KEEPS ? u32(p.at[FORM_AT + 2]) : 0;
-    const bool keeps = KEEPS && whole - blockIdx.x > back;
+    const u32 given_back = KEEPS ? u32(p.at[FORM_AT + 2]) : 0;
+    const bool keeps = KEEPS && whole - blockIdx.x > given_back;
     const u64 policy = KEEPS ? eviction_policy(keeps) : 0;
     const auto prepare = [&] {
         prepare_barrier(&barrier);
@@ -91,7 +94,7 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
         wait_for_previous();
         if (threadIdx.x == 0) copy();
     }
-    if (KEEPS && !keeps && blockIdx.x >= back) {
+    if (KEEPS && !keeps && blockIdx.x >= given_back) {
         EACH_INPUT(BULK_GIVE_BACK)
     }
 #undef BULK_BYTES

@@ -149,8 +149,10 @@ impl Representative {
             if asks { "asks for its inputs while it waits" } else { "doesn't ask for its inputs while it waits" };
         expect(self.spec.prefetch == asks, wrong.to_owned());
         let keeps = self.spec.form == Form::Bulk && self.spec.hints.load_no_allocate;
-        let gives_back = function.instructions.iter().any(|instruction| instruction.mnemonic.contains(".DML2"));
-        expect(keeps == gives_back, "gives back what it keeps in the second-level cache, or doesn't".to_owned());
+        expect(
+            keeps == (found.demotions > 0),
+            "gives back what it keeps in the second-level cache, or doesn't".to_owned(),
+        );
         let signals = !matches!(self.spec.dependent, Dependent::No | Dependent::Exit);
         expect(signals == has(function, "PREEXIT"), "says that the next kernel may begin, or doesn't".to_owned());
         let start = self.spec.dependent == Dependent::Start;

@@ -114,7 +114,7 @@ pub struct Row {
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
-    /// Cache hints as bits: 1 loads past the first level, 2 streaming stores.
+    /// Cache hints as bits: 1 loads past the first level, or bulk copies that keep what they read in the second, 2 streaming stores.
     pub hints: u32,
     /// When the next kernel may begin, for launches that may overlap.
     pub release: Dependent,

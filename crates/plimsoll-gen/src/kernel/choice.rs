@@ -24,7 +24,7 @@ pub enum Axis {
     Form,
     /// What the arrays hold: `u32`, `f32`, `f64`.
     Element,
-    /// Cache hints as bits: 1 loads past the first level, 2 streaming stores.
+    /// Cache hints as bits: 1 loads past the first level, or bulk copies that keep what they read in the second, 2 streaming stores.
     Hints,
     /// Arrays read.
     Reads,

@@ -96,8 +96,8 @@ pub enum Index {
 /// Cache hints of a kernel's accesses; the default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hints {
-    /// `ld.global.nc.L1::no_allocate`: loads leave no line in the first-level cache. Bulk copies never do; those of elementwise
-    /// kernels take `L2::evict_last` by it: what they read stays in the second level until the kernel ends, so that results leave it sooner.
+    /// `ld.global.nc.L1::no_allocate`: loads leave no line in the first-level cache. Bulk copies never do; they
+    /// take `L2::evict_last` by it: what they read stays in the second level until a kernel's last tiles.
     pub load_no_allocate: bool,
     /// `st.cs`: stored lines are the first to leave the second-level cache.
     pub store_streaming: bool,

@@ -77,6 +77,8 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         let stores: Vec<(u32, u32)> = stores.iter().map(|(bytes, count, _)| (*bytes, *count)).collect();
         expect(kernel.outputs == 0 || stores == [stored], format!("{stored:?} of stores, found {stores:?}"));
         expect(found.bulk_copies == kernel.inputs, format!("{} bulk copies", found.bulk_copies));
+        let gives_back = found.demotions > 0;
+        expect(gives_back == kernel.hints.load_no_allocate, "gives back what it keeps, or doesn't".to_owned());
     }
     let empty = kernel.output == Output::None && matches!(kernel.source, Source::Launch | Source::Dispatch);
     expect(!empty || (found.hot.is_none() && found.instructions <= 8), "does more than nothing".to_owned());

@@ -43,6 +43,9 @@ pub struct KernelReport {
     /// Bulk copies (`UBLKCP`).
     #[serde(default)]
     pub bulk_copies: u32,
+    /// Instructions that demote lines of the second-level cache to normal priority (`CCTL.E.DML2`).
+    #[serde(default)]
+    pub demotions: u32,
     /// Where the time goes; `None` for a kernel that does nothing.
     pub hot: Option<Hot>,
     /// Instructions of the innermost loop that has most, by mnemonic and by the first register that they name, which is the
@@ -63,7 +66,8 @@ pub enum HotKind {
 }
 
 /// The part of a kernel where the time goes: of the innermost loops and the blocks outside loops, that which moves most
-/// bytes of global memory; where none moves any, the loop with most instructions.
+/// bytes of global memory; where none moves any, the loop with most instructions. What bulk copies have brought to shared memory counts where it
+/// is loaded from there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hot {
     /// Loop or straight code.
@@ -74,7 +78,7 @@ pub struct Hot {
     pub last: u32,
     /// Instructions per iteration (or per thread).
     pub instructions: u32,
-    /// Bytes of global memory read per iteration and thread.
+    /// Bytes of global memory read per iteration and thread, by itself or by bulk copies before it.
     pub read: u32,
     /// Bytes of global memory written per iteration and thread.
     pub written: u32,
@@ -165,6 +169,7 @@ impl KernelReport {
             loops: number(graph.loops.len()),
             barriers: count(&|i| i.opcode() == "BAR"),
             bulk_copies: count(&|i| i.opcode() == "UBLKCP"),
+            demotions: count(&|i| i.mnemonic.contains(".DML2")),
             hot: hot(instructions, &graph),
             looped: looped(instructions, &graph),
         }
@@ -194,25 +199,34 @@ fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
         blocks.flat_map(|block| &instructions[graph.blocks[block].instructions.clone()]).collect()
     };
     let bulk = instructions.iter().any(|instruction| instruction.opcode() == "UBLKCP");
-    let of = |kind, part: &[&Instruction]| Hot::new(kind, part).reading_tiles(bulk);
+    // With whether it goes over what bulk copies have brought.
+    let of = |kind, part: &[&Instruction]| {
+        let hot = Hot::new(kind, part);
+        let tile = bulk && hot.goes_over_tile();
+        (tile, if tile { hot.reading_tile() } else { hot })
+    };
     let loops = graph.innermost().map(|l| of(HotKind::Loop, &part(&mut l.blocks.iter().copied())));
-    // Over what bulk copies have brought before over what they left.
-    let hottest = loops.max_by_key(|hot| (bulk && hot.goes_over_tile(), hot.moved(), hot.instructions));
+    let hottest = loops.max_by_key(|(tile, hot)| (hot.moved(), *tile, hot.instructions));
     // A block is weighed by what it moves itself, so that what runs before it counts for none or for one.
-    let weigh = |block: usize| (of(HotKind::Straight, &part(&mut std::iter::once(block))).moved(), block);
-    let straight = graph.straight().map(weigh).reduce(|best, next| if next.0 > best.0 { next } else { best });
+    let weigh = |block: usize| (of(HotKind::Straight, &part(&mut std::iter::once(block))), block);
+    let heavier = |best: ((bool, Hot), usize), next: ((bool, Hot), usize)| {
+        if next.0.1.moved() > best.0.1.moved() { next } else { best }
+    };
+    let straight = graph.straight().map(weigh).reduce(heavier);
     let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
-    let straight = straight.filter(|(moved, _)| *moved > 0).map(|(moved, block)| {
+    let straight = straight.filter(|((_, hot), _)| hot.moved() > 0).map(|((tile, hot), block)| {
         let way = graph.way_to(block);
-        (moved, of(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block)))))
+        let all = Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block))));
+        (hot.moved(), tile, if tile { all.reading_tile() } else { all })
     });
     match (hottest, straight) {
-        (Some(looped), Some((moved, straight))) => {
-            // Vectors of four in straight code, and after it a loop over single elements that moves as much: a remainder.
-            let remainder = moved == looped.moved() && looped.global() >= 4 * straight.global();
+        (Some((looped_tile, looped)), Some((moved, tile, straight))) => {
+            // Vectors of four, or a tile, in straight code, and after it a loop over single elements that moves as much: a remainder.
+            let single = looped.global() >= 4 * straight.global() || (tile && !looped_tile);
+            let remainder = moved == looped.moved() && single;
             Some(if moved > looped.moved() || remainder { straight } else { looped })
         }
-        (looped, straight) => looped.or(straight.map(|(_, straight)| straight)),
+        (looped, straight) => looped.map(|(_, looped)| looped).or(straight.map(|(_, _, straight)| straight)),
     }
 }
 
@@ -265,12 +279,10 @@ impl Hot {
         is(Class::SharedLoad) && is(Class::GlobalStore) && !is(Class::GlobalLoad) && !asks
     }
 
-    /// In a kernel of bulk copies, what it loads from a tile in shared memory is what it reads.
-    fn reading_tiles(mut self, bulk: bool) -> Self {
-        if bulk && self.goes_over_tile() {
-            let loads = self.accesses.iter().filter(|accesses| accesses.access.class == Class::SharedLoad);
-            self.read = loads.map(|loads| loads.access.bytes.saturating_mul(loads.count)).fold(0, u32::saturating_add);
-        }
+    /// The same, where what is loaded from shared memory is what bulk copies have read.
+    fn reading_tile(mut self) -> Self {
+        let loads = self.accesses.iter().filter(|accesses| accesses.access.class == Class::SharedLoad);
+        self.read = loads.map(|loads| loads.access.bytes.saturating_mul(loads.count)).fold(0, u32::saturating_add);
         self
     }
 
@@ -410,15 +422,32 @@ mod tests {
         assert_eq!((hot.kind, hot.moved(), hot.accesses.len()), (HotKind::Straight, 32, 2));
     }
 
+    /// The hot part of a kernel of these instructions.
+    fn hot_of(instructions: &str) -> Hot {
+        let numbered = instructions.split("; ").enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16));
+        hot(&format!(".section .text.k\n{}", numbered.collect::<String>()), "k")
+    }
+
     #[test]
-    fn a_loop_over_what_bulk_copies_brought_is_the_hot_part_and_not_the_one_over_the_rest() {
-        let text = "UBLKCP [UR12], [UR8], UR5\nLDS R3, [R4]\nSTG.E [R2.64], R3\n@P0 BRA 0x10\n\
-                    IADD3 R2, R2, 0x4, RZ\nLDG.E R3, [R2.64]\nSTG.E [R2.64], R3\n@P1 BRA 0x40\nEXIT";
-        let lines: String =
-            text.lines().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16)).collect();
-        let found = hot(&format!(".section .text.k\n{lines}"), "k");
-        assert_eq!((found.kind, found.first, found.instructions), (HotKind::Loop, 0x10, 3));
-        assert_eq!((found.read, found.written), (4, 4));
+    fn what_goes_over_what_bulk_copies_brought_is_the_hot_part_and_not_the_loop_over_the_rest() {
+        let asks = "LDG.E R9, [R8.64]; UBLKCP [UR12], [UR8], UR5; @!P2 BRA 0x20";
+        let rest = |at| format!("IADD3 R2, R2, 0x4, RZ; LDG.E R3, [R2.64]; STG.E [R2.64], R3; @P1 BRA {at:#x}; EXIT");
+        let of = |tile: &str, at| {
+            let found = hot_of(&format!("{asks}; {tile}; {}", rest(at)));
+            (found.kind, found.last, found.read, found.written)
+        };
+        let looped = of("LDS R3, [R4]; STG.E [R2.64], R3; @P0 BRA 0x30", 0x60);
+        assert_eq!(looped, (HotKind::Loop, 0x50, 4, 4));
+        // One turn is no loop; what was loaded before, the same for all, is no part of the tile.
+        let straight = of("LDS R3, [R4]; STG.E [R2.64], R3; @P0 EXIT", 0x60);
+        assert_eq!(straight, (HotKind::Straight, 0x50, 4, 4));
+        // A loop that asks for more copies is what counts by the memory that it reaches itself.
+        let stencil = of("LDS R3, [R4]; STG.E [R2.64], R3; UBLKCP [UR12], [UR8], UR5; @P0 BRA 0x30", 0x70);
+        assert_eq!(stencil, (HotKind::Loop, 0xa0, 4, 4));
+        // A short end behind a loop that moves more is not the hot part.
+        let end =
+            of("LDG.E.128 R4, [R2.64]; STG.E.128 [R2.64], R4; @P0 BRA 0x30; LDS R3, [R4]; STG.E [R2.64], R3", 0x80);
+        assert_eq!(end, (HotKind::Loop, 0x50, 16, 16));
     }
 
     #[test]

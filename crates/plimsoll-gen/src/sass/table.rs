@@ -19,7 +19,7 @@ pub struct Row {
     pub instructions: u32,
     /// Bytes of global memory per iteration or thread, reads and writes.
     pub bytes: u32,
-    /// Loads from global memory, as `2 × 16 B`.
+    /// Loads from global memory, as `2 × 16 B`; none where bulk copies do it.
     pub loads: String,
     /// Stores to global memory, in the same form.
     pub stores: String,

@@ -1,10 +1,11 @@
 //! Expressions on this device held to the oracle: random ones over awkward sizes, alignments and layouts in every form that takes
-//! them; chains of launches that may overlap; more elements than 32 bits count; and how exact functions are. Outputs are
+//! them; chains of launches that may overlap; what is kept in the cache; more elements than 32 bits count; and how exact functions are. Outputs are
 //! poisoned before, and whatever isn't an element of an output must be as it was after.
 
 mod accuracy;
 mod arena;
 mod chain;
+mod kept;
 mod large;
 mod random;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(
     random::run(device, &engine, depth, report)?;
     random::batches(device, &engine, report)?;
     chain::run(device, &engine, report)?;
+    kept::run(device, &engine, report)?;
     if depth != Depth::Small {
         large::run(device, &engine, report)?;
     }

@@ -273,9 +273,13 @@ fn finish(
     walk: &Walk,
     device: &Device,
     choose: &Choose,
-    tuning: Tuning,
+    mut tuning: Tuning,
     mut shape: Shape,
 ) -> Result<Plan, PlanError> {
+    if choose.hints.is_none() && tuning.form == Form::Bulk && shape.form != Form::Bulk {
+        // What was found for the loads of bulk copies says nothing of others, for which that hint is another.
+        tuning.hints.load_no_allocate = false;
+    }
     let grid = choose.grid.unwrap_or_default();
     if grid != GridPolicy::Cover && !matches!(shape.form, Form::Flat | Form::Peel | Form::Phased) {
         let why = format!("{} kernels have no loop over tiles", shape.form.name());
@@ -364,7 +368,7 @@ fn settled(reason: Reason, spec: &KernelSpec) -> Reason {
 
 /// The hints in words. Bulk copies leave nothing in the first level anyway.
 fn described(spec: &KernelSpec) -> String {
-    let bulk = "what is read stays in the second level until the end, so that results leave it sooner";
+    let bulk = "what is read stays in the second level until the last tiles";
     let loads = if spec.form == Form::Bulk { bulk } else { "loads leave no line in the first level" };
     match (spec.hints.load_no_allocate, spec.hints.store_streaming) {
         (false, false) => "none".to_owned(),

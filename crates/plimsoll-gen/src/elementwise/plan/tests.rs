@@ -4,6 +4,7 @@ use plimsoll_expr::{Graph, Layout, Names, Space, parse};
 
 use super::*;
 use crate::elementwise::spec::{Inner, Stream};
+use crate::elementwise::table::{Class, Wanted};
 
 const MIB: u64 = 1 << 20;
 const ADD: &str = "in x: bf16\ny = x + 1";
@@ -279,6 +280,24 @@ fn what_bulk_copies_keep_in_the_cache_is_given_back_by_the_last_tiles() {
     };
     // A quarter of 60 MiB, in tiles of 3 KiB of each input.
     assert_eq!([0, 1, 2, 3].map(given_back), [0, 2560, 0, 2560]);
+}
+
+#[test]
+fn what_was_found_for_the_loads_of_bulk_copies_is_not_for_those_of_flat_kernels() {
+    let names: Vec<String> = (0..48).map(|number| format!("x{number}")).collect();
+    let graph = graph(&format!("in {}: f64\ny = {}", names.join(": f64, "), names.join(" + ")));
+    let table = Table::for_device("NVIDIA H200", 90);
+    let planned = |elements: u64| {
+        let layouts = vec![Layout::contiguous(&[elements]).unwrap(); 49];
+        let walk = Walk::new(&graph, &Space::of(&[elements], &layouts).unwrap(), &[0; 49]).unwrap();
+        plan(&graph, &walk, &device(90), &table, &Choose::default()).unwrap().spec
+    };
+    let class = Class { inputs: 48, ..Class::of(&graph) };
+    let bytes = 49 * 8 * (64 * MIB);
+    let row = table.row(Wanted { class, bytes, dependent: false, cached: false, bulk: true }).unwrap();
+    assert_eq!((row.form, row.hints & 1), (Form::Bulk, 1));
+    let spec = planned(64 * MIB);
+    assert_eq!((spec.form, spec.hints.load_no_allocate), (Form::Flat, false));
 }
 
 #[test]

@@ -79,10 +79,14 @@ pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose
     })
 }
 
-/// How many of the last tiles, of so many bytes that are read, give back what earlier ones keep in the second-level cache. An H200, which
-/// says that it has 60 MiB, keeps 12 of them.
+/// Size of the second-level cache where it isn't known, bytes.
+const LEAST_L2: u64 = 32 << 20;
+
+/// How many of the last tiles, of so many bytes that are read, give back what earlier ones keep in the second-level cache: as many as a quarter
+/// of it has room for. An H200, which says that it has 60 MiB, keeps 12 of them; on other devices nobody has looked.
 fn given_back(tuning: &Tuning, device: &Device, bytes: u64) -> u64 {
-    if tuning.hints.load_no_allocate { (device.l2_bytes / 4).div_ceil(bytes.max(1)) } else { 0 }
+    let kept = device.l2_bytes.max(LEAST_L2) / 4;
+    if tuning.hints.load_no_allocate { kept.div_ceil(bytes.max(1)) } else { 0 }
 }
 
 /// Fewest elements along both dimensions for which a tile is worth its barrier.
