@@ -17,8 +17,8 @@
 //
 // Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait.
 // Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
-// input, and no other load from global memory in the block of a whole tile, with the hint for loads one demotion (CCTL.E.DML2); where launches overlap, at most 8 instructions from the wait to
-// the first of them.
+// input, and no other load from global memory in the block of a whole tile, with the hint for loads a loop of demotions (CCTL.E.DML2);
+// where launches overlap, at most 8 instructions from the wait to the first of them.
 #include "bulk_copy.h"
 #include "single.h"
 

@@ -1,6 +1,6 @@
 //! Expressions on this device held to the oracle: random ones over awkward sizes, alignments and layouts in every form that takes
-//! them; chains of launches that may overlap; what is kept in the cache; more elements than 32 bits count; and how exact functions are. Outputs are
-//! poisoned before, and whatever isn't an element of an output must be as it was after.
+//! them; chains of launches that may overlap; bulk copies that keep what they read; more elements than 32 bits count; and how exact
+//! functions are. Outputs are poisoned before, and whatever isn't an element of an output must be as it was after.
 
 mod accuracy;
 mod arena;
