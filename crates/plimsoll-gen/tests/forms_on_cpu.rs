@@ -12,14 +12,15 @@ use plimsoll_expr::oracle::{Precision, Tensor, run as oracle};
 use plimsoll_expr::{DType, Graph, Layout, Names, Space, Value, parse};
 use plimsoll_gen::Target;
 use plimsoll_gen::elementwise::{
-    Choose, Device, Form, GridPolicy, KernelSpec, Plan, Table, Walk, batch_capacity, generate, plan, plan_batch,
+    Choose, Device, Form, GridPolicy, KernelSpec, Plan, Stream, Table, Walk, batch_capacity, generate, plan, plan_batch,
 };
 use plimsoll_gen::kernel::Index;
 
 use host::{compile, execute};
 
 /// Files of the forms: written out for every kernel, as they depend on its macros.
-const FORMS: [&str; 8] = ["access.h", "shift.h", "same.h", "single.h", "flat.h", "rows.h", "transpose.h", "bulk.h"];
+const FORMS: [&str; 9] =
+    ["access.h", "shift.h", "same.h", "single.h", "flat.h", "walked.h", "rows.h", "transpose.h", "bulk.h"];
 
 /// The memory of one tensor.
 #[derive(Clone)]
@@ -347,6 +348,13 @@ fn runs_of_any_size_and_address_are_computed_once() {
         }
     }
     cases.extend(case(&mut rng, "in x: f32\ny = x", &[2047], (true, true), Target::plain(90), &narrow));
+    // At any address.
+    for (k, text) in texts.iter().cycle().take(36).enumerate() {
+        let choose = Choose { vector: Some([2, 4, 8, 16][k / 6 % 4]), ..bulk };
+        cases.extend(case(&mut rng, text, &[6151], (true, false), Target::plain(90), &choose));
+    }
+    let shifted = |case: &&Case| case.plan.spec.form == Form::Bulk && case.plan.spec.streams.contains(&Stream::Shifted);
+    assert!(cases.iter().filter(shifted).count() > 10);
     let wide = Choose { vector: Some(32), ..base };
     cases.extend(case(&mut rng, texts[2], &[6151], (true, true), Target::plain(100), &wide));
     let has = |form: Form| cases.iter().filter(|case| case.plan.spec.form == form).count();
@@ -410,6 +418,13 @@ fn broadcast_and_transposed_tensors_take_the_forms_made_for_them() {
             cases.push(with_strides(&mut rng, text, shape, &[&[c, 1], &[0, 1], &[c, 1]], &choose));
             cases.push(with_strides(&mut rng, text, shape, &[&[c, 1], &[1, 0], &[c, 1]], &choose));
             assert_eq!(cases.last().unwrap().plan.spec.form, Form::Rows);
+            for (vector, unroll) in [(2, 8), (4, 5), (8, 2)] {
+                let bulk = Choose { form: Some(Form::Bulk), vector: Some(vector), unroll: Some(unroll), ..choose };
+                // What less than a quarter of the visits find anew.
+                for strides in [[0, 1], [1, 0]].into_iter().filter(|_| rows.min(columns) > 4) {
+                    cases.push(with_strides(&mut rng, text, shape, &[&[c, 1], &strides, &[c, 1]], &bulk));
+                }
+            }
             cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[c, 1], &[c, 1]], &turned));
             assert_eq!(cases.last().unwrap().plan.spec.form == Form::Transpose, rows.min(columns) >= 16);
             cases.push(with_strides(&mut rng, text, shape, &[&[1, r], &[0, 1], &[c, 1]], &turned));

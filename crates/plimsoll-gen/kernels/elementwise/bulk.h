@@ -1,6 +1,9 @@
 // bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
 // thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
-// LINEAR tensors alone, aligned to 16 bytes; the elements behind the last whole tile are done one by one.
+// LINEAR tensors are aligned to 16 bytes from element `head` on. Of SHIFTED ones, which aren't, the whole 16 bytes come in which the tile
+// begins and ends, and are read from shared memory where they lie; those are within the tensor, as the first and last elements belong to no
+// tile. What is broadcast (walked.h; then there is no head) threads load themselves, before they wait for the copies: it comes from the cache.
+// Elements before and behind the whole tiles are done one by one.
 //
 // These copies leave nothing in the first-level cache anyway. With a hint for loads, what they read stays in the second level (evict-last),
 // though nobody reads it again. Probably it then takes turns with what was read before it, and not with results that wait to be written, so that
@@ -15,68 +18,101 @@
 // Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads no less, and of stores
 // narrow ones were the fastest (records/h200/2026-11-23-contest/sweeps/6-stores).
 //
-// Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait.
-// Its loop in SASS: one load per input from shared memory and one store per output; not unrolled. One bulk copy (UBLKCP) per
+// Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait; with HAS_HEAD the head; with SETS
+// dimensions and strides.
+// Its loop in SASS: one load per input from shared memory and one store per output; not unrolled but with SETS. One bulk copy (UBLKCP) per
 // input, and no other load from global memory in the block of a whole tile, with the hint for loads a loop of demotions (CCTL.E.DML2);
 // where launches overlap, at most 8 instructions from the wait to the first of them.
 #include "bulk_copy.h"
+#include "shift.h"
 #include "single.h"
-
-// LANES elements at an element of a tile in shared memory. Without barriers a tile stays where it is.
-template <typename T> __device__ __forceinline__ void take_shared(const u32* tile, u64 from, u32 element, Carrier<T>* x) {
-    Row<T, LANES, 0> row;
-#if defined(__CUDA_ARCH__)
-    enum { BYTES = Row<T, LANES, 0>::BYTES };
-    const char* at = reinterpret_cast<const char*>(tile) + element * u32(sizeof(T));
-    if constexpr (BYTES == 1) row.word[0] = *reinterpret_cast<const u8*>(at);
-    else if constexpr (BYTES == 2) row.word[0] = *reinterpret_cast<const u16*>(at);
-    else if constexpr (BYTES == 4) row.word[0] = *reinterpret_cast<const u32*>(at);
-    else if constexpr (BYTES == 8) {
-        const uint2 w = *reinterpret_cast<const uint2*>(at);
-        row.word[0] = w.x, row.word[1] = w.y;
-    } else {
-#pragma unroll
-        for (int b = 0; b < BYTES; b += 16) {
-            const uint4 w = *reinterpret_cast<const uint4*>(at + b);
-            row.word[b / 4] = w.x, row.word[b / 4 + 1] = w.y, row.word[b / 4 + 2] = w.z, row.word[b / 4 + 3] = w.w;
-        }
-    }
-#else
-    row.load(from + u64(element) * sizeof(T));
+#if SETS > 0
+#include "walked.h"
 #endif
+
+#if defined(__CUDA_ARCH__)
+#define SHARED __shared__
+#else
+#define SHARED
+#endif
+
+// Comes by bulk copies.
+constexpr __device__ bool is_copied(int kind) { return kind == LINEAR || kind == SHIFTED; }
+// Bytes in shared memory of a tile of elements of `bytes` each.
+constexpr __device__ u32 copied_bytes(int kind, u32 bytes) { return kind == LINEAR ? TILE * bytes : kind == SHIFTED ? TILE * bytes + 16 : 0; }
+
+// BYTES (1 to 16, a power of two) of shared memory at a multiple of them, in the low bits of `word`.
+template <int BYTES> __device__ __forceinline__ void load_shared(const char* from, u32* word) {
+#if !defined(__CUDA_ARCH__)
+    word[0] = 0;
+    __builtin_memcpy(word, from, BYTES);
+#else
+    if constexpr (BYTES == 1) word[0] = *reinterpret_cast<const u8*>(from);
+    else if constexpr (BYTES == 2) word[0] = *reinterpret_cast<const u16*>(from);
+    else if constexpr (BYTES == 4) word[0] = *reinterpret_cast<const u32*>(from);
+    else if constexpr (BYTES == 8) {
+        const uint2 w = *reinterpret_cast<const uint2*>(from);
+        word[0] = w.x, word[1] = w.y;
+    } else {
+        const uint4 w = *reinterpret_cast<const uint4*>(from);
+        word[0] = w.x, word[1] = w.y, word[2] = w.z, word[3] = w.w;
+    }
+#endif
+}
+
+// LANES elements in shared memory at a multiple of ALIGNED bytes.
+template <typename T, int ALIGNED> __device__ __forceinline__ void take_shared(const char* from, Carrier<T>* x) {
+    Row<T, LANES, 0> row;
+    enum { BYTES = Row<T, LANES, 0>::BYTES, ACCESS = least(BYTES, least(ALIGNED, 16)) };
+    if constexpr (ACCESS >= 4 || ACCESS == BYTES) {
+#pragma unroll
+        for (int b = 0; b < BYTES; b += ACCESS) load_shared<ACCESS>(from + b, row.word + b / 4);
+    } else if constexpr (BYTES < 4) {
+        row.word[0] = 0;
+#pragma unroll
+        for (int b = 0; b < BYTES; ++b) row.word[0] |= u32(reinterpret_cast<const u8*>(from)[b]) << 8 * b;
+    } else {
+        const u32 off = u32(reinterpret_cast<u64>(from)) & 3;
+        const u32* words = reinterpret_cast<const u32*>(from - off);
+#pragma unroll
+        for (int w = 0; w < BYTES / 4; ++w) row.word[w] = funnel(words[w], words[w + 1], 8 * off);
+    }
     row.take(x);
 }
 
 enum { KEEPS = (HINT & LOAD_NO_ALLOCATE) != 0 };
 
-__device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s, u64 base, u32 whole) {
+// A tile: its first element, and where its inputs are in shared memory.
+struct Tile {
+    u64 base;
+#define BULK_TILE(k) u32* tile##k;
+    EACH_INPUT(BULK_TILE)
+#undef BULK_TILE
+};
+
+#define BULK_BYTES(k) copied_bytes(IN##k, sizeof(in##k##_t))
+#define BULK_FROM(k) (IN_START(p, 0, k) + tile.base * IN_BYTES(k))
+#define BULK_ALIGNED(k) (IN##k == SHIFTED ? BULK_FROM(k) & ~u64(15) : BULK_FROM(k))
+
 #if defined(__CUDA_ARCH__)
-#define BULK_SHARED(k)                                                                                                 \
-    __shared__ alignas(128) u32 tile##k[IN##k == LINEAR ? TILE * sizeof(in##k##_t) / 4 : 1];
-    __shared__ alignas(8) u64 barrier;
-#define BULK_BYTES(k) +(IN##k == LINEAR ? TILE * u32(sizeof(in##k##_t)) : 0)
+// Waits for the kernel before, asks for the tile's inputs, and gives back those of an earlier one.
+__device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, u32 whole, u64* barrier) {
+#define BULK_SUM(k) +BULK_BYTES(k)
 #define BULK_COPY(k)                                                                                                   \
-    if constexpr (IN##k == LINEAR) {                                                                                   \
-        const u64 from = IN_START(p, 0, k) + base * IN_BYTES(k);                                                       \
-        if constexpr (KEEPS) bulk_copy(tile##k, from, TILE * u32(sizeof(in##k##_t)), &barrier, policy);                \
-        else bulk_copy(tile##k, from, TILE * u32(sizeof(in##k##_t)), &barrier);                                        \
+    if constexpr (is_copied(IN##k)) {                                                                                  \
+        if constexpr (KEEPS) bulk_copy(tile.tile##k, BULK_ALIGNED(k), BULK_BYTES(k), barrier, policy);                 \
+        else bulk_copy(tile.tile##k, BULK_ALIGNED(k), BULK_BYTES(k), barrier);                                         \
     }
 #define BULK_GIVE_BACK(k)                                                                                              \
-    if constexpr (IN##k == LINEAR)                                                                                     \
-        give_back(IN_START(p, 0, k) + (base - u64(given_back) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
-#else
-#define BULK_SHARED(k) const u32* const tile##k = nullptr;
-#endif
-    EACH_INPUT(BULK_SHARED)
-#undef BULK_SHARED
-#if defined(__CUDA_ARCH__)
+    if constexpr (is_copied(IN##k))                                                                                    \
+        give_back(IN_START(p, 0, k) + (tile.base - u64(given_back) * TILE) * IN_BYTES(k), TILE * u32(sizeof(in##k##_t)), THREADS);
     const u32 given_back = KEEPS ? u32(p.at[FORM_AT + 2]) : 0;
     const bool keeps = KEEPS && whole - blockIdx.x > given_back;
     const u64 policy = KEEPS ? eviction_policy(keeps) : 0;
     const auto prepare = [&] {
-        prepare_barrier(&barrier);
-        expect_bytes(&barrier, 0 EACH_INPUT(BULK_BYTES));
-        ask_for_tile(p, base);
+        prepare_barrier(barrier);
+        expect_bytes(barrier, 0 EACH_INPUT(BULK_SUM));
+        ask_for_tile(p, tile.base);
     };
     const auto copy = [&] { EACH_INPUT(BULK_COPY) };
     if constexpr (overlaps()) {
@@ -97,35 +133,89 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
     if (KEEPS && !keeps && blockIdx.x >= given_back) {
         EACH_INPUT(BULK_GIVE_BACK)
     }
-#undef BULK_BYTES
+#undef BULK_SUM
 #undef BULK_COPY
 #undef BULK_GIVE_BACK
-    const Same same = same_for_all(p, 0);
-    __syncthreads();
-    wait_for_bytes(&barrier);
+}
 #else
-    const Same same = same_for_all(p, 0);
+// Each thread has a tile of its own.
+__device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, u32, u64*) {
+#define BULK_COPY(k)                                                                                                   \
+    if constexpr (is_copied(IN##k))                                                                                    \
+        __builtin_memcpy(tile.tile##k, reinterpret_cast<const void*>(BULK_ALIGNED(k)), BULK_BYTES(k));
+    EACH_INPUT(BULK_COPY)
+#undef BULK_COPY
+}
 #endif
-#define BULK_OUTPUT(k) const u64 to##k = OUT_START(p, 0, k) + base * OUT_BYTES(k);
+
+// A thread's elements of inputs that don't come by copies: one for all, or of every turn.
+struct Beside {
+    Same same;
+#if SETS > 0
+#define BULK_WALKED(k) WalkedInput<in##k##_t, is_copied(IN##k) ? UNIFORM : IN##k, IN##k##_SET> held##k[UNROLL];
+    EACH_INPUT(BULK_WALKED)
+#undef BULK_WALKED
+#endif
+
+    __device__ __forceinline__ void load(const Parameters& p, u64 base) {
+        same = same_for_all(p, 0);
+#if SETS > 0
+#define BULK_LOAD(k) held##k[u].load(p, IN_START(p, 0, k), place, spot);
+#define BULK_LOAD_LANE(k) held##k[u].load_lane(IN_START(p, 0, k), spot, i);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const Place place = Place(base) + (u * THREADS + threadIdx.x) * LANES;
+            Spot spot;
+            spot.find(p, place);
+            EACH_INPUT(BULK_LOAD)
+            if constexpr (!WHOLE_ROWS) {
+#pragma unroll
+                for (int i = 0; i < LANES; ++i) {
+                    if (i > 0) spot.advance(p);
+                    EACH_INPUT(BULK_LOAD_LANE)
+                }
+            }
+        }
+#undef BULK_LOAD
+#undef BULK_LOAD_LANE
+#endif
+    }
+};
+
+// The turns over a tile whose inputs are there.
+__device__ __forceinline__ void bulk_turns(const Parameters& p, const Scalars& s, const Tile& tile, const Beside& beside) {
+#define BULK_OUTPUT(k) const u64 to##k = OUT_START(p, 0, k) + tile.base * OUT_BYTES(k);
     EACH_OUTPUT(BULK_OUTPUT)
 #undef BULK_OUTPUT
+#if SETS > 0
+#define BULK_BESIDE(k) beside.held##k[u].take(beside.same.x##k, x##k);
+#pragma unroll
+#else
+#define BULK_BESIDE(k)                                                                                                 \
+    for (int i = 0; i < LANES; ++i) x##k[i] = beside.same.x##k;
 #pragma unroll 1
+#endif
     for (u32 u = 0; u < UNROLL; ++u) {
         const u32 first = (u * THREADS + threadIdx.x) * LANES;
 #define BULK_TAKE(k)                                                                                                   \
     in##k##_c x##k[LANES];                                                                                             \
-    if constexpr (IN##k == LINEAR) take_shared<in##k##_t>(tile##k, IN_START(p, 0, k) + base * IN_BYTES(k), first, x##k); \
-    else                                                                                                               \
-        for (int i = 0; i < LANES; ++i) x##k[i] = same.x##k;
+    if constexpr (is_copied(IN##k)) {                                                                                  \
+        const u32 shift = IN##k == SHIFTED ? u32(BULK_FROM(k)) & 15 : 0;                                               \
+        const char* at = reinterpret_cast<const char*>(tile.tile##k) + shift + first * u32(sizeof(in##k##_t));         \
+        take_shared<in##k##_t, IN##k == LINEAR ? 16 : int(sizeof(in##k##_t))>(at, x##k);                               \
+    } else {                                                                                                           \
+        BULK_BESIDE(k)                                                                                                 \
+    }
 #define BULK_RESULT(k) out##k##_c y##k[LANES];
         EACH_INPUT(BULK_TAKE)
         EACH_OUTPUT(BULK_RESULT)
 #undef BULK_TAKE
+#undef BULK_BESIDE
 #undef BULK_RESULT
 #pragma unroll
         for (int i = 0; i < LANES; ++i) {
             At at;
-            set_place(at, base + first + i);
+            set_place(at, tile.base + first + i);
             BODY_CALL(s, at, i);
         }
 #define BULK_STORE(k)                                                                                                  \
@@ -137,13 +227,43 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
     }
 }
 
+__device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s, u64 base, u32 whole) {
+#define BULK_SHARED(k) SHARED alignas(128) u32 tile##k[BULK_BYTES(k) > 0 ? BULK_BYTES(k) / 4 : 1];
+#define BULK_PLACE(k) , tile##k
+    SHARED alignas(8) u64 barrier;
+    EACH_INPUT(BULK_SHARED)
+    const Tile tile = {base EACH_INPUT(BULK_PLACE)};
+#undef BULK_SHARED
+#undef BULK_PLACE
+    bulk_ask(p, tile, whole, &barrier);
+    // What comes from the cache before the wait for the copies, which takes longer.
+    Beside beside;
+    beside.load(p, base);
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+    wait_for_bytes(&barrier);
+#endif
+    bulk_turns(p, s, tile, beside);
+}
+
+// What no whole tile has, before and behind them.
+__device__ __forceinline__ void bulk_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end) {
+#if SETS > 0
+#pragma unroll 1
+    for (u64 place = end + threadIdx.x; place < p.at[FORM_AT]; place += THREADS) walked_one(p, s, same, Place(place));
+#else
+    flat_rest(p, s, same, head, end, p.at[FORM_AT]);
+#endif
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
+    const u64 head = HAS_HEAD ? p.at[FORM_AT + 3 + PREFETCH] : 0;
     const u32 whole = u32(p.at[FORM_AT + 1]);
-    if (blockIdx.x < whole) bulk_tile(p, s, blockIdx.x * u64(TILE), whole);
+    if (blockIdx.x < whole) bulk_tile(p, s, blockIdx.x * u64(TILE) + head, whole);
     if (blockIdx.x >= apart(whole)) {
         wait_for_previous();
-        flat_rest(p, s, same_for_all(p, 0), 0, u64(whole) * TILE, p.at[FORM_AT]);
+        bulk_rest(p, s, same_for_all(p, 0), head, u64(whole) * TILE + head);
     }
     let_next_begin(LATE);
 }

@@ -1,123 +1,9 @@
-// rows: tensors that are broadcast, pitched or strided, found by coordinates. A thread has UNROLL vectors of LANES elements of
-// the walk in row-major order; their first elements' coordinates come from divisions by products and shifts. LINEAR tensors
-// need none. WHOLE_ROWS: no vector goes across the end of a row, so its first element's coordinates do for all of it; else
-// each element has its own, one step further on. With LANES 1 it is the form for any strides.
+// rows: tensors that are broadcast, pitched or strided, found by coordinates (walked.h). A thread has UNROLL vectors of LANES elements of
+// the walk in row-major order. LINEAR tensors need no coordinates. With LANES 1 it is the form for any strides.
 //
-// Words of the form: elements, whole tiles; for each dimension its extent, magic number and shift; for each set of strides
-// the strides, then what an offset gains where a dimension advances and all faster ones go back to 0.
+// Words of the form: elements, whole tiles; dimensions and strides.
 // Its loop in SASS: all loads before the first store; two multiplications and a shift per division with 32 bits.
-#include "same.h"
-
-#if INDEX_BITS == 32
-typedef u32 Place;
-typedef i32 Offset;
-#else
-typedef u64 Place;
-typedef i64 Offset;
-#endif
-
-enum { DIMENSIONS_AT = FORM_AT + 2, STRIDES_AT = DIMENSIONS_AT + 3 * RANK, KEPT = SETS > 0 ? SETS : 1 };
-enum { COORDINATES = SETS > 0 || NEEDS_COORDINATES };
-
-__device__ __forceinline__ Place extent(const Parameters& p, int d) { return Place(p.at[DIMENSIONS_AT + 3 * d]); }
-__device__ __forceinline__ Place stride(const Parameters& p, int set, int d) { return Place(p.at[STRIDES_AT + 2 * RANK * set + d]); }
-__device__ __forceinline__ Place step(const Parameters& p, int set, int d) {
-    return Place(p.at[STRIDES_AT + 2 * RANK * set + RANK + d]);
-}
-
-// n over the extent of a dimension.
-__device__ __forceinline__ Place quotient(const Parameters& p, Place n, int d) {
-    const u64 magic = p.at[DIMENSIONS_AT + 3 * d + 1];
-    const u32 shift = u32(p.at[DIMENSIONS_AT + 3 * d + 2]);
-#if INDEX_BITS == 32
-    return Place(u64(n) * u32(magic) >> shift);
-#else
-#if defined(__CUDA_ARCH__)
-    const u64 upper = __umul64hi(n, magic);
-#else
-    const u64 upper = u64((unsigned __int128)n * magic >> 64);
-#endif
-    return extent(p, d) == 1 ? n : upper >> shift;
-#endif
-}
-
-// An element: its coordinates, and its offset from the first element in tensors of each set of strides. Offsets wrap on their
-// way.
-struct Spot {
-    Place at[RANK > 0 ? RANK : 1];
-    Place offset[KEPT];
-
-    __device__ __forceinline__ void find(const Parameters& p, Place place) {
-        Place rest = place;
-#pragma unroll
-        for (int d = RANK - 1; d > 0; --d) {
-            const Place slower = quotient(p, rest, d);
-            at[d] = rest - slower * extent(p, d);
-            rest = slower;
-        }
-        at[0] = rest;
-#pragma unroll
-        for (int set = 0; set < SETS; ++set) {
-            offset[set] = 0;
-#pragma unroll
-            for (int d = 0; d < RANK; ++d) offset[set] += at[d] * stride(p, set, d);
-        }
-    }
-    // One element on.
-    __device__ __forceinline__ void advance(const Parameters& p) {
-        bool carries = true;
-#pragma unroll
-        for (int d = RANK - 1; d >= 0; --d) {
-            if (!carries) break;
-            ++at[d];
-#pragma unroll
-            for (int set = 0; set < SETS; ++set) offset[set] += step(p, set, d);
-            carries = d > 0 && at[d] == extent(p, d);
-            if (carries) at[d] = 0;
-        }
-    }
-    template <typename A> __device__ __forceinline__ void tell(A& to, Place place) const {
-#if NEEDS_PLACE
-        to.place = i64(place);
-#endif
-#if NEEDS_COORDINATES
-#pragma unroll
-        for (int d = 0; d < RANK; ++d) to.coordinate[d] = i64(at[d]);
-#endif
-    }
-};
-
-// A signed number of elements as bytes.
-__device__ __forceinline__ u64 in_bytes(Place offset, u64 bytes) { return u64(i64(Offset(offset))) * bytes; }
-
-template <typename T, int KIND, int SET> struct RowsInput {
-    enum { VECTOR = KIND == LINEAR || KIND == WALKED_VECTOR, ONE = KIND == WALKED_SPLAT && WHOLE_ROWS };
-    // What is broadcast should stay in the first level.
-    Row<T, LANES, KIND == LINEAR ? HINT & LOAD_NO_ALLOCATE : 0> row;
-    Row<T, 1, 0> single[LANES];
-    __device__ __forceinline__ void load(const Parameters& p, u64 start, Place place, const Spot& spot) {
-        if constexpr (KIND == LINEAR) row.load(start + place * u64(sizeof(T)));
-        else if constexpr (KIND == WALKED_VECTOR) row.load(start + in_bytes(spot.offset[SET], sizeof(T)));
-        else if constexpr (ONE) single[0].load(start + in_bytes(spot.offset[SET], sizeof(T)));
-        else if constexpr (KIND != UNIFORM && WHOLE_ROWS) {
-#pragma unroll
-            for (int i = 0; i < LANES; ++i)
-                single[i].load(start + in_bytes(spot.offset[SET] + i * stride(p, SET, RANK - 1), sizeof(T)));
-        }
-    }
-    __device__ __forceinline__ void load_lane(u64 start, const Spot& spot, int i) {
-        if constexpr (!VECTOR && KIND != UNIFORM) single[i].load(start + in_bytes(spot.offset[SET], sizeof(T)));
-    }
-    __device__ __forceinline__ void take(Carrier<T> same, Carrier<T>* x) const {
-        if constexpr (VECTOR) row.take(x);
-        else
-#pragma unroll
-            for (int i = 0; i < LANES; ++i) {
-                if constexpr (KIND == UNIFORM) x[i] = same;
-                else single[ONE ? 0 : i].take(x + i);
-            }
-    }
-};
+#include "walked.h"
 
 template <typename T, int KIND, int SET>
 __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& spot, const Carrier<T>* y) {
@@ -129,7 +15,7 @@ __device__ __forceinline__ void rows_store(u64 start, Place place, const Spot& s
 }
 
 __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s, const Same& same, Place base) {
-#define ROWS_INPUT(k) RowsInput<in##k##_t, IN##k, IN##k##_SET> held##k[UNROLL];
+#define ROWS_INPUT(k) WalkedInput<in##k##_t, IN##k, IN##k##_SET> held##k[UNROLL];
     EACH_INPUT(ROWS_INPUT)
 #undef ROWS_INPUT
     Spot spots[UNROLL];
@@ -176,30 +62,6 @@ __device__ __forceinline__ void rows_tile(const Parameters& p, const Scalars& s,
     }
 }
 
-// One element by itself.
-__device__ __forceinline__ void rows_one(const Parameters& p, const Scalars& s, const Same& same, Place place) {
-    constexpr int i = 0;
-    Spot spot;
-    if constexpr (COORDINATES) spot.find(p, place);
-    At at;
-    spot.tell(at, place);
-#define ROWS_AT(side, k, bytes) (side##k == LINEAR ? place * bytes : in_bytes(spot.offset[side##k##_SET], bytes))
-#define ROWS_TAKE(k)                                                                                                   \
-    in##k##_c x##k[1] = {same.x##k};                                                                                   \
-    if constexpr (IN##k != UNIFORM)                                                                                    \
-        x##k[0] = load_one<in##k##_t>(IN_START(p, 0, k) + ROWS_AT(IN, k, IN_BYTES(k)));
-#define ROWS_RESULT(k) out##k##_c y##k[1];
-    EACH_INPUT(ROWS_TAKE)
-    EACH_OUTPUT(ROWS_RESULT)
-#undef ROWS_TAKE
-#undef ROWS_RESULT
-    BODY_CALL(s, at, i);
-#define ROWS_STORE(k) store_one<out##k##_t>(OUT_START(p, 0, k) + ROWS_AT(OUT, k, OUT_BYTES(k)), y##k[0]);
-    EACH_OUTPUT(ROWS_STORE)
-#undef ROWS_STORE
-#undef ROWS_AT
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_constant__ Parameters p) {
     const Scalars s = scalars(p.at + SCALARS_AT);
     const Place n = Place(p.at[FORM_AT]);
@@ -210,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     if (blockIdx.x < whole) rows_tile(p, s, same, base);
     if (blockIdx.x >= apart(whole)) {
 #pragma unroll 1
-        for (Place place = base + threadIdx.x; place < n; place += THREADS) rows_one(p, s, same, place);
+        for (Place place = base + threadIdx.x; place < n; place += THREADS) walked_one(p, s, same, place);
     }
     let_next_begin(LATE);
 }

@@ -12,7 +12,7 @@ use crate::kernel::Index;
 pub const ENTRY: &str = "elementwise";
 
 /// Files that the texts include.
-const HEADERS: [(&str, &str); 15] = [
+const HEADERS: [(&str, &str); 16] = [
     ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
     ("device.h", include_str!("../../kernels/device.h")),
     body::HEADERS[0],
@@ -25,6 +25,7 @@ const HEADERS: [(&str, &str); 15] = [
     ("same.h", include_str!("../../kernels/elementwise/same.h")),
     ("single.h", include_str!("../../kernels/elementwise/single.h")),
     ("flat.h", include_str!("../../kernels/elementwise/flat.h")),
+    ("walked.h", include_str!("../../kernels/elementwise/walked.h")),
     ("rows.h", include_str!("../../kernels/elementwise/rows.h")),
     ("transpose.h", include_str!("../../kernels/elementwise/transpose.h")),
     ("bulk.h", include_str!("../../kernels/elementwise/bulk.h")),
@@ -56,7 +57,8 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     let tensors = spec.streams.len();
     let scalars = spec.graph.scalars().len();
     let batch = spec.form == Form::Batch;
-    let defines: [(&str, u64); 20] = [
+    let form_at = if batch { scalars } else { tensors + scalars };
+    let defines: [(&str, u64); 21] = [
         ("LANES", spec.lanes.into()),
         ("UNROLL", spec.unroll.into()),
         ("THREADS", spec.threads.into()),
@@ -67,7 +69,7 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("PREFETCH", spec.prefetch.into()),
         ("STRIDE_GRID", u64::from(spec.grid != GridPolicy::Cover)),
         ("WIDEST", spec.target.widest_access().into()),
-        ("HAS_HEAD", u64::from(matches!(spec.form, Form::Peel | Form::Phased))),
+        ("HAS_HEAD", spec.head.into()),
         ("HAS_SHIFTS", u64::from(spec.streams.contains(&Stream::Shifted))),
         ("RANK", spec.rank.into()),
         ("SETS", spec.sets.into()),
@@ -76,7 +78,8 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
         ("BATCH_SETS", if batch { batch_capacity(&spec.graph) as u64 } else { 0 }),
         ("WORDS", if batch { MOST_WORDS } else { words(spec) } as u64),
         ("SCALARS_AT", if batch { 0 } else { tensors } as u64),
-        ("FORM_AT", if batch { scalars } else { tensors + scalars } as u64),
+        ("FORM_AT", form_at as u64),
+        ("DIMENSIONS_AT", (form_at + words_before_dimensions(spec)) as u64),
     ];
     for (name, value) in defines {
         writeln!(text, "#define {name} {value}")?;
@@ -96,15 +99,21 @@ fn write(text: &mut String, spec: &KernelSpec) -> std::fmt::Result {
     writeln!(text, "#include \"{form}.h\"")
 }
 
+/// Words of the form before those of dimensions and strides.
+fn words_before_dimensions(spec: &KernelSpec) -> usize {
+    match spec.form {
+        Form::Flat | Form::Peel | Form::Phased => 3 + usize::from(spec.prefetch),
+        Form::Bulk => 3 + usize::from(spec.prefetch) + usize::from(spec.head),
+        Form::Rows | Form::Strided | Form::Transpose => 2,
+        Form::Batch => 0,
+    }
+}
+
 /// Words of the parameter block.
 fn words(spec: &KernelSpec) -> usize {
     let (rank, sets) = (spec.rank as usize, spec.sets as usize);
-    let form = match spec.form {
-        Form::Flat | Form::Peel | Form::Phased | Form::Bulk => 3 + usize::from(spec.prefetch),
-        Form::Rows | Form::Strided => 2 + 3 * rank + 2 * rank * sets,
-        Form::Transpose => 2 + 3 * rank + rank * sets,
-        Form::Batch => 0,
-    };
+    let of_a_set = if spec.form == Form::Transpose { rank } else { 2 * rank };
+    let form = words_before_dimensions(spec) + 3 * rank + sets * of_a_set;
     spec.streams.len() + spec.graph.scalars().len() + form
 }
 

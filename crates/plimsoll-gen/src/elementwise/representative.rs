@@ -71,7 +71,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
     let early = |choose: Choose| Choose { dependent: true, release: Some(Dependent::Early), ..choose };
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 33] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 37] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -105,6 +105,10 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("bulk_triad_f32_hints_dependent", TRIAD, runs, Choose { hints: Some(hints), dependent: true, ..bulk }),
         ("bulk_triad_f32_early", TRIAD, runs, early(bulk)),
         ("bulk_copy_bf16", COPY, pair, Choose { vector: Some(2), unroll: Some(12), ..bulk }),
+        ("bulk_add_bf16_shifted", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), Choose { hints: Some(hints), ..bulk }),
+        ("bulk_add_bf16_peeled_dependent", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), Choose { dependent: true, ..bulk }),
+        ("bulk_bias_of_columns", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), Choose { hints: Some(hints), ..bulk }),
+        ("bulk_bias_of_rows_early", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), early(bulk)),
     ];
     let made = |(name, text, tensors, choose): (&str, &str, Tensors<'_>, Choose)| {
         made(text, tensors, target, &choose).map(|plan| Representative { name: name.to_owned(), spec: plan.spec })

@@ -53,7 +53,7 @@ pub enum Form {
     Strided,
     /// Inputs that are transposed against the outputs, by way of shared memory.
     Transpose,
-    /// Inputs come as one bulk copy each into shared memory (compute capability 9.0).
+    /// Inputs come as one bulk copy each into shared memory (compute capability 9.0), aligned or not; broadcast ones beside them.
     Bulk,
     /// Many small sets of tensors in one launch.
     Batch,
@@ -155,7 +155,7 @@ pub enum Inner {
 pub enum Stream {
     /// Never read.
     Unused,
-    /// Element i of the walk is element i of the memory, aligned to the accesses (from the head on, in [`Form::Peel`]).
+    /// Element i of the walk is element i of the memory, aligned to the accesses (from the head on, where there is one).
     Linear,
     /// The same, but aligned only to its element.
     Shifted,
@@ -207,6 +207,8 @@ pub struct KernelSpec {
     /// it, and all writes to the device's own memory go by that cache, so it is safe whatever the kernel before writes. Inputs in memory of
     /// the host or of another device, which that one writes while the kernel before waits for it, are another matter.
     pub prefetch: bool,
+    /// Elements come before the first whole tile, of which the launch tells how many.
+    pub head: bool,
     /// Dimensions whose coordinates it computes; 0 for the forms that need none.
     pub rank: u32,
     /// Sets of strides.

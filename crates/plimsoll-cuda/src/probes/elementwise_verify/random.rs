@@ -134,7 +134,7 @@ impl Tensors {
     }
 }
 
-/// What is forced in turn: the planner's own choice, each form, each tier, dependent launches that ask for their inputs while they wait
+/// What is forced in turn: the planner's own choice, each form, bulk copies, each tier, dependent launches that ask for their inputs while they wait
 /// or don't, wide and narrow vectors, every hint.
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let turn = number + kind as usize;
@@ -148,12 +148,21 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
         threads: Some([64, 128, 256, 512][turn / 2 % 4]),
         ..plain
     };
+    // In tiles that are small enough for several of them.
+    let bulk = Choose {
+        form: Some(Form::Bulk),
+        vector: Some([4, 2, 8, 16][turn / 2 % 4]),
+        unroll: Some([3, 8, 2, 1][turn % 4]),
+        threads: Some([32, 64, 96][turn % 3]),
+        hints: Some(hints),
+        ..plain
+    };
     let tier = if turn.is_multiple_of(3) {
         Some(Choose { tier: Tier::Full, ..plain })
     } else {
         keeps_bits(graph).then_some(Choose { tier: Tier::Fast, ..plain })
     };
-    [Some(plain), form, Some(narrow), tier].into_iter().flatten().collect()
+    [Some(plain), form, Some(narrow), Some(bulk), tier].into_iter().flatten().collect()
 }
 
 /// Whether nothing in an expression may be less exact in the tier `fast`.

@@ -82,6 +82,7 @@ pub fn plan_batch(
         lanes,
         unroll,
         threads: tuning.threads,
+        head: false,
         rank: 0,
         sets: 0,
         whole_rows: false,

@@ -55,6 +55,16 @@ fn suits(tensors: &Tensors, lanes: u32, widest: u32) -> bool {
     })
 }
 
+/// Vectors that go across the end of a row look at each element's coordinates: short ones have fewer of them.
+pub fn crosses_in_length(tensors: &Tensors, lanes: u32) -> bool {
+    crosses(tensors, lanes) && lanes * tensors.narrowest() > 4
+}
+
+/// Vectors of so many lanes go across the ends of rows.
+pub fn crosses(tensors: &Tensors, lanes: u32) -> bool {
+    tensors.extents.last().is_some_and(|extent| !extent.is_multiple_of(lanes.into()))
+}
+
 /// Sets of strides without repetition, and which one each tensor has.
 pub struct Sets {
     /// The sets.
@@ -96,9 +106,7 @@ pub fn shape(
     let (wanted, unroll) = lanes_and_unroll(graph, tensors, tuning, choose);
     let mut lanes = if forced == Some(Form::Strided) { 1 } else { wanted };
     let inner_extent = tensors.extents.last().copied().unwrap_or(1);
-    // Vectors that go across the end of a row look at each element's coordinates: short ones have fewer of them.
-    let crosses = |lanes: u32| !inner_extent.is_multiple_of(lanes.into());
-    while lanes > 1 && (!suits(tensors, lanes, widest) || (crosses(lanes) && lanes * tensors.narrowest() > 4)) {
+    while lanes > 1 && (!suits(tensors, lanes, widest) || crosses_in_length(tensors, lanes)) {
         lanes /= 2;
     }
     if forced == Some(Form::Rows) && lanes == 1 && wanted > 1 {
@@ -107,28 +115,11 @@ pub fn shape(
     let form = if lanes > 1 || forced == Some(Form::Rows) { Form::Rows } else { Form::Strided };
     // As many elements in flight as wider vectors would have had.
     let unroll = if choose.unroll.is_some() { unroll } else { (unroll * (wanted / lanes)).clamp(1, 8) };
-    let mut sets = Sets::new();
-    let stream = |tensor: &Tensor, sets: &mut Sets| match tensor {
-        tensor if !tensor.used => Stream::Unused,
-        tensor if tensor.uniform => Stream::Uniform,
-        tensor if tensor.linear => Stream::Linear,
-        tensor => {
-            Stream::Walked { set: sets.of(&tensor.strides), inner: inner(tensor, &tensors.extents, lanes, widest) }
-        }
-    };
-    let streams: Vec<Stream> = tensors.all.iter().map(|tensor| stream(tensor, &mut sets)).collect();
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
     let tiles = Tiles::new(tensors.elements, 0, 0, tile);
-    let small = tensors.small(tile);
-    let mut words = vec![tiles.elements, tiles.whole];
-    for &extent in &tensors.extents {
-        words.extend(if small { Divisor::small(extent) } else { Divisor::large(extent) }.words());
-    }
-    for strides in &sets.strides {
-        words.extend(strides.iter().map(|&stride| stride as u64));
-        words.extend(steps(strides, &tensors.extents).map(|step| step as u64));
-    }
-    let why = match (form, crosses(lanes)) {
+    let Walked { streams, sets, small, words } = Walked::new(tensors, lanes, tile, widest);
+    let crosses = crosses(tensors, lanes);
+    let why = match (form, crosses) {
         (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
         (Form::Rows, true) => format!("vectors of {lanes} go across the ends of rows of {inner_extent}"),
         _ => "elements can't be had in vectors".to_owned(),
@@ -140,13 +131,51 @@ pub fn shape(
         lanes,
         unroll,
         threads: tuning.threads,
+        head: false,
         rank: tensors.extents.len() as u32,
-        sets: sets.strides.len() as u32,
-        whole_rows: !crosses(lanes),
+        sets,
+        whole_rows: !crosses,
         small,
         blocks: tiles.blocks,
-        words,
+        words: [vec![tiles.elements, tiles.whole], words].concat(),
     })
+}
+
+/// Tensors of which some are found by coordinates, in vectors of some lanes.
+#[derive(Default)]
+pub struct Walked {
+    /// How each tensor is found.
+    pub streams: Vec<Stream>,
+    /// Sets of strides.
+    pub sets: u32,
+    /// 32 bits do for every place and offset.
+    pub small: bool,
+    /// The words of dimensions and strides.
+    pub words: Vec<u64>,
+}
+
+impl Walked {
+    /// With tiles of `tile` elements.
+    pub fn new(tensors: &Tensors, lanes: u32, tile: u64, widest: u32) -> Self {
+        let mut sets = Sets::new();
+        let stream = |tensor: &Tensor| match tensor {
+            tensor if !tensor.used => Stream::Unused,
+            tensor if tensor.uniform => Stream::Uniform,
+            tensor if tensor.linear => Stream::Linear,
+            tensor => {
+                Stream::Walked { set: sets.of(&tensor.strides), inner: inner(tensor, &tensors.extents, lanes, widest) }
+            }
+        };
+        let streams = tensors.all.iter().map(stream).collect();
+        let small = tensors.small(tile);
+        let divisor = |&extent: &u64| if small { Divisor::small(extent) } else { Divisor::large(extent) };
+        let mut words: Vec<u64> = tensors.extents.iter().flat_map(|extent| divisor(extent).words()).collect();
+        for strides in &sets.strides {
+            words.extend(strides.iter().map(|&stride| stride as u64));
+            words.extend(steps(strides, &tensors.extents).map(|step| step as u64));
+        }
+        Self { streams, sets: sets.strides.len() as u32, small, words }
+    }
 }
 
 /// What an offset gains where a dimension advances and all faster ones go back to 0. Wraps where no element is reached.

@@ -1,6 +1,7 @@
 //! Which kernel an expression takes on given tensors, and why: pure, and tested without a GPU.
 
 mod batch;
+mod bulk;
 mod candidates;
 mod coordinates;
 mod division;
@@ -289,7 +290,10 @@ fn finish(
     let scalars = graph.scalars().len();
     let dependent = if device.target.capability >= 90 { tuning.dependent } else { Dependent::No };
     let first_wave = prefetch(choose, &tuning, &shape, device)?.then(|| device.wave(shape.threads));
-    shape.words.extend(first_wave);
+    // Behind the three words that all forms with one have.
+    if let Some(first_wave) = first_wave {
+        shape.words.insert(3, first_wave);
+    }
     let words = walk.accesses.len() + scalars + shape.words.len();
     if shape.form != Form::Batch && words > super::MOST_WORDS {
         return Err(PlanError::Words { words });
@@ -307,6 +311,7 @@ fn finish(
         tier: choose.tier,
         dependent,
         prefetch: first_wave.is_some(),
+        head: shape.head,
         rank: shape.rank,
         sets: shape.sets,
         whole_rows: shape.whole_rows,
@@ -379,7 +384,7 @@ fn described(spec: &KernelSpec) -> String {
 }
 
 fn index(choose: &Choose, shape: &Shape) -> Result<(Index, String), PlanError> {
-    let by_coordinates = matches!(shape.form, Form::Rows | Form::Strided);
+    let by_coordinates = shape.rank > 0;
     match choose.index {
         Some(Index::U32) if !shape.small => {
             Err(tuning::refused("index", "32", "places or offsets don't fit into 31 bits"))

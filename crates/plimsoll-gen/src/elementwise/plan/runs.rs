@@ -22,36 +22,71 @@ fn access(tensor: &Tensor, lanes: u32, widest: u32) -> u32 {
     (lanes * tensor.bytes).min(widest)
 }
 
-fn aligned(tensor: &Tensor, head: u32, lanes: u32, widest: u32) -> bool {
-    (tensor.phase + head * tensor.bytes).is_multiple_of(access(tensor, lanes, widest))
+/// Bytes of a sector, in which memory is written: the phases of addresses are told apart no further.
+const SECTOR: u32 = super::walk::ALIGNMENT;
+/// Tiles begin so many elements further on than the first place for them, if they can't there: a multiple of lines of any type.
+const FURTHER: u64 = 128;
+
+/// The first element from which on all of these are aligned to what `access` gives for each, if not 0 one from which they are to sectors too, if
+/// there is any: otherwise every block would write parts of them.
+fn head(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32) -> Option<u32> {
+    // Phases repeat after 32 bytes, so after at most 32 elements.
+    let first = |fits: &dyn Fn(&Tensor, u32) -> bool| {
+        (0..SECTOR).find(|&head| tensors.iter().all(|tensor| fits(tensor, tensor.phase + head * tensor.bytes)))
+    };
+    let to_accesses = first(&|tensor, phase| phase.is_multiple_of(access(tensor)))?;
+    if to_accesses == 0 { Some(0) } else { first(&|_, phase| phase.is_multiple_of(SECTOR)).or(Some(to_accesses)) }
 }
 
-/// The first element from which on all of these are aligned.
-fn head(tensors: &[&Tensor], lanes: u32, widest: u32) -> Option<u32> {
-    // Phases repeat after 32 bytes, so after at most 32 elements.
-    (0..32).find(|&head| tensors.iter().all(|tensor| aligned(tensor, head, lanes, widest)))
+/// Where whole tiles begin and end.
+pub struct Beginning {
+    /// Elements before the first one.
+    pub head: u64,
+    /// Elements that are behind the last one at least.
+    pub kept: u64,
+}
+
+impl Beginning {
+    /// Where they do with tensors that are aligned to what `access` gives for each; inputs that can't be while the outputs are take what is
+    /// aligned so and has their elements in it: that of the first tile begins in the tensor, and that of the last one ends there. `None` if
+    /// outputs are never aligned together.
+    pub fn of(tensors: &Tensors, access: impl Fn(&Tensor) -> u32) -> Option<Self> {
+        let all: Vec<&Tensor> = tensors.moving().collect();
+        if let Some(head) = head(&all, &access) {
+            return Some(Self { head: head.into(), kept: 0 });
+        }
+        let (outputs, inputs): (Vec<&Tensor>, Vec<&Tensor>) = all.into_iter().partition(|tensor| tensor.output);
+        let first = u64::from(head(&outputs, &access)?);
+        let shift = |tensor: &Tensor, head: u64| {
+            (u64::from(tensor.phase) + head * u64::from(tensor.bytes)) % u64::from(access(tensor))
+        };
+        let reaches_back = |head: u64| inputs.iter().any(|tensor| head * u64::from(tensor.bytes) < shift(tensor, head));
+        let head = if reaches_back(first) { first + FURTHER } else { first };
+        let kept = inputs.iter().filter(|tensor| shift(tensor, head) > 0).map(|tensor| access(tensor) / tensor.bytes);
+        Some(Self { head, kept: kept.max().unwrap_or(0).into() })
+    }
+}
+
+/// How a tensor is found from element `head` on.
+pub fn stream(tensor: &Tensor, head: u64, access: u32) -> Stream {
+    let phase = u64::from(tensor.phase) + head * u64::from(tensor.bytes);
+    match tensor {
+        tensor if !tensor.used => Stream::Unused,
+        tensor if tensor.uniform => Stream::Uniform,
+        _ if phase.is_multiple_of(access.into()) => Stream::Linear,
+        _ => Stream::Shifted,
+    }
 }
 
 fn fit(tensors: &Tensors, lanes: u32, widest: u32) -> Option<Fit> {
-    let all: Vec<&Tensor> = tensors.moving().collect();
-    if let Some(head) = head(&all, lanes, widest) {
-        let form = if head == 0 { Form::Flat } else { Form::Peel };
-        return Some(Fit { form, head: head.into(), kept: 0 });
-    }
-    let outputs: Vec<&Tensor> = all.iter().copied().filter(|tensor| tensor.output).collect();
-    let mut head = head(&outputs, lanes, widest)?;
-    // Shifted vectors reach back to the access before them, and on to the one behind.
-    let reaches_back = |head: u32| {
-        all.iter().any(|tensor| {
-            let access = access(tensor, lanes, widest.min(16));
-            let shift = (tensor.phase + head * tensor.bytes) % access;
-            head * tensor.bytes < shift
-        })
+    // Shifted vectors of 32 bytes come as two of 16.
+    let Beginning { head, kept } = Beginning::of(tensors, |tensor| access(tensor, lanes, widest))?;
+    let form = match (head, kept) {
+        (0, 0) => Form::Flat,
+        (_, 0) => Form::Peel,
+        _ => Form::Phased,
     };
-    while reaches_back(head) {
-        head += lanes.max(1) * (widest / (lanes * outputs[0].bytes).min(widest)).max(1);
-    }
-    Some(Fit { form: Form::Phased, head: head.into(), kept: lanes.into() })
+    Some(Fit { form, head, kept })
 }
 
 /// Flat, peel or phased.
@@ -94,12 +129,6 @@ pub fn shape(
     if choose.unroll.is_some() {
         unroll = tuning.unroll;
     }
-    let stream = |tensor: &Tensor| match tensor {
-        tensor if !tensor.used => Stream::Unused,
-        tensor if tensor.uniform => Stream::Uniform,
-        tensor if aligned(tensor, fit.head as u32, lanes, widest) => Stream::Linear,
-        _ => Stream::Shifted,
-    };
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
     let tiles = Tiles::new(tensors.elements, fit.head, fit.kept, tile);
     let vector = lanes * narrowest;
@@ -112,10 +141,11 @@ pub fn shape(
     Ok(Shape {
         form: fit.form,
         why,
-        streams: tensors.all.iter().map(stream).collect(),
+        streams: tensors.all.iter().map(|tensor| stream(tensor, fit.head, access(tensor, lanes, widest))).collect(),
         lanes,
         unroll,
         threads: tuning.threads,
+        head: fit.head > 0,
         rank: 0,
         sets: 0,
         whole_rows: false,

@@ -1,7 +1,7 @@
 //! The form that a kernel takes on given tensors, and what it is told of them.
 
 use super::tuning::refused;
-use super::{Choose, Device, PlanError, Tensors, Tuning, coordinates, runs, tiles};
+use super::{Choose, Device, PlanError, Tensors, Tuning, bulk, coordinates, runs, tiles};
 use crate::elementwise::spec::{Form, Stream};
 use plimsoll_expr::Graph;
 
@@ -20,6 +20,8 @@ pub struct Shape {
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
+    /// Elements come before the first whole tile.
+    pub head: bool,
     /// Dimensions whose coordinates are computed.
     pub rank: u32,
     /// Sets of strides.
@@ -83,6 +85,10 @@ impl Shape {
         let coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
         let flat = tensors.flat() && !coordinates;
         let turned = || tiles::transpose(graph, tensors, device, choose);
+        let found = || match flat {
+            true => runs::shape(graph, tensors, device, tuning, choose),
+            false => coordinates::shape(graph, tensors, device, tuning, choose, None),
+        };
         match choose.form {
             Some(Form::Batch) => Err(refused("form", "batch", "it is for many sets of tensors")),
             Some(form @ (Form::Rows | Form::Strided)) => {
@@ -91,20 +97,21 @@ impl Shape {
             Some(Form::Transpose) => {
                 turned().ok_or_else(|| refused("form", "transpose", "no input is transposed against the outputs"))
             }
+            Some(Form::Bulk) if coordinates => Err(refused("form", "bulk", "the expression asks for coordinates")),
+            Some(Form::Bulk) => bulk::shape(tensors, device, tuning, choose),
             Some(form) if !flat => Err(refused("form", form.name(), "a tensor is broadcast, pitched or strided")),
-            None if !flat => match turned() {
-                Some(shape) => Ok(shape),
-                None => coordinates::shape(graph, tensors, device, tuning, choose, None),
-            },
-            Some(Form::Bulk) => tiles::bulk(tensors, device, tuning, choose),
-            None if tuning.form == Form::Bulk => tiles::bulk(tensors, device, tuning, choose)
-                .or_else(|_| runs::shape(graph, tensors, device, tuning, choose)),
             Some(form) => {
                 let shape = runs::shape(graph, tensors, device, tuning, choose)?;
                 let why = format!("the addresses ask for {}", shape.form.name());
                 if shape.form == form { Ok(shape) } else { Err(refused("form", form.name(), &why)) }
             }
-            None => runs::shape(graph, tensors, device, tuning, choose),
+            None => match (!flat).then(turned).flatten() {
+                Some(shape) => Ok(shape),
+                None if tuning.form == Form::Bulk && !coordinates => {
+                    bulk::shape(tensors, device, tuning, choose).or_else(|_| found())
+                }
+                None => found(),
+            },
         }
     }
 }

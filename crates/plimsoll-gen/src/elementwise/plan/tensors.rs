@@ -77,23 +77,26 @@ impl Tensors {
         self.moving().all(|tensor| tensor.linear)
     }
 
-    /// Bytes that a launch moves: each element that is reached, once.
-    pub fn bytes_moved(&self) -> u64 {
-        let reached = |tensor: &Tensor| {
-            let walked = tensor.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
-            walked.map(|(_, extent)| extent).product::<u64>().saturating_mul(tensor.bytes.into())
-        };
-        self.all.iter().filter(|tensor| tensor.used).map(reached).fold(0, u64::saturating_add)
+    /// Elements of one of them that are reached.
+    fn reached(&self, tensor: &Tensor) -> u64 {
+        let walked = tensor.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+        walked.map(|(_, extent)| extent).product()
     }
 
-    /// Inputs that come from memory: not those that are broadcast so that less than a quarter of the visits find new elements.
+    /// Bytes that a launch moves: each element that is reached, once.
+    pub fn bytes_moved(&self) -> u64 {
+        let moved = |tensor: &Tensor| self.reached(tensor).saturating_mul(tensor.bytes.into());
+        self.all.iter().filter(|tensor| tensor.used).map(moved).fold(0, u64::saturating_add)
+    }
+
+    /// True of tensors that are broadcast so that less than a quarter of the visits find new elements.
+    pub fn comes_from_cache(&self, tensor: &Tensor) -> bool {
+        self.reached(tensor).saturating_mul(4) < self.elements
+    }
+
+    /// Inputs that come from memory.
     pub fn streamed_inputs(&self) -> u32 {
-        let reached = |tensor: &&Tensor| {
-            let walked = tensor.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
-            let distinct: u64 = walked.map(|(_, extent)| extent).product();
-            !tensor.output && distinct.saturating_mul(4) >= self.elements
-        };
-        self.moving().filter(reached).count() as u32
+        self.moving().filter(|tensor| !tensor.output && !self.comes_from_cache(tensor)).count() as u32
     }
 
     /// True where 32 bits do for every place, a block of `tile` further on too, and for every offset.

@@ -105,6 +105,80 @@ fn bulk_copies_are_for_devices_and_sizes_that_gain() {
 }
 
 #[test]
+fn tiles_begin_where_outputs_begin_sectors() {
+    let head = |x: u64, y: u64, vector| {
+        let choose = Choose { vector: Some(vector), ..Choose::default() };
+        let plan = planned(ADD, &[1 << 20], &[(&[1], x), (&[1], y)], 80, &choose).unwrap();
+        (plan.spec.form, plan.form_words[2], plan.spec.head)
+    };
+    assert_eq!(head(0, 0, 16), (Form::Flat, 0, false));
+    assert_eq!(head(16, 16, 16), (Form::Flat, 0, false));
+    assert_eq!(head(2, 2, 16), (Form::Peel, 15, true));
+    // They can't both.
+    assert_eq!(head(2, 18, 16), (Form::Peel, 7, true));
+    // The input's first access would begin before the tensor: lines further on it doesn't.
+    assert_eq!(head(2, 0, 16), (Form::Phased, 128, true));
+    assert_eq!(head(0, 2, 16), (Form::Phased, 15, true));
+}
+
+#[test]
+fn bulk_copies_take_runs_at_any_address() {
+    let run: &[i64] = &[1];
+    let plan = |x: u64, y: u64, choose: &Choose| planned(ADD, &[1 << 30], &[(run, x), (run, y)], 90, choose).unwrap();
+    let free = |x, y| plan(x, y, &Choose::default());
+    let shifted = free(2, 0);
+    assert_eq!(
+        (shifted.spec.form, shifted.spec.streams.as_slice()),
+        (Form::Bulk, &[Stream::Shifted, Stream::Linear][..])
+    );
+    // What is copied is within the tensor: 16 bytes before the first tile and behind the last one.
+    let (whole, tile) = (shifted.form_words[1], shifted.spec.tile());
+    assert_eq!((shifted.form_words[0], shifted.form_words[3]), (1 << 30, 128));
+    assert!((8..tile + 8).contains(&((1 << 30) - 128 - whole * tile)));
+    let peeled = free(2, 2);
+    assert_eq!((peeled.spec.streams[0], peeled.form_words[3]), (Stream::Linear, 15));
+    assert!(!free(0, 32).spec.head && free(0, 32).form_words.len() == 3);
+    // With the number of blocks that wait the head comes behind it.
+    let asks = plan(2, 2, &Choose { dependent: true, prefetch: Some(true), ..Choose::default() });
+    assert_eq!((asks.form_words.len(), asks.form_words[4]), (5, 15));
+    let outputs = "in x: bf16\ny = x + 1\nz = x - 1";
+    let apart = |z| planned(outputs, &[1 << 30], &[(run, 0), (run, 0), (run, z)], 90, &Choose::default()).unwrap();
+    assert_eq!((apart(2).spec.form, apart(16).spec.form), (Form::Flat, Form::Bulk));
+}
+
+#[test]
+fn bulk_copies_take_broadcast_inputs_beside_them() {
+    let bias = |columns: u64, strides: &[i64], text: &str, choose: &Choose| {
+        let c = columns as i64;
+        planned(text, &[1 << 17, columns], &[(&[c, 1], 0), (strides, 0), (&[c, 1], 0)], 90, choose)
+    };
+    let free = |columns, strides| bias(columns, strides, BIAS, &Choose::default()).unwrap().spec;
+    let columns = free(16384, &[0, 1]);
+    assert_eq!((columns.form, columns.lanes, columns.unroll, columns.rank), (Form::Bulk, 4, 3, 2));
+    assert_eq!(columns.streams[..2], [Stream::Linear, Stream::Walked { set: 0, inner: Inner::Vector }]);
+    let rows = free(16384, &[1, 0]);
+    assert_eq!((rows.form, rows.streams[1]), (Form::Bulk, Stream::Walked { set: 0, inner: Inner::Splat }));
+    let odd = free(16385, &[0, 1]);
+    assert_eq!((odd.form, odd.lanes, odd.unroll, odd.whole_rows), (Form::Bulk, 2, 6, false));
+    // Rows of their own memory are no runs, and coordinates are computed by another form.
+    assert_eq!(free(16384, &[16400, 1]).form, Form::Rows);
+    let place = "in x: bf16, b: bf16\ny = x + b + bf16(index(1))";
+    assert_eq!(bias(16384, &[0, 1], place, &Choose::default()).unwrap().spec.form, Form::Rows);
+    let forced = Choose { form: Some(Form::Bulk), ..Choose::default() };
+    let refused = |columns, strides: &[i64], text: &str, choose: &Choose| {
+        bias(columns, strides, text, choose).unwrap_err().to_string()
+    };
+    assert!(refused(16384, &[0, 1], place, &forced).contains("asks for coordinates"));
+    assert!(refused(3, &[1, 0], BIAS, &forced).contains("isn't broadcast"));
+    let large = Choose { vector: Some(2), unroll: Some(64), threads: Some(128), ..forced };
+    assert!(refused(16384, &[0, 1], BIAS, &Choose { threads: Some(512), ..large }).contains("KiB"));
+    assert_eq!(bias(16384, &[0, 1], BIAS, &large).unwrap().spec.unroll, 64);
+    assert!(
+        refused(16384, &[0, 1], BIAS, &Choose { vector: Some(16), unroll: Some(16), ..large }).contains("registers")
+    );
+}
+
+#[test]
 fn wide_devices_take_wide_accesses_and_mixed_types_their_narrowest() {
     assert_eq!(flat(ADD, 256 * MIB, 100, &Choose::default()).spec.lanes, 16);
     let mixed = flat("in x: f32\ny: bf16 = x", 256 * MIB, 80, &Choose::default());

@@ -1,4 +1,4 @@
-//! Tensors that go through shared memory: bulk copies of whole tiles, and transposed tiles.
+//! Tensors that are transposed: tiles that go through shared memory.
 
 use plimsoll_expr::Graph;
 
@@ -6,89 +6,11 @@ use super::coordinates::{Sets, inner, takes_vectors};
 use super::division::Divisor;
 use super::shape::Shape;
 use super::tensors::Tensor;
-use super::tuning::refused;
-use super::{Choose, Device, PlanError, Tensors, Tuning};
-use crate::elementwise::geometry::Tiles;
+use super::{Choose, Device, Tensors};
 use crate::elementwise::spec::{Form, Stream};
 
 /// Static shared memory that every device has per block, bytes.
-const MOST_SHARED: u64 = 48 << 10;
-/// Bulk copies are aligned to, and are a multiple of, so many bytes (PTX ISA, `cp.async.bulk`).
-const BULK_BYTES: u64 = 16;
-
-/// True where bulk copies are possible for tiles of a suitable size.
-pub fn takes_bulk(graph: &Graph, tensors: &Tensors, device: &Device) -> bool {
-    device.target.capability >= 90
-        && (graph.least_rank() == 0 || tensors.extents.len() == 1)
-        && tensors.flat()
-        && tensors.moving().any(|tensor| !tensor.output)
-        && tensors.moving().all(|tensor| tensor.phase.is_multiple_of(BULK_BYTES as u32))
-}
-
-/// A bulk copy per input and tile.
-///
-/// # Errors
-/// If the device, the addresses or the tile's size don't allow it.
-pub fn bulk(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> Result<Shape, PlanError> {
-    let no = |why: &str| Err(refused("form", "bulk", why));
-    let read = || tensors.moving().filter(|tensor| !tensor.output);
-    if device.target.capability < 90 {
-        return no("bulk copies need compute capability 9.0");
-    }
-    if read().count() == 0 {
-        return no("there is nothing to read");
-    }
-    let widest = device.target.widest_access();
-    let lanes = (tuning.vector / tensors.narrowest()).max(1);
-    // The loop over a tile is not unrolled, so registers don't limit it. Tiles keep their size where elements are wider.
-    let wider = if choose.unroll.is_some() { 1 } else { (tensors.narrowest() / tuning.vector).max(1) };
-    let unroll = (tuning.unroll / wider).max(1);
-    let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
-    if tensors.moving().any(|tensor| {
-        let access = if tensor.output { (lanes * tensor.bytes).min(widest) } else { BULK_BYTES as u32 };
-        !tensor.phase.is_multiple_of(access)
-    }) {
-        return no("a tensor isn't aligned to 16 bytes, or an output to its vectors");
-    }
-    if read().any(|tensor| !(tile * u64::from(tensor.bytes)).is_multiple_of(BULK_BYTES)) {
-        return no("a tile isn't a multiple of 16 bytes of each input");
-    }
-    let shared: u64 = read().map(|tensor| tile * u64::from(tensor.bytes)).sum();
-    if shared > MOST_SHARED - 1024 {
-        return no(&format!("a tile of {shared} bytes doesn't fit into 47 KiB"));
-    }
-    let tiles = Tiles::new(tensors.elements, 0, 0, tile);
-    let stream = |tensor: &Tensor| match tensor {
-        tensor if !tensor.used => Stream::Unused,
-        tensor if tensor.uniform => Stream::Uniform,
-        _ => Stream::Linear,
-    };
-    Ok(Shape {
-        form: Form::Bulk,
-        why: format!("tiles of {shared} bytes come as one copy per input"),
-        streams: tensors.all.iter().map(stream).collect(),
-        lanes,
-        unroll,
-        threads: tuning.threads,
-        rank: 0,
-        sets: 0,
-        whole_rows: false,
-        small: tensors.small(tile),
-        blocks: tiles.blocks,
-        words: vec![tiles.elements, tiles.whole, given_back(tuning, device, shared)],
-    })
-}
-
-/// Size of the second-level cache where it isn't known, bytes.
-const LEAST_L2: u64 = 32 << 20;
-
-/// How many of the last tiles, of so many bytes that are read, give back what earlier ones keep in the second-level cache: as many as a quarter
-/// of it has room for. An H200, which says that it has 60 MiB, keeps 12 of them; on other devices nobody has looked.
-fn given_back(tuning: &Tuning, device: &Device, bytes: u64) -> u64 {
-    let kept = device.l2_bytes.max(LEAST_L2) / 4;
-    if tuning.hints.load_no_allocate { kept.div_ceil(bytes.max(1)) } else { 0 }
-}
-
+pub const MOST_SHARED: u64 = 48 << 10;
 /// Fewest elements along both dimensions for which a tile is worth its barrier.
 const LEAST_EXTENT: u64 = 16;
 /// Threads of a block that transposes: one for each square of a tile between these.
@@ -186,6 +108,7 @@ pub fn transpose(graph: &Graph, tensors: &Tensors, device: &Device, choose: &Cho
         threads,
         rank: extents.len() as u32,
         sets: sets.strides.len() as u32,
+        head: false,
         whole_rows: true,
         small: false,
         blocks,

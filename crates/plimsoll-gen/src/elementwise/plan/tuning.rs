@@ -2,7 +2,7 @@
 
 use plimsoll_expr::Graph;
 
-use super::{Choose, Device, PlanError, Reason, Tensors, tiles};
+use super::{Choose, Device, PlanError, Reason, Tensors, bulk};
 use crate::elementwise::spec::{Dependent, Form};
 use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
 use crate::kernel::Hints;
@@ -86,7 +86,7 @@ impl Tuning {
     ) -> Result<Self, PlanError> {
         // Half of a choice for bulk copies would be none for anything else.
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
-        let bulk = choose.form == Some(Form::Bulk) || (free && tiles::takes_bulk(graph, tensors, device));
+        let bulk = choose.form == Some(Form::Bulk) || (free && bulk::takes_bulk(graph, tensors, device));
         let class = Class { inputs: tensors.streamed_inputs(), ..Class::of(graph) };
         let Choose { dependent, cached, .. } = *choose;
         let (row, why) = match table.row(Wanted { class, bytes: tensors.bytes_moved(), dependent, cached, bulk }) {
