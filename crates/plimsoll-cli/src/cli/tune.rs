@@ -48,6 +48,10 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     store(args, &info, &path, &tuned)?;
     output::print(&shown(&tuned, args.format))?;
     say("plans", &path.display().to_string());
+    if tuned.stopped {
+        say("note", "interrupted: these are of the expressions that were done by then");
+        return Err(Failure::from(Fault::Stopped));
+    }
     Ok(Exit::Success)
 }
 

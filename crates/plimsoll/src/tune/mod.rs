@@ -19,14 +19,14 @@ use plimsoll_expr::{DType, Graph, Names, ParseError, Problem, parse};
 use plimsoll_gen::elementwise::{Choose, Class, Dependent, Form, Row, Table, candidates};
 use plimsoll_suite::bench::Cell;
 
-use self::search::{Choices, Contest, Heat, Stopwatch, Way, search};
+use self::search::{Contest, Heat, Stopwatch, Way, search};
 use crate::bench::{Device, Point, Variant, time_hurried, types};
 
 /// Bytes moved at which plans are sought: from what the second-level cache holds several times to twice the largest that
 /// makes a difference.
 pub const SIZES: [u64; 7] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30, 4 << 30];
 /// How much of the time goes to each pass.
-const PASSES: [f64; 3] = [0.4, 0.35, 0.25];
+const PASSES: [f64; search::PASSES] = [0.35, 0.25, 0.15, 0.25];
 
 /// An expression whose class is tuned.
 #[derive(Clone, Debug)]
@@ -95,12 +95,14 @@ pub struct Tuned {
     pub table: Table,
     /// Each choice with its bandwidth.
     pub found: Vec<Found>,
+    /// It was stopped: what is here is of the expressions that were done by then.
+    pub stopped: bool,
 }
 
-/// Tunes a GPU in about `seconds`; `progress` hears the share that is done.
+/// Tunes a GPU in about `seconds`, one expression after the other; `progress` hears the share that is done.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] for a device without plans; [`Fault::Stopped`]; the device's.
+/// [`Fault::Unavailable`] for a device without plans; [`Fault::Stopped`] before the first expression is done; the device's.
 pub fn tune(
     device: &mut Device,
     subjects: &[Subject],
@@ -109,24 +111,30 @@ pub fn tune(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Tuned, Fault> {
     let planned = device.planned()?;
-    let source = format!("measured on {}", device.info().name);
+    let mut tuned = Tuned { table: Table::default(), found: Vec::new(), stopped: false };
+    tuned.table.source = format!("measured on {}", device.info().name);
     let dependent = device.dependent_launch();
-    let ways = Way::ALL.into_iter().filter(|way| dependent || !way.is_dependent());
-    let choices = |subject: &Subject, way: Way| candidates(&subject.graph, &planned, way.is_dependent());
-    let mut all = Choices::new();
-    let mut contests = Vec::new();
-    for (number, subject) in subjects.iter().enumerate() {
-        for way in ways.clone() {
+    let ways: Vec<Way> = Way::ALL.into_iter().filter(|way| dependent || !way.is_dependent()).collect();
+    let mut time =
+        Time { seconds, share: 1.0 / (subjects.len() * ways.len()).max(1) as f64, done: 0.0, begin: Instant::now() };
+    for subject in subjects {
+        let mut all = Vec::new();
+        for &way in &ways {
+            let choices = candidates(&subject.graph, &planned, way.is_dependent());
             let sizes = way.sizes(device.info()).into_iter().filter(|bytes| fits(subject, *bytes, device.info()));
-            let contest = |bytes| Contest { subject: number, bytes, way, left: vec![], seconds: BTreeMap::new() };
-            contests.extend(sizes.map(contest));
-            all.insert((number, way), choices(subject, way));
+            let mut contests: Vec<Contest> = sizes.map(|bytes| Contest::new(way, bytes)).collect();
+            let mut stopwatch =
+                OnDevice { device, subject, choices: &choices, stop, progress: &mut *progress, time: &mut time };
+            match search(&mut contests, &choices, &mut stopwatch) {
+                // Without those of its other launches they would take the place of a whole class.
+                Err(Fault::Stopped) if !tuned.found.is_empty() => return Ok(Tuned { stopped: true, ..tuned }),
+                done => done?,
+            }
+            all.push((choices, contests));
         }
+        all.iter().for_each(|(choices, contests)| tuned.add(subject, choices, contests));
     }
-    let mut stopwatch =
-        OnDevice { device, subjects, choices: &all, seconds, stop, progress, done: 0.0, begin: Instant::now() };
-    search(&mut contests, &all, &mut stopwatch)?;
-    Ok(tuned(source, subjects, &all, &contests))
+    Ok(tuned)
 }
 
 /// Whether its operands leave room on the device: each rotates through at least its own size twice.
@@ -136,29 +144,27 @@ fn fits(subject: &Subject, bytes: u64, info: &DeviceInfo) -> bool {
     window.saturating_mul(tensors).saturating_add(2 * bytes) < info.memory_free / 10 * 9
 }
 
-fn tuned(source: String, subjects: &[Subject], choices: &Choices, contests: &[Contest]) -> Tuned {
-    let mut tuned = Tuned { table: Table { source, rows: Vec::new() }, found: Vec::new() };
-    for (number, contest) in contests.iter().enumerate() {
-        let Some((candidate, seconds)) = contest.winner() else { continue };
-        let Some(choose) = choices.get(&(contest.subject, contest.way)).and_then(|all| all.get(candidate)) else {
-            continue;
-        };
-        // Sizes in between belong to the nearer one, by ratio; beyond the largest all are its, but for the cache, which ends.
-        let next = contests.get(number + 1).filter(|next| next.bytes > contest.bytes && next.way == contest.way);
-        let last = if contest.way.is_cached() { contest.bytes / 3 * 4 } else { u64::MAX };
-        let most_bytes = next.map_or(last, |next| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64);
-        let subject = &subjects[contest.subject];
-        tuned.table.rows.push(row(Class::of(&subject.graph), most_bytes, contest.way, choose));
-        tuned.found.push(Found {
-            subject: subject.name.clone(),
-            bytes: contest.bytes,
-            launch: contest.way.launch(),
-            cache: contest.way.cache(),
-            plan: Variant(*choose).to_string(),
-            bandwidth: contest.bytes as f64 / seconds,
-        });
+impl Tuned {
+    /// With what was found for one expression and way to launch.
+    fn add(&mut self, subject: &Subject, choices: &[Choose], contests: &[Contest]) {
+        for (number, contest) in contests.iter().enumerate() {
+            let Some((candidate, seconds)) = contest.winner() else { continue };
+            let choose = &choices[candidate];
+            // Sizes in between belong to the nearer one, by ratio; beyond the largest all are its, but for the cache, which ends.
+            let last = if contest.way.is_cached() { contest.bytes / 3 * 4 } else { u64::MAX };
+            let between = |next: &Contest| (contest.bytes as f64 * next.bytes as f64).sqrt() as u64;
+            let most_bytes = contests.get(number + 1).map_or(last, between);
+            self.table.rows.push(row(Class::of(&subject.graph), most_bytes, contest.way, choose));
+            self.found.push(Found {
+                subject: subject.name.clone(),
+                bytes: contest.bytes,
+                launch: contest.way.launch(),
+                cache: contest.way.cache(),
+                plan: Variant(*choose).to_string(),
+                bandwidth: contest.bytes as f64 / seconds,
+            });
+        }
     }
-    tuned
 }
 
 fn row(class: Class, most_bytes: u64, way: Way, choose: &Choose) -> Row {
@@ -177,27 +183,43 @@ fn row(class: Class, most_bytes: u64, way: Way, choose: &Choose) -> Row {
     }
 }
 
-/// Heats timed on a device.
-struct OnDevice<'a> {
-    device: &'a mut Device,
-    subjects: &'a [Subject],
-    choices: &'a Choices,
+/// What a whole search has of it.
+struct Time {
+    /// All.
     seconds: f64,
-    stop: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(f64),
-    /// Share of all that is done.
+    /// Of an expression and way to launch.
+    share: f64,
+    /// What is done, from 0 to 1.
     done: f64,
     begin: Instant,
 }
 
+impl Time {
+    /// Seconds of a pass that has this share of all, and of what earlier ones left.
+    fn of(&self, share: f64) -> f64 {
+        let left = (self.seconds - self.begin.elapsed().as_secs_f64()).max(0.0);
+        left * share / (1.0 - self.done).max(share)
+    }
+}
+
+/// Heats of one expression and way to launch, timed on a device.
+struct OnDevice<'a> {
+    device: &'a mut Device,
+    subject: &'a Subject,
+    choices: &'a [Choose],
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(f64),
+    time: &'a mut Time,
+}
+
 impl OnDevice<'_> {
     fn point(&self, contest: &Contest, candidate: usize) -> Result<Point, Fault> {
-        let subject = &self.subjects[contest.subject];
+        let subject = self.subject;
         let invalid = |why: &dyn std::fmt::Display| Fault::Invalid(why.to_string());
         let per_element = plimsoll_expr::Cost::of(&subject.graph).traffic.total().max(1);
         let elements = (contest.bytes / per_element).max(1);
         let problem = Problem::flat(&subject.graph, elements, &[]).map_err(|error| invalid(&error))?;
-        let choose = self.choices[&(contest.subject, contest.way)][candidate];
+        let variant = Variant(self.choices[candidate]);
         let widest = subject.graph.inputs().iter().map(|input| input.dtype.bytes());
         let widest = widest.chain(subject.graph.outputs().iter().map(|output| output.dtype.bytes())).max();
         let cell = Cell {
@@ -205,13 +227,13 @@ impl OnDevice<'_> {
             types: types(&subject.graph),
             shape: "flat".to_owned(),
             launch: contest.way.launch(),
-            plan: Variant(choose).to_string(),
+            plan: variant.to_string(),
             bytes: elements * widest.unwrap_or(1),
             cache: contest.way.cache(),
             traffic: problem.traffic(),
             ceiling: None,
         };
-        Ok(Point { cell, problem: Arc::new(problem), variant: Variant(choose) })
+        Ok(Point { cell, problem: Arc::new(problem), variant })
     }
 }
 
@@ -222,17 +244,16 @@ impl Stopwatch for OnDevice<'_> {
         }
         let points = heat.iter().map(|(contest, candidate)| self.point(&contests[*contest], *candidate));
         let points = points.collect::<Result<Vec<_>, Fault>>()?;
-        // Each heat has its share of the pass by its number of expressions and launches, and of what earlier ones left.
-        let heats = self.choices.len().max(1) as f64;
-        let share = PASSES[pass] / heats;
-        let left = (self.seconds - self.begin.elapsed().as_secs_f64()).max(0.0);
-        let seconds = left * share / (1.0 - self.done).max(share);
-        let effort = if pass + 1 == PASSES.len() { Effort::Standard } else { Effort::Quick };
+        let share = PASSES[pass] * self.time.share;
+        let last = pass + 1 == PASSES.len();
+        let effort = if last { Effort::Standard } else { Effort::Quick };
         let request = Request { effort, seed: 1, ..Request::default() };
         let mut records: Vec<Record> = Vec::new();
-        let outcome = time_hurried(self.device, &points, (seconds, pass > 0), &request, &mut records, self.stop)?;
-        self.done += share;
-        (self.progress)(self.done.min(1.0));
+        // Only what may be stored is held to other results.
+        let hurry = (self.time.of(share), last);
+        let outcome = time_hurried(self.device, &points, hurry, &request, &mut records, self.stop)?;
+        self.time.done += share;
+        (self.progress)(self.time.done.min(1.0));
         match outcome {
             Outcome::Complete => {}
             Outcome::Faulted(Fault::Invalid(_)) => return Ok(vec![None; heat.len()]),
@@ -264,18 +285,20 @@ mod tests {
     #[test]
     fn rows_meet_half_way_between_sizes_and_the_last_has_no_end() {
         let graph = parse("x", &Names::all(DType::F32)).unwrap();
-        let subjects = [Subject { name: "x".to_owned(), graph }];
-        let won = |way, sizes: &[u64]| -> Vec<Contest> {
-            let (left, seconds) = (vec![0], [(0, 1.0)].into());
-            let contest = Contest { subject: 0, bytes: 0, way, left, seconds };
-            sizes.iter().map(|&bytes| Contest { bytes, ..contest.clone() }).collect()
-        };
+        let subject = Subject { name: "x".to_owned(), graph };
+        let choices = [Choose { vector: Some(8), ..Choose::default() }];
         let sizes = [2 << 20, 32 << 20, 2 << 30];
         let cached = [24 << 20, 48 << 20];
-        let of_cache = [won(Way::Cached, &cached), won(Way::CachedDependent, &cached)];
-        let contests = [won(Way::Plain, &sizes), won(Way::Dependent, &sizes), of_cache.concat()].concat();
-        let choices = Way::ALL.map(|way| ((0, way), vec![Choose { vector: Some(8), ..Choose::default() }]));
-        let tuned = tuned("here".to_owned(), &subjects, &choices.into(), &contests);
+        let mut tuned = Tuned { table: Table::default(), found: vec![], stopped: false };
+        for (way, sizes) in [
+            (Way::Plain, &sizes[..]),
+            (Way::Dependent, &sizes),
+            (Way::Cached, &cached),
+            (Way::CachedDependent, &cached),
+        ] {
+            let won = |&bytes| Contest { left: vec![0], seconds: [(0, 1.0)].into(), ..Contest::new(way, bytes) };
+            tuned.add(&subject, &choices, &sizes.iter().map(won).collect::<Vec<_>>());
+        }
         let most: Vec<u64> = tuned.table.rows.iter().map(|row| row.most_bytes).collect();
         assert_eq!(most[..6], [1 << 23, 1 << 28, u64::MAX, 1 << 23, 1 << 28, u64::MAX]);
         assert!(most[6] > cached[0] && most[6] < cached[1] && most[7] == 64 << 20, "{most:?}");

@@ -1,0 +1,24 @@
+//! A search on the stand-in driver, whose kernels do nothing: it goes to its end, takes no plan that nobody timed, and stops when asked to.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use plimsoll::prelude::*;
+use plimsoll::tune::{Subject, tune};
+
+#[test]
+fn a_search_ends_or_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut device = support::device(folder.path());
+    let graph = trace(|x: In<f32>, y: In<f32>| x + y).unwrap().graph().clone();
+    let subjects = [Subject { name: "x + y".to_owned(), graph }];
+    let stop = AtomicBool::new(false);
+    let mut shares = Vec::new();
+    // No size has room on it.
+    let tuned = tune(&mut device, &subjects, 0.1, &stop, &mut |share| shares.push(share)).unwrap();
+    assert!(tuned.table.rows.is_empty() && tuned.found.is_empty() && !tuned.stopped);
+    assert!(shares.is_sorted() && shares.last().is_some_and(|last| (last - 1.0).abs() < 1e-9), "{shares:?}");
+    let stopped = tune(&mut device, &subjects, 0.1, &stop, &mut |_| stop.store(true, Ordering::Relaxed));
+    assert!(matches!(stopped.unwrap_err(), Fault::Stopped));
+}
