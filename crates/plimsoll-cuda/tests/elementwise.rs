@@ -27,12 +27,8 @@ impl Compiler for Anything {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        if program.name != "elementwise.cu" {
-            return Ok(fakecuda::image(common::KERNELS));
-        }
-        let mut image = b"\x7fELF".to_vec();
-        image.resize(256, 0);
-        Ok(image)
+        let takes_anything = program.name == "elementwise.cu";
+        Ok(if takes_anything { fakecuda::any_image() } else { fakecuda::image(common::KERNELS) })
     }
 }
 

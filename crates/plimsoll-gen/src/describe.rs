@@ -213,7 +213,6 @@ mod tests {
         multiprocessors: 132,
         threads_per_multiprocessor: 2048,
         l2_bytes: 50 << 20,
-        shared_per_block: 48 << 10,
     };
 
     fn planned(text: &str, dtype: DType, elements: u64) -> (Plan, Traffic) {

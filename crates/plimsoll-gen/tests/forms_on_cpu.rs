@@ -48,13 +48,7 @@ struct Case {
 }
 
 fn device(target: Target) -> Device {
-    Device {
-        target,
-        multiprocessors: 4,
-        threads_per_multiprocessor: 256,
-        l2_bytes: 1 << 20,
-        shared_per_block: 48 << 10,
-    }
+    Device { target, multiprocessors: 4, threads_per_multiprocessor: 256, l2_bytes: 1 << 20 }
 }
 
 fn graph(text: &str) -> Graph {

@@ -22,10 +22,9 @@ use plimsoll_suite::profile::Profile;
 pub use plimsoll_core::model;
 pub use plimsoll_gen::elementwise::{Choose, Plan};
 
-/// Threads that a multiprocessor holds, and the shared memory that every block may have without asking.
+/// Threads that a multiprocessor holds, and those that one of compute capability 8.6 or 8.9 does.
 const THREADS: u32 = 2048;
 const THREADS_86: u32 = 1536;
-const SHARED: u32 = 48 << 10;
 
 /// A machine of the catalogue, as the planner and as the model know it.
 #[derive(Clone, Debug)]
@@ -89,7 +88,6 @@ fn chip(sheet: &'static machines::Machine) -> Result<(Device, Chip), KnownError>
         multiprocessors,
         threads_per_multiprocessor: if matches!(capability, 86 | 89) { THREADS_86 } else { THREADS },
         l2_bytes: sheet.l2_bytes.unwrap_or_default(),
-        shared_per_block: SHARED,
     };
     Ok((device, Chip { multiprocessors, clock_hz, capability }))
 }

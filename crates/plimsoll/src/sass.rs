@@ -38,13 +38,7 @@ pub fn device_target() -> Option<Target> {
 /// What plans depend on where no device is asked: an H200's figures (132 multiprocessors of 2048 threads, 50 MiB of L2), as
 /// expressions are most often looked at for it.
 fn usual_device(target: Target) -> Device {
-    Device {
-        target,
-        multiprocessors: 132,
-        threads_per_multiprocessor: 2048,
-        l2_bytes: 50 << 20,
-        shared_per_block: 48 << 10,
-    }
+    Device { target, multiprocessors: 132, threads_per_multiprocessor: 2048, l2_bytes: 50 << 20 }
 }
 
 /// Why there is no machine code of an expression.

@@ -50,6 +50,14 @@ pub fn image(kernels: &str) -> Vec<u8> {
     bytes
 }
 
+/// An image of kernels that take whatever they are given.
+#[must_use]
+pub fn any_image() -> Vec<u8> {
+    let mut bytes = b"\x7fELF".to_vec();
+    bytes.resize(256, 0);
+    bytes
+}
+
 /// The library beside the running test, if it was built.
 ///
 /// # Errors

@@ -73,7 +73,6 @@ impl Engine {
             multiprocessors: ask(Attribute::Multiprocessors)?,
             threads_per_multiprocessor: ask(Attribute::ThreadsPerMultiprocessor)?,
             l2_bytes: ask(Attribute::L2Bytes)?.into(),
-            shared_per_block: SHARED_UNASKED,
         };
         let table = match table {
             Some(table) => table,

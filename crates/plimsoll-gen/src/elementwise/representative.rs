@@ -38,13 +38,7 @@ const RUN: &[i64] = &[1];
 
 /// The device that plans are made for: only its target is in kernels.
 fn device(target: Target) -> Device {
-    Device {
-        target,
-        multiprocessors: 100,
-        threads_per_multiprocessor: 2048,
-        l2_bytes: 50 << 20,
-        shared_per_block: 48 << 10,
-    }
+    Device { target, multiprocessors: 100, threads_per_multiprocessor: 2048, l2_bytes: 50 << 20 }
 }
 
 fn made(text: &str, tensors: Tensors<'_>, target: Target, choose: &Choose) -> Option<Plan> {

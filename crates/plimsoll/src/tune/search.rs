@@ -317,7 +317,6 @@ mod tests {
             multiprocessors: 132,
             threads_per_multiprocessor: 2048,
             l2_bytes: 60 << 20,
-            shared_per_block: 48 << 10,
         };
         let choices = candidates(&graph, &device, false);
         let kernels = (0..choices.len()).filter(|place| is_plainest(&choices, *place));

@@ -18,12 +18,12 @@ impl Compiler for Anything {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        if !matches!(program.name, "elementwise.cu" | "check.cu") {
-            return Ok(fakecuda::image("plimsoll_spin(8,8);plimsoll_empty();scale(8,8,4)"));
-        }
-        let mut image = b"\x7fELF".to_vec();
-        image.resize(256, 0);
-        Ok(image)
+        let takes_anything = matches!(program.name, "elementwise.cu" | "check.cu");
+        Ok(if takes_anything {
+            fakecuda::any_image()
+        } else {
+            fakecuda::image("plimsoll_spin(8,8);plimsoll_empty();scale(8,8,4)")
+        })
     }
 }
 

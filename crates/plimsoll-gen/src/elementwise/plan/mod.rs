@@ -44,8 +44,6 @@ pub struct Device {
     pub threads_per_multiprocessor: u32,
     /// Size of the second-level cache, bytes.
     pub l2_bytes: u64,
-    /// Most shared memory of one block without asking for more, bytes: 48 KiB everywhere.
-    pub shared_per_block: u32,
 }
 
 impl Device {

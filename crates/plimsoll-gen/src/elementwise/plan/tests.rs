@@ -17,7 +17,6 @@ fn device(capability: u32) -> Device {
         multiprocessors: 132,
         threads_per_multiprocessor: 2048,
         l2_bytes: 60 * MIB,
-        shared_per_block: 48 << 10,
     }
 }
 
