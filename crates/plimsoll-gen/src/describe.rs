@@ -8,7 +8,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_expr::cost::{Class, Cost};
 use plimsoll_expr::{Category, DType};
 
-use crate::elementwise::{Dependent, Device, MOST_RESIDENT, Plan, Tier};
+use crate::elementwise::{Dependent, Device, MOST_RESIDENT, Plan, Stream, Tier};
 use crate::kernel::{KernelDesc, Machine};
 use crate::sass::KernelReport;
 
@@ -43,8 +43,10 @@ impl Code {
     #[must_use]
     pub fn read(found: &KernelReport, plan: &Plan, traffic: Traffic) -> Option<Self> {
         let hot = found.hot.as_ref().filter(|hot| hot.moved() > 0)?;
-        let bytes = traffic.total() as f64 / plan.elements.max(1) as f64;
-        let scale = per_thread(plan) * bytes / f64::from(hot.moved());
+        // Of what isn't aligned more is loaded than used.
+        let shifted = plan.spec.streams.contains(&Stream::Shifted) && hot.written > 0;
+        let (all, of_part) = if shifted { (traffic.written, hot.written) } else { (traffic.total(), hot.moved()) };
+        let scale = per_thread(plan) * (all as f64 / plan.elements.max(1) as f64) / f64::from(of_part);
         let operations = Cost::of(&plan.spec.graph).operations.values().sum::<u64>() as f64 * per_thread(plan);
         if f64::from(hot.instructions) * scale < operations * LEAST_PER_OPERATION {
             return None;

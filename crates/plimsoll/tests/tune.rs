@@ -1,4 +1,5 @@
-//! A search on the stand-in driver, whose kernels do nothing: it goes to its end, takes no plan that nobody timed, and stops when asked to.
+//! A search on the stand-in driver, whose kernels do nothing: no size has room on it, so that it finds nothing; it goes to
+//! its end all the same, and stops when asked to.
 
 mod support;
 
@@ -15,9 +16,8 @@ fn a_search_ends_or_is_stopped() {
     let subjects = [Subject { name: "x + y".to_owned(), graph }];
     let stop = AtomicBool::new(false);
     let mut shares = Vec::new();
-    // No size has room on it.
     let tuned = tune(&mut device, &subjects, 0.1, &stop, &mut |share| shares.push(share)).unwrap();
-    assert!(tuned.table.rows.is_empty() && tuned.found.is_empty() && !tuned.stopped);
+    assert!(tuned.table.rows.is_empty() && tuned.found.is_empty() && tuned.ended.is_none());
     assert!(shares.is_sorted() && shares.last().is_some_and(|last| (last - 1.0).abs() < 1e-9), "{shares:?}");
     let stopped = tune(&mut device, &subjects, 0.1, &stop, &mut |_| stop.store(true, Ordering::Relaxed));
     assert!(matches!(stopped.unwrap_err(), Fault::Stopped));

@@ -86,8 +86,12 @@ pub(crate) fn plans_path(arg: &ProfileArg, device: &DeviceInfo) -> Result<PathBu
 
 /// The plans that `tune` found for a device; what can't be used is told on stderr and counts as nothing.
 pub(crate) fn plans(arg: &ProfileArg, device: &DeviceInfo) -> Option<Table> {
-    let path = plans_path(arg, device).ok()?;
-    let text = match std::fs::read_to_string(&path) {
+    plans_in(&plans_path(arg, device).ok()?, device)
+}
+
+/// Those in a file.
+pub(crate) fn plans_in(path: &Path, device: &DeviceInfo) -> Option<Table> {
+    let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => {

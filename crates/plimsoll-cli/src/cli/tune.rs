@@ -1,6 +1,8 @@
 //! `plimsoll tune`: finds the fastest plans of a GPU by measurement and stores them beside its profile, where `bench` finds
 //! them. The search is the library's.
 
+use std::path::Path;
+
 use plimsoll::bench::Table;
 use plimsoll::core::device::DeviceInfo;
 use plimsoll::core::record::Progress;
@@ -45,14 +47,17 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         let nothing = Fault::Invalid("no plan could be timed: see `plimsoll doctor`".to_owned());
         return Err(Failure { exit: Exit::Inconclusive, ..Failure::from(nothing) });
     }
-    store(args, &info, &path, &tuned)?;
+    let capability = device.planned().map_err(Failure::from)?.target.capability;
+    store(&info, capability, &path, &tuned)?;
     output::print(&shown(&tuned, args.format))?;
     say("plans", &path.display().to_string());
-    if tuned.stopped {
-        say("note", "interrupted: these are of the expressions that were done by then");
-        return Err(Failure::from(Fault::Stopped));
+    match tuned.ended {
+        Some(fault) => {
+            say("note", "these are of the expressions that were done by then");
+            Err(Failure::from(fault))
+        }
+        None => Ok(Exit::Success),
     }
-    Ok(Exit::Success)
 }
 
 fn named(args: &TuneArgs) -> Result<Vec<Subject>, Failure> {
@@ -68,15 +73,10 @@ fn named(args: &TuneArgs) -> Result<Vec<Subject>, Failure> {
     args.expressions.iter().map(subject).collect()
 }
 
-/// Rows of other classes that are stored already stay.
-fn store(args: &TuneArgs, info: &DeviceInfo, path: &std::path::Path, tuned: &Tuned) -> Result<(), Failure> {
-    let mut table = tuned.table.clone();
-    if args.out.is_none()
-        && let Some(Table { rows, .. }) = profile::plans(&args.profile, info)
-    {
-        let stays = |class| tuned.table.rows.iter().all(|own| own.class != class);
-        table.rows.extend(rows.into_iter().filter(|row| stays(row.class)));
-    }
+/// Plans of other classes that are stored already stay, or else those that are shipped: what is stored is taken instead of these.
+fn store(info: &DeviceInfo, capability: u32, path: &Path, tuned: &Tuned) -> Result<(), Failure> {
+    let others = profile::plans_in(path, info).unwrap_or_else(|| Table::for_device(&info.name, capability));
+    let table = tuned.table.clone().with_classes_of(others);
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
     }

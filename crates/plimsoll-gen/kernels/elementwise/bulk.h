@@ -20,9 +20,10 @@
 //
 // Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait; with HAS_HEAD the head; with SETS
 // dimensions and strides.
-// Its loop in SASS: one load per input from shared memory and one store per output; not unrolled but with SETS. One bulk copy (UBLKCP) per
-// input, and no other load from global memory in the block of a whole tile, with the hint for loads a loop of demotions (CCTL.E.DML2);
-// where launches overlap, at most 8 instructions from the wait to the first of them.
+// Its loop in SASS: one load per LINEAR input from shared memory, as many as there are words and one more where a SHIFTED one's elements are
+// smaller than a word, and one store per output; not unrolled but with SETS. One bulk copy (UBLKCP) per input that comes so, with the hint for loads
+// a loop of demotions (CCTL.E.DML2), and other loads from global memory of broadcast inputs alone; where launches overlap, at most 8 instructions
+// from the wait to the first bulk copy.
 #include "bulk_copy.h"
 #include "shift.h"
 #include "single.h"

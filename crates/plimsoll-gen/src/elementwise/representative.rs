@@ -65,7 +65,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
     let small = Choose { index: Some(Index::U32), ..looping };
     let free = Choose::default();
     let early = |choose: Choose| Choose { dependent: true, release: Some(Dependent::Early), ..choose };
-    let wanted: [(&str, &str, Tensors<'_>, Choose); 37] = [
+    let wanted: [(&str, &str, Tensors<'_>, Choose); 38] = [
         ("flat_copy_bf16", COPY, pair, plain),
         ("flat_copy_bf16_hints", COPY, pair, Choose { hints: Some(hints), ..plain }),
         ("flat_add_bf16", ADD, pair, plain),
@@ -100,6 +100,7 @@ pub fn representatives(target: Target) -> Vec<Representative> {
         ("bulk_triad_f32_early", TRIAD, runs, early(bulk)),
         ("bulk_copy_bf16", COPY, pair, Choose { vector: Some(2), unroll: Some(12), ..bulk }),
         ("bulk_add_bf16_shifted", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), Choose { hints: Some(hints), ..bulk }),
+        ("bulk_add_bf16_shifted_dependent", ADD, (&LENGTH, &[RUN, RUN], &[2, 0]), Choose { dependent: true, ..bulk }),
         ("bulk_add_bf16_peeled_dependent", ADD, (&LENGTH, &[RUN, RUN], &[2, 2]), Choose { dependent: true, ..bulk }),
         ("bulk_bias_of_columns", BIAS, rows(&[&[1024, 1], &[0, 1], &[1024, 1]]), Choose { hints: Some(hints), ..bulk }),
         ("bulk_bias_of_rows_early", BIAS, rows(&[&[1024, 1], &[1, 0], &[1024, 1]]), early(bulk)),
@@ -146,6 +147,11 @@ impl Representative {
         let wrong =
             if asks { "asks for its inputs while it waits" } else { "doesn't ask for its inputs while it waits" };
         expect(self.spec.prefetch == asks, wrong.to_owned());
+        let inputs = self.spec.streams.iter().take(self.spec.graph.inputs().len());
+        let copied = |stream: &&Stream| matches!(stream, Stream::Linear | Stream::Shifted);
+        let wanted = if self.spec.form == Form::Bulk { inputs.filter(copied).count() } else { 0 };
+        let copies = function.instructions.iter().filter(|instruction| instruction.opcode() == "UBLKCP").count();
+        expect(copies == wanted, format!("{wanted} bulk copies, found {copies}"));
         let keeps = self.spec.form == Form::Bulk && self.spec.hints.load_no_allocate;
         expect(
             keeps == (found.demotions > 0),

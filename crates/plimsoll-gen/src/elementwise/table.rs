@@ -182,6 +182,15 @@ impl Table {
         Self::default()
     }
 
+    /// With another table's rows of the classes that it has none of.
+    #[must_use]
+    pub fn with_classes_of(mut self, other: Self) -> Self {
+        let new = |row: &Row| self.rows.iter().all(|own| own.class != row.class);
+        let rows: Vec<Row> = other.rows.into_iter().filter(new).collect();
+        self.rows.extend(rows);
+        self
+    }
+
     /// The row for a class and a number of bytes moved: of the class itself or else of the one that is most like it, for the
     /// same kind of launch where there are rows of it, and the smallest number of bytes that is enough. Rows for cached data
     /// stand beside the others and go before those of the same size. [`Form::Bulk`] where it is possible and was measured to
@@ -337,6 +346,18 @@ mod tests {
         };
         assert_eq!(most(1 << 40, false), 16 << 20);
         assert_eq!(most(1 << 20, true), 4 << 20);
+    }
+
+    #[test]
+    fn a_table_of_some_classes_leaves_the_others() {
+        let shipped = Table::for_device("NVIDIA H200", 90);
+        let row = shipped.rows.iter().find(|row| row.class == ADD).unwrap();
+        let own = Table { source: "measured here".to_owned(), rows: vec![Row { threads: 32, ..row.clone() }] };
+        let both = own.clone().with_classes_of(shipped.clone());
+        assert_eq!((both.source.as_str(), &both.rows[0]), ("measured here", &own.rows[0]));
+        assert_eq!(both.rows.iter().filter(|row| row.class == ADD).count(), 1);
+        let others = shipped.rows.iter().filter(|row| row.class != ADD).count();
+        assert_eq!(both.rows.len(), 1 + others);
     }
 
     #[test]

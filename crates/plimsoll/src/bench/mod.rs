@@ -99,7 +99,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Fault::Unavailable`] for a device that needs no plans; the driver's.
-    pub(crate) fn planned(&mut self) -> Result<Planned, Fault> {
+    pub fn planned(&mut self) -> Result<Planned, Fault> {
         match self {
             Self::Cuda(bench) => Ok(*Engine::new(bench.device()).map_err(Fault::from)?.device()),
             Self::Cpu(_) | Self::Sim(_) => Err(Fault::Unavailable {

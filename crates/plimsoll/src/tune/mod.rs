@@ -6,7 +6,6 @@ mod search;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
@@ -89,20 +88,20 @@ pub struct Found {
 }
 
 /// A table and what was found on the way.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tuned {
     /// To be stored.
     pub table: Table,
     /// Each choice with its bandwidth.
     pub found: Vec<Found>,
-    /// It was stopped: what is here is of the expressions that were done by then.
-    pub stopped: bool,
+    /// What ended it before its end, if anything did: what is here is of the expressions that were done by then.
+    pub ended: Option<Fault>,
 }
 
 /// Tunes a GPU in about `seconds`, one expression after the other; `progress` hears the share that is done.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] for a device without plans; [`Fault::Stopped`] before the first expression is done; the device's.
+/// [`Fault::Unavailable`] for a device without plans; [`Fault::Stopped`], and what the device says, before anything is found.
 pub fn tune(
     device: &mut Device,
     subjects: &[Subject],
@@ -111,12 +110,12 @@ pub fn tune(
     progress: &mut dyn FnMut(f64),
 ) -> Result<Tuned, Fault> {
     let planned = device.planned()?;
-    let mut tuned = Tuned { table: Table::default(), found: Vec::new(), stopped: false };
+    let mut tuned = Tuned { table: Table::default(), found: Vec::new(), ended: None };
     tuned.table.source = format!("measured on {}", device.info().name);
     let dependent = device.dependent_launch();
     let ways: Vec<Way> = Way::ALL.into_iter().filter(|way| dependent || !way.is_dependent()).collect();
-    let mut time =
-        Time { seconds, share: 1.0 / (subjects.len() * ways.len()).max(1) as f64, done: 0.0, begin: Instant::now() };
+    let share = 1.0 / (subjects.len() * ways.len()).max(1) as f64;
+    let mut time = Time { seconds: seconds * share, share, done: 0.0 };
     for subject in subjects {
         let mut all = Vec::new();
         for &way in &ways {
@@ -126,9 +125,10 @@ pub fn tune(
             let mut stopwatch =
                 OnDevice { device, subject, choices: &choices, stop, progress: &mut *progress, time: &mut time };
             match search(&mut contests, &choices, &mut stopwatch) {
+                Ok(()) => {}
                 // Without those of its other launches they would take the place of a whole class.
-                Err(Fault::Stopped) if !tuned.found.is_empty() => return Ok(Tuned { stopped: true, ..tuned }),
-                done => done?,
+                Err(fault) if !tuned.found.is_empty() => return Ok(Tuned { ended: Some(fault), ..tuned }),
+                Err(fault) => return Err(fault),
             }
             all.push((choices, contests));
         }
@@ -183,23 +183,14 @@ fn row(class: Class, most_bytes: u64, way: Way, choose: &Choose) -> Row {
     }
 }
 
-/// What a whole search has of it.
+/// What a whole search has of it, beside compiling.
 struct Time {
-    /// All.
+    /// Seconds of an expression and way to launch.
     seconds: f64,
-    /// Of an expression and way to launch.
+    /// Share of all that this is.
     share: f64,
     /// What is done, from 0 to 1.
     done: f64,
-    begin: Instant,
-}
-
-impl Time {
-    /// Seconds of a pass that has this share of all, and of what earlier ones left.
-    fn of(&self, share: f64) -> f64 {
-        let left = (self.seconds - self.begin.elapsed().as_secs_f64()).max(0.0);
-        left * share / (1.0 - self.done).max(share)
-    }
 }
 
 /// Heats of one expression and way to launch, timed on a device.
@@ -244,15 +235,14 @@ impl Stopwatch for OnDevice<'_> {
         }
         let points = heat.iter().map(|(contest, candidate)| self.point(&contests[*contest], *candidate));
         let points = points.collect::<Result<Vec<_>, Fault>>()?;
-        let share = PASSES[pass] * self.time.share;
         let last = pass + 1 == PASSES.len();
         let effort = if last { Effort::Standard } else { Effort::Quick };
         let request = Request { effort, seed: 1, ..Request::default() };
         let mut records: Vec<Record> = Vec::new();
         // Only what may be stored is held to other results.
-        let hurry = (self.time.of(share), last);
+        let hurry = (PASSES[pass] * self.time.seconds, last);
         let outcome = time_hurried(self.device, &points, hurry, &request, &mut records, self.stop)?;
-        self.time.done += share;
+        self.time.done += PASSES[pass] * self.time.share;
         (self.progress)(self.time.done.min(1.0));
         match outcome {
             Outcome::Complete => {}
@@ -289,7 +279,7 @@ mod tests {
         let choices = [Choose { vector: Some(8), ..Choose::default() }];
         let sizes = [2 << 20, 32 << 20, 2 << 30];
         let cached = [24 << 20, 48 << 20];
-        let mut tuned = Tuned { table: Table::default(), found: vec![], stopped: false };
+        let mut tuned = Tuned { table: Table::default(), found: vec![], ended: None };
         for (way, sizes) in [
             (Way::Plain, &sizes[..]),
             (Way::Dependent, &sizes),

@@ -1,8 +1,8 @@
 //! The search for the fastest plans of one expression and way to launch: which candidates are timed at which sizes in which pass, and which of
 //! them go on. It is pure; who times them is a [`Stopwatch`].
 //!
-//! What is tried first is thin: every plan takes some 15 ms by itself on an H200, whatever its launches take, and with blocks, tiles, hints and releases
-//! in all combinations at three sizes a search took more than seven minutes instead of four.
+//! What is tried first is thin: with blocks and tiles in all combinations at three sizes a search wasn't done after 410 s on an H200 where it promised
+//! four minutes, as every plan takes some time by itself, whatever its launches take.
 
 use std::collections::BTreeMap;
 
@@ -73,9 +73,12 @@ impl Way {
         all.iter().copied().filter(|bytes| !self.is_cached() || *bytes <= info.last_level_cache()).collect()
     }
 
-    /// Whether kernels are tried first at the size of this place among `sizes`: of cached data at every second one, from the largest on.
+    /// Whether kernels are tried first at the size of this place among `sizes`: of cached data at every second one, from the largest on; otherwise
+    /// at the largest that there is too, if some of these don't fit.
     fn is_coarse(self, sizes: &[u64], place: usize) -> bool {
-        if self.is_cached() { (sizes.len() - 1 - place).is_multiple_of(2) } else { COARSE.contains(&sizes[place]) }
+        let from_last = sizes.len() - 1 - place;
+        let largest = from_last == 0 && COARSE.iter().any(|coarse| *coarse > sizes[place]);
+        if self.is_cached() { from_last.is_multiple_of(2) } else { COARSE.contains(&sizes[place]) || largest }
     }
 }
 
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
 
     /// Times made up of a truth and of noise that shrinks from pass to pass. The truth favours a vector of 8 bytes at small and
-    /// of 16 at large sizes, two accesses, and both hints.
+    /// of 16 at large sizes, two accesses, blocks of 64, which no first pass has, and both hints.
     struct Noisy {
         choices: Vec<Choose>,
         timed: [usize; PASSES],
@@ -259,8 +262,9 @@ mod tests {
                 let best = if contest.bytes < 64 << 20 { 8.0_f64 } else { 16.0 };
                 let vector = (f64::from(choose.vector.unwrap_or(1)) / best).log2().abs();
                 let unroll = (f64::from(choose.unroll.unwrap_or(1)) / 2.0).log2().abs();
+                let threads = (f64::from(choose.threads.unwrap_or(1)) / 64.0).log2().abs();
                 let hints = f64::from(3 - choose.hints.unwrap_or_default().bits());
-                let truth = 1.0 + 0.1 * vector + 0.1 * unroll + 0.02 * hints;
+                let truth = 1.0 + 0.1 * vector + 0.1 * unroll + 0.05 * threads + 0.02 * hints;
                 // One kernel can't be run at all.
                 (choose.unroll != Some(8)).then_some(truth * (1.0 + noise * random))
             });
@@ -273,8 +277,10 @@ mod tests {
         for (vector, unroll) in [4, 8, 16].into_iter().flat_map(|vector| [1, 2, 4, 8].map(|unroll| (vector, unroll))) {
             for (load_no_allocate, store_streaming) in [(false, false), (true, false), (false, true), (true, true)] {
                 let hints = Some(Hints { load_no_allocate, store_streaming });
-                let (vector, unroll) = (Some(vector), Some(unroll));
-                all.push(Choose { vector, unroll, hints, ..Choose::default() });
+                for threads in [64, 128] {
+                    let [vector, unroll, threads] = [vector, unroll, threads].map(Some);
+                    all.push(Choose { vector, unroll, threads, hints, ..Choose::default() });
+                }
             }
         }
         all
@@ -299,8 +305,9 @@ mod tests {
             for contest in &contests {
                 let (winner, _) = contest.winner().unwrap();
                 let vector = if contest.bytes < 64 << 20 { 8 } else { 16 };
-                let found = (choices[winner].vector, choices[winner].unroll, choices[winner].hints.map(Hints::bits));
-                assert_eq!(found, (Some(vector), Some(2), Some(3)), "{contest:?}");
+                let found = choices[winner];
+                let all = (found.vector, found.unroll, found.threads, found.hints.map(Hints::bits));
+                assert_eq!(all, (Some(vector), Some(2), Some(64), Some(3)), "{contest:?}");
             }
             let coarse = if way.is_cached() { contests.len() / 2 } else { COARSE.len() };
             assert_eq!(noisy.timed[0], coarse * 12, "each kernel once, at the coarse sizes");
@@ -310,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plans_of_a_device_are_found_by_less_than_a_third_of_all_kernels_first_and_by_their_like_then() {
+    fn less_than_a_third_of_a_device_s_kernels_stand_for_nearly_all() {
         let graph = parse("x + 1", &Names::all(DType::Bf16)).unwrap();
         let device = Device {
             target: Target::plain(90),
@@ -329,12 +336,23 @@ mod tests {
                 assert!(coarse.iter().any(|place| is(&place)), "{form:?} {vector}");
             }
         }
-        // Every kernel is like one that stands for it, or like one of its like.
+        // Hardly a kernel is like none that stands for all.
         let reached: BTreeSet<usize> = coarse.iter().flat_map(|place| siblings(&choices, *place)).collect();
-        let further: BTreeSet<usize> = reached.iter().flat_map(|place| siblings(&choices, *place)).collect();
-        assert!(others.iter().all(|place| further.contains(place)));
+        let missed = others.iter().filter(|place| !reached.contains(place)).count();
+        assert!(20 * missed < others.len(), "{missed} of {}", others.len());
         assert!(coarse.iter().all(|place| siblings(&choices, *place).any(|other| other == *place)));
-        assert!(further.iter().all(|place| siblings(&choices, *place).count() <= 16));
+        assert!((0..choices.len()).all(|place| siblings(&choices, place).count() <= 16));
+    }
+
+    #[test]
+    fn where_the_largest_sizes_have_no_room_the_largest_that_has_is_tried_first() {
+        let coarse = |way: Way, sizes: &[u64]| -> Vec<bool> {
+            (0..sizes.len()).map(|place| way.is_coarse(sizes, place)).collect()
+        };
+        assert_eq!(coarse(Way::Plain, &SIZES), [true, false, true, false, false, true, false]);
+        assert_eq!(coarse(Way::Dependent, &SIZES[..5]), [true, false, true, false, true]);
+        assert_eq!(coarse(Way::Cached, &CACHED[..1]), [true]);
+        assert_eq!(coarse(Way::CachedDependent, &CACHED_DEPENDENT), [false, true, false, true]);
     }
 
     #[test]

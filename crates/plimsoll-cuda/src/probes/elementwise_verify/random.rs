@@ -11,7 +11,7 @@ use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, parse};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
-use plimsoll_gen::kernel::Hints;
+use plimsoll_gen::kernel::{Hints, Index};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::arena::{Tensor, draw};
@@ -135,7 +135,7 @@ impl Tensors {
 }
 
 /// What is forced in turn: the planner's own choice, each form, bulk copies, each tier, dependent launches that ask for their inputs while they wait
-/// or don't, wide and narrow vectors, every hint.
+/// or don't, wide and narrow vectors with indices of 64 bits now and then, every hint.
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
     let turn = number + kind as usize;
     let plain = Choose { dependent: turn % 2 == 1, prefetch: (turn % 4 == 3).then_some(false), ..Choose::default() };
@@ -146,6 +146,7 @@ fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
         vector: Some([4, 8, 16, 32][turn % 4]),
         unroll: Some([1, 2, 4, 8][turn / 4 % 4]),
         threads: Some([64, 128, 256, 512][turn / 2 % 4]),
+        index: turn.is_multiple_of(3).then_some(Index::U64),
         ..plain
     };
     // In tiles that are small enough for several of them.

@@ -61,7 +61,7 @@ pub fn plan_batch(
     let tensors = Tensors::new(&graph, &walk);
     // Blocks do tiles as flat kernels have them, so what was found for bulk copies isn't for them.
     let flat = Choose { form: Some(Form::Flat), ..*choose };
-    let tuning = Tuning::new(&graph, &tensors, device, table, &flat)?;
+    let tuning = Tuning::new(&graph, &tensors, device, table, &flat, false)?;
     let (lanes, unroll) = super::shape::lanes_and_unroll(&graph, &tensors, &tuning, choose);
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
     let mut words = vec![0; most + 1];

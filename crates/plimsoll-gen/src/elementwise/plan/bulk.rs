@@ -5,10 +5,10 @@ use plimsoll_expr::Graph;
 
 use super::coordinates::{Walked, crosses, crosses_in_length};
 use super::runs::{Beginning, stream};
-use super::shape::Shape;
+use super::shape::{Shape, most_statements};
 use super::tensors::Tensor;
 use super::tiles::MOST_SHARED;
-use super::tuning::refused;
+use super::tuning::{refused, widest};
 use super::{Choose, Device, PlanError, Tensors, Tuning};
 use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::Form;
@@ -55,8 +55,8 @@ const BESIDE_BROADCAST: u32 = 8;
 /// Elements of so many bytes are wide enough by themselves.
 const WIDE: u32 = 4;
 
-/// Lanes and turns of a tile: as tuned, but beside broadcast inputs in vectors that suit them.
-fn lanes_and_turns(tensors: &Tensors, tuning: &Tuning, choose: &Choose) -> (u32, u32) {
+/// Lanes and turns of a tile: as tuned, but beside broadcast inputs in vectors that suit them, with about as much in flight.
+fn lanes_and_turns(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> (u32, u32) {
     let narrowest = tensors.narrowest();
     // Tiles keep their size where elements are wider.
     let wider = if choose.unroll.is_some() { 1 } else { (narrowest / tuning.vector).max(1) };
@@ -65,9 +65,10 @@ fn lanes_and_turns(tensors: &Tensors, tuning: &Tuning, choose: &Choose) -> (u32,
     if tensors.flat() {
         return (lanes, turns);
     }
-    if choose.vector.or(choose.unroll).is_none() && narrowest < WIDE && tuning.vector < BESIDE_BROADCAST {
-        turns = (turns * lanes * narrowest / BESIDE_BROADCAST).max(1);
-        lanes = BESIDE_BROADCAST / narrowest;
+    let vector = BESIDE_BROADCAST.min(widest(tensors, device));
+    if choose.vector.or(choose.unroll).is_none() && narrowest < WIDE && tuning.vector < vector {
+        turns = ((turns * lanes * narrowest + vector / 2) / vector).max(1);
+        lanes = vector / narrowest;
     }
     while lanes > 1 && crosses_in_length(tensors, lanes) {
         (lanes, turns) = (lanes / 2, 2 * turns);
@@ -79,13 +80,19 @@ fn lanes_and_turns(tensors: &Tensors, tuning: &Tuning, choose: &Choose) -> (u32,
 ///
 /// # Errors
 /// If the device, the addresses or the tile's size don't allow it.
-pub fn shape(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> Result<Shape, PlanError> {
+pub fn shape(
+    graph: &Graph,
+    tensors: &Tensors,
+    device: &Device,
+    tuning: &Tuning,
+    choose: &Choose,
+) -> Result<Shape, PlanError> {
     let no = |why: &str| refused("form", "bulk", why);
     if device.target.capability < 90 {
         return Err(no("bulk copies need compute capability 9.0"));
     }
+    let (lanes, unroll) = lanes_and_turns(tensors, device, tuning, choose);
     let widest = device.target.widest_access();
-    let (lanes, unroll) = lanes_and_turns(tensors, tuning, choose);
     let access = |output: &Tensor| (lanes * output.bytes).min(widest).max(BULK_BYTES);
     let Beginning { head, kept } = beginning(tensors, access).map_err(no)?;
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
@@ -103,13 +110,17 @@ pub fn shape(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choos
     if u64::from(held * lanes) * u64::from(unroll) > u64::from(MOST_HELD) {
         return Err(no("broadcast inputs of a tile don't fit into registers"));
     }
+    if !tensors.flat() && lanes * unroll > most_statements(graph) {
+        return Err(no("the turns over a tile would be too many operations, written out beside broadcast inputs"));
+    }
     let tiles = Tiles::new(tensors.elements, head, kept, tile);
     let mut words = vec![tiles.elements, tiles.whole, given_back(tuning, device, bytes)];
-    let Walked { streams, sets, words: found, .. } = if tensors.flat() {
+    let Walked { streams, sets, small, words: found } = if tensors.flat() {
         let aligned = |tensor: &Tensor| stream(tensor, head, if tensor.output { access(tensor) } else { BULK_BYTES });
-        Walked { streams: tensors.all.iter().map(aligned).collect(), ..Walked::default() }
+        let streams = tensors.all.iter().map(aligned).collect();
+        Walked { streams, sets: 0, small: tensors.small(tile), words: vec![] }
     } else {
-        Walked::new(tensors, lanes, tile, widest)
+        Walked::new(tensors, lanes, tile, device, choose)
     };
     words.extend((head > 0).then_some(head));
     words.extend(found);
@@ -124,7 +135,7 @@ pub fn shape(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choos
         rank: if sets > 0 { tensors.extents.len() as u32 } else { 0 },
         sets,
         whole_rows: sets > 0 && !crosses(tensors, lanes),
-        small: tensors.small(tile),
+        small,
         blocks: tiles.blocks,
         words,
     })

@@ -10,6 +10,7 @@ use super::tuning::refused;
 use super::{Choose, Device, PlanError, Tensors, Tuning};
 use crate::elementwise::geometry::Tiles;
 use crate::elementwise::spec::{Form, Inner, Stream};
+use crate::kernel::Index;
 
 /// True where some dimension of a tensor isn't walked, so that its elements come from the cache after the first time.
 fn is_broadcast(tensor: &Tensor, extents: &[u64]) -> bool {
@@ -117,7 +118,7 @@ pub fn shape(
     let unroll = if choose.unroll.is_some() { unroll } else { (unroll * (wanted / lanes)).clamp(1, 8) };
     let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
     let tiles = Tiles::new(tensors.elements, 0, 0, tile);
-    let Walked { streams, sets, small, words } = Walked::new(tensors, lanes, tile, widest);
+    let Walked { streams, sets, small, words } = Walked::new(tensors, lanes, tile, device, choose);
     let crosses = crosses(tensors, lanes);
     let why = match (form, crosses) {
         (Form::Rows, false) => format!("rows of {inner_extent} elements are whole vectors of {lanes}"),
@@ -142,7 +143,6 @@ pub fn shape(
 }
 
 /// Tensors of which some are found by coordinates, in vectors of some lanes.
-#[derive(Default)]
 pub struct Walked {
     /// How each tensor is found.
     pub streams: Vec<Stream>,
@@ -155,8 +155,9 @@ pub struct Walked {
 }
 
 impl Walked {
-    /// With tiles of `tile` elements.
-    pub fn new(tensors: &Tensors, lanes: u32, tile: u64, widest: u32) -> Self {
+    /// With tiles of `tile` elements. Divisors are as wide as the indices are going to be.
+    pub fn new(tensors: &Tensors, lanes: u32, tile: u64, device: &Device, choose: &Choose) -> Self {
+        let widest = device.target.widest_access();
         let mut sets = Sets::new();
         let stream = |tensor: &Tensor| match tensor {
             tensor if !tensor.used => Stream::Unused,
@@ -168,7 +169,8 @@ impl Walked {
         };
         let streams = tensors.all.iter().map(stream).collect();
         let small = tensors.small(tile);
-        let divisor = |&extent: &u64| if small { Divisor::small(extent) } else { Divisor::large(extent) };
+        let short = small && choose.index != Some(Index::U64);
+        let divisor = |&extent: &u64| if short { Divisor::small(extent) } else { Divisor::large(extent) };
         let mut words: Vec<u64> = tensors.extents.iter().flat_map(|extent| divisor(extent).words()).collect();
         for strides in &sets.strides {
             words.extend(strides.iter().map(|&stride| stride as u64));

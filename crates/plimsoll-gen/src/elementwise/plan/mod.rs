@@ -234,10 +234,20 @@ pub fn plan(graph: &Graph, walk: &Walk, device: &Device, table: &Table, choose: 
     if tensors.elements == 0 {
         return Err(PlanError::Empty);
     }
-    let tuning = Tuning::new(&graph, &tensors, device, table, choose)?;
-    let (graph, tensors) = narrowed(graph, tensors, tuning.vector);
-    let shape = Shape::new(&graph, &tensors, device, &tuning, choose)?;
-    finish(graph, walk, device, choose, tuning, shape)
+    let with = |takes_bulk| -> Result<_, PlanError> {
+        let tuning = Tuning::new(&graph, &tensors, device, table, choose, takes_bulk)?;
+        let (graph, tensors) = narrowed(graph.clone(), tensors.clone(), tuning.vector);
+        let shape = Shape::new(&graph, &tensors, device, &tuning, choose);
+        Ok((graph, tuning, shape))
+    };
+    let (graph, tuning, shape) = match with(true)? {
+        // What was found for bulk copies is for nothing else, so where a tile can't be had there is another plan.
+        (_, tuning, Err(PlanError::Choice { .. })) if choose.form.is_none() && tuning.form == Form::Bulk => {
+            with(false)?
+        }
+        planned => planned,
+    };
+    finish(graph, walk, device, choose, tuning, shape?)
 }
 
 /// A copy of runs whose accesses are to be narrower than its elements, as a copy of more and narrower ones.

@@ -27,15 +27,14 @@ const SECTOR: u32 = super::walk::ALIGNMENT;
 /// Tiles begin so many elements further on than the first place for them, if they can't there: a multiple of lines of any type.
 const FURTHER: u64 = 128;
 
-/// The first element from which on all of these are aligned to what `access` gives for each, if not 0 one from which they are to sectors too, if
-/// there is any: otherwise every block would write parts of them.
-fn head(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32) -> Option<u32> {
-    // Phases repeat after 32 bytes, so after at most 32 elements.
-    let first = |fits: &dyn Fn(&Tensor, u32) -> bool| {
-        (0..SECTOR).find(|&head| tensors.iter().all(|tensor| fits(tensor, tensor.phase + head * tensor.bytes)))
+/// The first element from which on all of these are aligned to what `access` gives for each, and with `in_sectors` the outputs to sectors.
+fn head(tensors: &[&Tensor], access: impl Fn(&Tensor) -> u32, in_sectors: bool) -> Option<u32> {
+    let fits = |tensor: &Tensor, head: u32| {
+        let to = if in_sectors && tensor.output { SECTOR } else { access(tensor) };
+        (tensor.phase + head * tensor.bytes).is_multiple_of(to)
     };
-    let to_accesses = first(&|tensor, phase| phase.is_multiple_of(access(tensor)))?;
-    if to_accesses == 0 { Some(0) } else { first(&|_, phase| phase.is_multiple_of(SECTOR)).or(Some(to_accesses)) }
+    // Phases repeat after 32 bytes, so after at most 32 elements.
+    (0..SECTOR).find(|&head| tensors.iter().all(|tensor| fits(tensor, head)))
 }
 
 /// Where whole tiles begin and end.
@@ -48,22 +47,29 @@ pub struct Beginning {
 
 impl Beginning {
     /// Where they do with tensors that are aligned to what `access` gives for each; inputs that can't be while the outputs are take what is
-    /// aligned so and has their elements in it: that of the first tile begins in the tensor, and that of the last one ends there. `None` if
-    /// outputs are never aligned together.
+    /// aligned so and has their elements in it: that of the first tile begins in the tensor, and that of the last one ends there. Where there
+    /// must be a head, outputs begin sectors behind it if they can: otherwise every block would write parts of some. `None` if outputs are
+    /// never aligned together.
     pub fn of(tensors: &Tensors, access: impl Fn(&Tensor) -> u32) -> Option<Self> {
+        let first = |tensors: &[&Tensor]| match head(tensors, &access, false)? {
+            0 => Some(0),
+            head_of_accesses => head(tensors, &access, true).or(Some(head_of_accesses)),
+        };
         let all: Vec<&Tensor> = tensors.moving().collect();
-        if let Some(head) = head(&all, &access) {
+        if let Some(head) = first(&all) {
             return Some(Self { head: head.into(), kept: 0 });
         }
         let (outputs, inputs): (Vec<&Tensor>, Vec<&Tensor>) = all.into_iter().partition(|tensor| tensor.output);
-        let first = u64::from(head(&outputs, &access)?);
         let shift = |tensor: &Tensor, head: u64| {
             (u64::from(tensor.phase) + head * u64::from(tensor.bytes)) % u64::from(access(tensor))
         };
         let reaches_back = |head: u64| inputs.iter().any(|tensor| head * u64::from(tensor.bytes) < shift(tensor, head));
-        let head = if reaches_back(first) { first + FURTHER } else { first };
-        let kept = inputs.iter().filter(|tensor| shift(tensor, head) > 0).map(|tensor| access(tensor) / tensor.bytes);
-        Some(Self { head, kept: kept.max().unwrap_or(0).into() })
+        let mut found = u64::from(first(&outputs)?);
+        if reaches_back(found) {
+            found = FURTHER + head(&outputs, &access, true).map_or(found, u64::from);
+        }
+        let kept = inputs.iter().filter(|tensor| shift(tensor, found) > 0).map(|tensor| access(tensor) / tensor.bytes);
+        Some(Self { head: found, kept: kept.max().unwrap_or(0).into() })
     }
 }
 

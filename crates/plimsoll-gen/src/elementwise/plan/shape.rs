@@ -41,12 +41,17 @@ const MOST_HELD: u32 = 512;
 /// Most operations written out for one thread, so that the compiler needs no seconds.
 const MOST_STATEMENTS: usize = 4096;
 
+/// How many elements' operations are written out for a thread at most.
+pub fn most_statements(graph: &Graph) -> u32 {
+    // Beyond this many a body is a function, called once per element.
+    let statements = if graph.nodes().len() > 512 { 256 } else { graph.nodes().len() };
+    (MOST_STATEMENTS / statements.max(1)) as u32
+}
+
 /// How many elements a thread has in hand at most.
 pub fn most_elements(graph: &Graph, tensors: &Tensors) -> u32 {
     let held: u32 = tensors.moving().filter(|tensor| !tensor.output).map(|tensor| tensor.bytes.max(2)).sum();
-    // Beyond this many a body is a function, called once per element.
-    let statements = if graph.nodes().len() > 512 { 256 } else { graph.nodes().len() };
-    (MOST_HELD / held.max(1)).min((MOST_STATEMENTS / statements.max(1)) as u32).max(1)
+    (MOST_HELD / held.max(1)).min(most_statements(graph)).max(1)
 }
 
 /// Lanes and vectors as tuned, as far as registers and the compiler allow.
@@ -66,9 +71,9 @@ pub fn lanes_and_unroll(graph: &Graph, tensors: &Tensors, tuning: &Tuning, choos
 }
 
 impl Shape {
-    /// A block's tile is one run of every input.
+    /// A block's tile is one aligned run of every input that isn't broadcast.
     pub fn takes_prefetch(&self) -> bool {
-        matches!(self.form, Form::Flat | Form::Peel | Form::Bulk)
+        matches!(self.form, Form::Flat | Form::Peel | Form::Bulk) && !self.streams.contains(&Stream::Shifted)
     }
 
     /// The form for these tensors.
@@ -98,7 +103,7 @@ impl Shape {
                 turned().ok_or_else(|| refused("form", "transpose", "no input is transposed against the outputs"))
             }
             Some(Form::Bulk) if coordinates => Err(refused("form", "bulk", "the expression asks for coordinates")),
-            Some(Form::Bulk) => bulk::shape(tensors, device, tuning, choose),
+            Some(Form::Bulk) => bulk::shape(graph, tensors, device, tuning, choose),
             Some(form) if !flat => Err(refused("form", form.name(), "a tensor is broadcast, pitched or strided")),
             Some(form) => {
                 let shape = runs::shape(graph, tensors, device, tuning, choose)?;
@@ -108,7 +113,7 @@ impl Shape {
             None => match (!flat).then(turned).flatten() {
                 Some(shape) => Ok(shape),
                 None if tuning.form == Form::Bulk && !coordinates => {
-                    bulk::shape(tensors, device, tuning, choose).or_else(|_| found())
+                    bulk::shape(graph, tensors, device, tuning, choose)
                 }
                 None => found(),
             },

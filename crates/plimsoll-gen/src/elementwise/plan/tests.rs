@@ -113,10 +113,12 @@ fn tiles_begin_where_outputs_begin_sectors() {
     assert_eq!(head(0, 0, 16), (Form::Flat, 0, false));
     assert_eq!(head(16, 16, 16), (Form::Flat, 0, false));
     assert_eq!(head(2, 2, 16), (Form::Peel, 15, true));
-    // They can't both.
+    // They can't both: the output does.
     assert_eq!(head(2, 18, 16), (Form::Peel, 7, true));
+    assert_eq!(head(18, 2, 16), (Form::Peel, 15, true));
     // The input's first access would begin before the tensor: lines further on it doesn't.
     assert_eq!(head(2, 0, 16), (Form::Phased, 128, true));
+    assert_eq!(head(2, 16, 16), (Form::Phased, 136, true));
     assert_eq!(head(0, 2, 16), (Form::Phased, 15, true));
 }
 
@@ -137,6 +139,9 @@ fn bulk_copies_take_runs_at_any_address() {
     let peeled = free(2, 2);
     assert_eq!((peeled.spec.streams[0], peeled.form_words[3]), (Stream::Linear, 15));
     assert!(!free(0, 32).spec.head && free(0, 32).form_words.len() == 3);
+    // What isn't aligned isn't asked for while blocks wait.
+    let dependent = Choose { dependent: true, ..Choose::default() };
+    assert!(!plan(2, 0, &Choose { form: Some(Form::Bulk), ..dependent }).spec.prefetch);
     // With the number of blocks that wait the head comes behind it.
     let asks = plan(2, 2, &Choose { dependent: true, prefetch: Some(true), ..Choose::default() });
     assert_eq!((asks.form_words.len(), asks.form_words[4]), (5, 15));
@@ -169,6 +174,17 @@ fn bulk_copies_take_broadcast_inputs_beside_them() {
     };
     assert!(refused(16384, &[0, 1], place, &forced).contains("asks for coordinates"));
     assert!(refused(3, &[1, 0], BIAS, &forced).contains("isn't broadcast"));
+    // Operations are written out for every turn.
+    let long = format!("in x: bf16, b: bf16\ny = x*b{}", " + x*b".repeat(500));
+    assert_eq!(bias(16384, &[0, 1], &long, &Choose::default()).unwrap().spec.form, Form::Rows);
+    // With about as much in flight, and as wide as the widest element allows.
+    let of_two = "in x: bf16, b: bf16, z: bf16\ny = x + b + z";
+    let tensors: [(&[i64], u64); 4] = [(&[16384, 1], 0), (&[0, 1], 0), (&[16384, 1], 0), (&[16384, 1], 0)];
+    let two = planned(of_two, &[1 << 17, 16384], &tensors, 90, &Choose::default()).unwrap().spec;
+    assert_eq!((two.form, two.lanes), (Form::Bulk, 4));
+    let mixed = "in x: f64, b: u8\ny = x + b";
+    let mixed = bias(16384, &[0, 1], mixed, &Choose::default()).unwrap().spec;
+    assert!(mixed.lanes <= 4, "{mixed:?}");
     let large = Choose { vector: Some(2), unroll: Some(64), threads: Some(128), ..forced };
     assert!(refused(16384, &[0, 1], BIAS, &Choose { threads: Some(512), ..large }).contains("KiB"));
     assert_eq!(bias(16384, &[0, 1], BIAS, &large).unwrap().spec.unroll, 64);

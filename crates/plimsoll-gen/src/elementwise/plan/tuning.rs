@@ -73,7 +73,7 @@ fn rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
 }
 
 impl Tuning {
-    /// The choices for an expression on these tensors.
+    /// The choices for an expression on these tensors; without `takes_bulk` as where bulk copies aren't possible.
     ///
     /// # Errors
     /// If a forced choice can't be.
@@ -83,10 +83,11 @@ impl Tuning {
         device: &Device,
         table: &Table,
         choose: &Choose,
+        takes_bulk: bool,
     ) -> Result<Self, PlanError> {
         // Half of a choice for bulk copies would be none for anything else.
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
-        let bulk = choose.form == Some(Form::Bulk) || (free && bulk::takes_bulk(graph, tensors, device));
+        let bulk = choose.form == Some(Form::Bulk) || (free && takes_bulk && bulk::takes_bulk(graph, tensors, device));
         let class = Class { inputs: tensors.streamed_inputs(), ..Class::of(graph) };
         let Choose { dependent, cached, .. } = *choose;
         let (row, why) = match table.row(Wanted { class, bytes: tensors.bytes_moved(), dependent, cached, bulk }) {
@@ -161,7 +162,7 @@ impl Tuning {
 
 /// The most bytes of the narrowest tensor with which the widest one has two accesses per thread: with more, a warp's accesses
 /// are far apart.
-fn widest(tensors: &Tensors, device: &Device) -> u32 {
+pub fn widest(tensors: &Tensors, device: &Device) -> u32 {
     let largest = tensors.moving().map(|tensor| tensor.bytes).max().unwrap_or(1);
     let lanes = (2 * device.target.widest_access() / largest).max(1);
     lanes * tensors.narrowest()
