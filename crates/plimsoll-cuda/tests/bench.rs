@@ -12,26 +12,11 @@ use plimsoll_core::probe::{Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::Point as Sampled;
-use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::Options;
 use plimsoll_cuda::probes::bench::{Bench, Point};
-use plimsoll_cuda::{Options, Unavailable};
 use plimsoll_expr::{DType, Names, Problem, parse};
 use plimsoll_gen::elementwise::{Choose, Form};
 use plimsoll_suite::bench::{CEILING, Cell, PLAIN};
-
-/// A compiler for the stand-in, whose kernels take whatever they are given.
-struct Anything;
-
-impl Compiler for Anything {
-    fn identity(&self) -> String {
-        "anything for the stand-in 1.0".to_owned()
-    }
-
-    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let takes_anything = matches!(program.name, "elementwise.cu" | "check.cu");
-        Ok(if takes_anything { fakecuda::any_image() } else { fakecuda::image(common::KERNELS) })
-    }
-}
 
 fn point(text: &str, elements: u64, choose: Choose) -> Point {
     let graph = parse(text, &Names::all(DType::F32)).unwrap();
@@ -53,7 +38,7 @@ fn point(text: &str, elements: u64, choose: Choose) -> Point {
 /// The points measured, the faults' texts, and how it ended.
 fn measured(probe: &Bench) -> (Vec<Sampled>, Vec<String>, Outcome) {
     let fake = Fake::new();
-    let options = Options { compiler: Some(Arc::new(Anything)), ..fake.options() };
+    let options = Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() };
     let mut device = plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options).unwrap();
     let (request, stop, mut records) = (Request::default(), AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };

@@ -11,29 +11,14 @@ use common::Fake;
 use half::bf16;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, EXPRESSIONS, Instrument as _};
-use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::Options;
 use plimsoll_cuda::elementwise::{Buffer, Engine, Error, Gpu, Kernel, Operand, Recorded};
 use plimsoll_cuda::memory::Span;
-use plimsoll_cuda::{Options, Unavailable};
 use plimsoll_expr::{DType, In, InOut, Layout, Names, Scalar, Value, parse, trace};
 use plimsoll_gen::elementwise::{Choose, Dependent};
 
-/// A compiler for the stand-in, whose kernels take whatever they are given.
-struct Anything;
-
-impl Compiler for Anything {
-    fn identity(&self) -> String {
-        "anything for the stand-in 1.0".to_owned()
-    }
-
-    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let takes_anything = program.name == "elementwise.cu";
-        Ok(if takes_anything { fakecuda::any_image() } else { fakecuda::image(common::KERNELS) })
-    }
-}
-
 fn open(fake: &Fake) -> Result<Gpu, Error> {
-    Gpu::open(&fake.driver()?, 0, &Options { compiler: Some(Arc::new(Anything)), ..fake.options() })
+    Gpu::open(&fake.driver()?, 0, &Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() })
 }
 
 fn gpu() -> (Fake, Gpu) {
@@ -297,7 +282,7 @@ fn an_engine_of_a_measured_device_has_the_same_face() {
 #[test]
 fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
     let fake = Fake::new();
-    let options = Options { compiler: Some(Arc::new(Anything)), ..fake.options() };
+    let options = Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() };
     let mut bench = plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options).unwrap();
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     let mut report = |case: Case| if case.wrong.is_empty() { right.push(case) } else { wrong.push(case) };

@@ -25,6 +25,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         if args.expressions.is_empty() { subjects(args.effort).map_err(Failure::usage)? } else { named(args)? };
     let mut device = bench::open(&args.device)?;
     let info = device.info().clone();
+    // Afterwards it may be lost.
+    let capability = device.planned().map_err(Failure::from)?.target.capability;
     let path = match &args.out {
         Some(path) => path.clone(),
         None => profile::plans_path(&args.profile, &info).map_err(Failure::usage)?,
@@ -47,7 +49,6 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         let nothing = Fault::Invalid("no plan could be timed: see `plimsoll doctor`".to_owned());
         return Err(Failure { exit: Exit::Inconclusive, ..Failure::from(nothing) });
     }
-    let capability = device.planned().map_err(Failure::from)?.target.capability;
     store(&info, capability, &path, &tuned)?;
     output::print(&shown(&tuned, args.format))?;
     say("plans", &path.display().to_string());

@@ -7,7 +7,7 @@ use super::coordinates::{Walked, crosses, crosses_in_length};
 use super::runs::{Beginning, stream};
 use super::shape::{Shape, most_statements};
 use super::tensors::Tensor;
-use super::tiles::MOST_SHARED;
+use super::tiles::{MOST_SHARED, turned_dimension};
 use super::tuning::{refused, widest};
 use super::{Choose, Device, PlanError, Tensors, Tuning};
 use crate::elementwise::geometry::Tiles;
@@ -20,10 +20,11 @@ const LINE: u64 = 128;
 /// Most bytes of broadcast inputs that a thread holds while it waits for the copies: a quarter of its registers.
 const MOST_HELD: u32 = 256;
 
-/// True where bulk copies are possible for tiles of a suitable size.
+/// True where bulk copies are possible for tiles of a suitable size, and nothing is transposed, which has tiles of its own.
 pub fn takes_bulk(graph: &Graph, tensors: &Tensors, device: &Device) -> bool {
     let by_coordinates = graph.least_rank() > 0 && tensors.extents.len() > 1;
-    device.target.capability >= 90 && !by_coordinates && beginning(tensors, |_| BULK_BYTES).is_ok()
+    let turned = !tensors.flat() && turned_dimension(tensors).is_some();
+    device.target.capability >= 90 && !by_coordinates && !turned && beginning(tensors, |_| BULK_BYTES).is_ok()
 }
 
 fn read(tensors: &Tensors) -> impl Iterator<Item = &Tensor> {

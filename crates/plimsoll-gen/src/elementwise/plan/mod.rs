@@ -282,13 +282,9 @@ fn finish(
     walk: &Walk,
     device: &Device,
     choose: &Choose,
-    mut tuning: Tuning,
+    tuning: Tuning,
     mut shape: Shape,
 ) -> Result<Plan, PlanError> {
-    if choose.hints.is_none() && tuning.form == Form::Bulk && shape.form != Form::Bulk {
-        // What was found for the loads of bulk copies says nothing of others, for which that hint is another.
-        tuning.hints.load_no_allocate = false;
-    }
     let grid = choose.grid.unwrap_or_default();
     if grid != GridPolicy::Cover && !matches!(shape.form, Form::Flat | Form::Peel | Form::Phased) {
         let why = format!("{} kernels have no loop over tiles", shape.form.name());
@@ -357,7 +353,7 @@ fn prefetch(choose: &Choose, tuning: &Tuning, shape: &Shape, device: &Device) ->
         return no("the blocks of an ordinary launch have nothing to wait for");
     }
     if !shape.takes_prefetch() {
-        return no("a block's inputs are not one run each");
+        return no("a block's inputs are not one aligned run each");
     }
     Ok(tuning.prefetch)
 }

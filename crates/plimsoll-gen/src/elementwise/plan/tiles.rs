@@ -17,7 +17,7 @@ const LEAST_EXTENT: u64 = 16;
 const TRANSPOSE_THREADS: std::ops::RangeInclusive<u32> = 64..=256;
 
 /// The dimension along which inputs that are transposed are runs; `None` where none is.
-fn turned_dimension(tensors: &Tensors) -> Option<usize> {
+pub fn turned_dimension(tensors: &Tensors) -> Option<usize> {
     let last = tensors.extents.len().checked_sub(1)?;
     let runs_along = |tensor: &Tensor| {
         let strided = tensor.used && !tensor.output && !tensor.uniform && tensor.strides[last].unsigned_abs() > 1;
