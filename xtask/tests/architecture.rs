@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fakecuda", &[]),
     ("fakecupti", &[]),
     ("fakecublas", &[]),
+    ("plimsoll-soundness", &[]),
     ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-gen", "plimsoll-cuda"]),
 ];
 

@@ -1,0 +1,1 @@
+//! Unsound uses of the CPU backend that don't compile.

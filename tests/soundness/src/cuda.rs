@@ -1,0 +1,1 @@
+//! Unsound uses of the CUDA backend that don't compile.
