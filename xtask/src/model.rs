@@ -10,7 +10,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result, bail};
 use plimsoll_core::Traffic;
 use plimsoll_core::model::{Cache, Description, Key, Kind, LaunchForm, Level, Machine, Mix, Pipe, predict};
-use plimsoll_core::record::read_file;
+use plimsoll_core::record::{path_in, read_file, read_text};
 use plimsoll_core::series::Series;
 
 use crate::test::root;
@@ -24,7 +24,9 @@ const REGISTERS: u32 = 65_536;
 const THREADS: u32 = 2048;
 const MOST_BLOCKS: u32 = 32;
 /// The run whose hot launches are predicted.
-const RUN: &str = "records/h200/2026-11-22-suite/suite-1/run.jsonl";
+const RUN: &str = "records/h200/2026-11-22-suite/suite-1";
+/// Bytes of a table or of an explanation in `records/`, at the most.
+const LARGEST: u64 = 16 << 20;
 
 /// Where a table stands on the page: between these two lines.
 struct Place(&'static str, &'static str);
@@ -101,7 +103,7 @@ fn cases() -> Result<Vec<Case>> {
 
 /// Lines of a CSV file as words by their heading.
 fn rows(name: &str) -> Result<Vec<HashMap<String, String>>> {
-    let text = std::fs::read_to_string(root().join("records/model").join(name)).with_context(|| name.to_owned())?;
+    let text = read_text(&root().join("records/model").join(name), LARGEST).with_context(|| name.to_owned())?;
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let headings: Vec<String> = lines.next().unwrap_or_default().split(',').map(str::to_owned).collect();
     let words = |line: &str| headings.iter().cloned().zip(line.split(',').map(str::to_owned)).collect();
@@ -158,7 +160,7 @@ fn code_of(op: &str, bytes: u32) -> Code {
 fn plans() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut best: BTreeMap<(String, bool, u64), Case> = BTreeMap::new();
-    for row in rows("h200-plans.csv")? {
+    for row in rows("h200-plans.csv.gz")? {
         let op = row.get("op").cloned().unwrap_or_default();
         let [vector, unroll, threads] = ["vector", "unroll", "block"].map(|name| number(&row, name).map(|n| n as u32));
         let (vector, unroll, threads) = (vector?, unroll?, threads?);
@@ -238,7 +240,7 @@ fn hand() -> Result<Vec<Case>> {
 /// What the suite's own kernels took: those of the launch probe over the same bytes again and again, and those of copy both hot
 /// and cold.
 fn suite() -> Result<Vec<Case>> {
-    let run = read_file(&root().join(RUN)).context(RUN)?;
+    let run = read_file(&path_in(&root().join(RUN))).context(RUN)?;
     let series = |probe: &str, case: &str| {
         let known = |series: &&Series| (&*series.spec.probe, &*series.spec.case) == (probe, case);
         run.series.iter().find(known).with_context(|| format!("the run has no series {probe}/{case}"))

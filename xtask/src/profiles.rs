@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_core::record::{Finding, Run, read_file};
+use plimsoll_core::record::{Finding, Run, path_in, read_file};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Series;
 use plimsoll_suite::probes;
@@ -13,7 +13,7 @@ use plimsoll_suite::profile::{Profile, shipped};
 
 use crate::test::root;
 
-/// The folder of `records/` with a model's runs (`DATE/NAME/run.jsonl`), and its name in the catalogue.
+/// The folder of `records/` with a model's runs (`DATE/NAME/run.jsonl.gz`), and its name in the catalogue.
 const MODELS: [(&str, &str); 1] = [("h200", "H200")];
 
 /// `cargo xtask profiles`: writes them; with `--check` only says whether they are as the records have them.
@@ -87,7 +87,7 @@ fn take(profile: &mut Profile, of: &str, run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// `DATE/NAME/run.jsonl` below a folder.
+/// `DATE/NAME/run.jsonl`, compressed or not, below a folder.
 fn records_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let children = |folder: &Path| -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))?;
@@ -95,7 +95,7 @@ fn records_in(folder: &Path) -> Result<Vec<PathBuf>> {
     };
     let mut found = Vec::new();
     for date in children(folder)? {
-        found.extend(children(&date)?.into_iter().map(|run| run.join("run.jsonl")).filter(|path| path.is_file()));
+        found.extend(children(&date)?.iter().map(|run| path_in(run)).filter(|path| path.is_file()));
     }
     Ok(found)
 }
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn findings_are_those_of_today_s_probes_and_not_those_that_a_record_holds() {
-        let path = root().join("records/h200/2026-11-20/measure-1/run.jsonl");
-        let mut run = read_file(&path).unwrap();
+        let folder = root().join("records/h200/2026-11-20-second/measure-1");
+        let mut run = read_file(&path_in(&folder)).unwrap();
         let stored = std::mem::take(&mut run.findings);
         let (copy, found) = (|of: &&Finding| of.probe == "copy", derived(&run));
         assert!(found.iter().any(|finding| copy(&finding)) && stored.iter().any(|finding| copy(&finding)));

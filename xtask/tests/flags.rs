@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::{Flag, Flags};
-use plimsoll_core::record::{Run, read_file};
+use plimsoll_core::record::{Run, path_in, read_file};
 use plimsoll_core::sample::{Context, judge, narrow_enough};
 use plimsoll_core::series::{Point, SeriesSpec};
 
@@ -37,9 +37,9 @@ fn of_the_points_of_an_idle_h200_at_most_one_in_twenty_carries_a_flag() {
         ("2026-11-20-second/measure-2", false),
         ("2026-11-22-suite/suite-1", true),
         ("2026-11-22-suite/suite-2", true),
-        ("2026-11-22-suite/other-card/standard", false),
+        ("2026-11-23-suite/stream", false),
     ] {
-        let run = read_file(&records.join(name).join("run.jsonl")).unwrap();
+        let run = read_file(&path_in(&records.join(name))).unwrap();
         let (mut all, mut flagged) = (0, 0);
         for series in &run.series {
             let device = &run.header.devices[series.spec.device as usize];
@@ -50,6 +50,6 @@ fn of_the_points_of_an_idle_h200_at_most_one_in_twenty_carries_a_flag() {
                 flagged += usize::from(flags.iter().any(counts));
             }
         }
-        assert!(all > 1000 && flagged * 20 <= all, "{name}: {flagged} of {all}");
+        assert!(all > 500 && flagged * 20 <= all, "{name}: {flagged} of {all}");
     }
 }

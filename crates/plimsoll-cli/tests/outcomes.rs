@@ -177,6 +177,49 @@ fn bad_records_are_refused_in_words_and_damaged_ones_are_used_as_far_as_they_go(
     place.run("report damaged.jsonl -o damaged.html").ends(0).says("damaged.jsonl:");
 }
 
+/// Gzip as `gzip -9` writes it.
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut encoder, bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn compressed_records_are_reported_and_compared_like_others() {
+    let place = Place::new();
+    place.run("measure sync --device sim --out run").ends(0);
+    let whole = std::fs::read(place.path("run/run.jsonl")).unwrap();
+    std::fs::create_dir(place.path("packed")).unwrap();
+    place.write("packed/run.jsonl.gz", gzip(&whole));
+    place.write("misnamed.jsonl", gzip(&whole));
+    let plain = place.run("report run --format csv").ends(0).stdout.replace("run,", "");
+    for same in ["packed", "packed/run.jsonl.gz", "misnamed.jsonl"] {
+        let csv = place.run(&format!("report {same} --format csv")).ends(0).stdout;
+        assert_eq!(csv.lines().count(), plain.lines().count(), "{same}");
+        place.run(&format!("compare run {same} --format csv")).says("sync");
+    }
+    // Nothing is measured into the folder of a compressed run.
+    place.run("measure sync --device sim --out packed").ends(2).says("already holds a run");
+}
+
+#[test]
+fn cut_off_compressed_records_are_used_as_far_as_they_go_and_bombs_are_refused() {
+    let place = Place::new();
+    place.run("measure sync latency --device sim --out run").ends(0);
+    let whole = std::fs::read(place.path("run/run.jsonl")).unwrap();
+    let packed = gzip(&whole);
+    place.write("torn.gz", &packed[..packed.len() * 3 / 4]);
+    place.run("report torn.gz").ends(0).says("torn.gz:").says("the gzip data are cut off").says("sync");
+    place.write("headless.gz", &packed[..20]);
+    place.run("report headless.gz").ends(2).says("cut off");
+    // Some 200 kB: a header, and behind it more than any record has.
+    let header = whole.split_inclusive(|byte| *byte == b'\n').next().unwrap();
+    let bomb = [gzip(header), gzip(&[b'\n'; 1 << 20]).repeat(200)].concat();
+    place.write("bomb.gz", &bomb);
+    place.run("report bomb.gz").ends(2).says("larger than a record can be").says("when unpacked");
+    place.run("compare bomb.gz run").ends(2).says("when unpacked");
+}
+
 #[test]
 fn a_report_takes_the_form_that_its_file_asks_for() {
     let place = Place::new();

@@ -278,6 +278,32 @@ fn a_line_beyond_the_limit_costs_itself_only() {
 }
 
 #[test]
+fn a_gzipped_record_is_read_alike_and_cut_off_anywhere_gives_what_was_before() {
+    let file = lines(&every_kind());
+    let clean = derive(&file).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut encoder, &file).unwrap();
+    let packed = encoder.finish().unwrap();
+    assert_eq!(derive(&packed).unwrap(), clean);
+    let mut some = 0;
+    for end in (0..packed.len()).rev().step_by(97) {
+        match derive(&packed[..end]) {
+            Ok(run) => {
+                assert!(run.damage.last().is_some_and(|damage| damage.what.contains("gzip")), "{end}");
+                assert!(run.series.len() <= clean.series.len() && run.findings.len() <= clean.findings.len(), "{end}");
+                some += 1;
+            }
+            // Without its header it is no run.
+            Err(error) => assert!(matches!(error, ReadError::Io(_) | ReadError::NotARecord(_)), "{end}: {error}"),
+        }
+    }
+    assert!(some > 0);
+    let limits = Limits { file: file.len() as u64 - 1, ..Limits::default() };
+    assert!(matches!(read(&*packed, limits), Err(ReadError::TooLarge(_))));
+    assert!(matches!(read(&*file, limits), Err(ReadError::TooLarge(_))));
+}
+
+#[test]
 fn a_run_read_from_memory_is_the_run_read_from_its_file() {
     let records = every_kind();
     let from_file = read(&*lines(&records), Limits::default()).unwrap();

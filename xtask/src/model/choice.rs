@@ -1,5 +1,5 @@
 //! Would the model choose better plans than the rule of bytes in flight, where no table was measured? Both choose among the plans
-//! that `records/model/h200-plans.csv` has times of, so what each choice costs is known.
+//! that `records/model/h200-plans.csv.gz` has times of, so what each choice costs is known.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,7 +28,7 @@ const ALIKE: f64 = 0.01;
 
 fn contests() -> Result<BTreeMap<(String, bool, u64), Contest>> {
     let mut contests: BTreeMap<(String, bool, u64), Contest> = BTreeMap::new();
-    for row in rows("h200-plans.csv")? {
+    for row in rows("h200-plans.csv.gz")? {
         let op = row.get("op").cloned().unwrap_or_default();
         let [vector, unroll, threads] = ["vector", "unroll", "block"].map(|name| number(&row, name).map(|n| n as u32));
         let (vector, unroll, threads) = (vector?, unroll?, threads?);

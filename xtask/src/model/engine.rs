@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use plimsoll_core::model::{Description, Kind, Machine, predict};
+use plimsoll_core::record::read_text;
 use serde_json::Value;
 
-use super::{Errors, naive};
+use super::{Errors, LARGEST, naive};
 use crate::test::root;
 
 /// What is printed where there are no such records yet.
@@ -31,7 +32,8 @@ fn files() -> Result<Vec<PathBuf>> {
     for folder in std::fs::read_dir(root().join("records/h200"))?.flatten() {
         if folder.file_name().to_string_lossy().ends_with("-explain") {
             let inside = std::fs::read_dir(folder.path())?.flatten().map(|file| file.path());
-            files.extend(inside.filter(|path| path.extension().is_some_and(|ending| ending == "json")));
+            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            files.extend(inside.filter(|path| [".json", ".json.gz"].iter().any(|ending| name(path).ends_with(ending))));
         }
     }
     files.sort();
@@ -41,7 +43,7 @@ fn files() -> Result<Vec<PathBuf>> {
 fn launches() -> Result<Vec<Launch>> {
     let mut launches = Vec::new();
     for path in files()? {
-        let text = std::fs::read_to_string(&path)?;
+        let text = read_text(&path, LARGEST).with_context(|| path.display().to_string())?;
         let all: Vec<Value> = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
         for value in &all {
             launches.extend(launch(value).with_context(|| path.display().to_string())?);

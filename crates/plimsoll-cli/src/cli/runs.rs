@@ -4,12 +4,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use plimsoll::core::record::{ReadError, Run, Writer, read_file};
+pub(crate) use plimsoll::core::record::FILE as RECORD;
+use plimsoll::core::record::{ReadError, Run, Writer, path_in, read_file};
 
 use super::exit::{Failure, say};
 
-/// The record within a run's folder.
-pub(crate) const RECORD: &str = "run.jsonl";
 /// The report within a run's folder.
 pub(crate) const REPORT: &str = "report.html";
 /// Where runs go that name no folder.
@@ -31,6 +30,11 @@ pub(crate) fn create(out: Option<&Path>, device: &str) -> Result<(PathBuf, Write
         None => fresh(device)?,
     };
     let path = folder.join(RECORD);
+    // A compressed record is a run's too.
+    let record = path_in(&folder);
+    if record != path {
+        return Err(taken(&folder, &name(&record)));
+    }
     // A dangling link counts: what it names would be written.
     if folder.join(REPORT).symlink_metadata().is_ok() {
         return Err(taken(&folder, REPORT));
@@ -80,10 +84,10 @@ fn fresh(device: &str) -> Result<PathBuf, Failure> {
 /// # Errors
 /// 2 where it is no record.
 pub(crate) fn load(path: &Path) -> Result<Run, Failure> {
-    let file = if path.is_dir() { path.join(RECORD) } else { path.to_owned() };
+    let file = if path.is_dir() { path_in(path) } else { path.to_owned() };
     let run = read_file(&file).map_err(|error| match error {
         ReadError::Io(error) if path.is_dir() => {
-            Failure::file("read", &file, error).hint("a run's folder holds a run.jsonl")
+            Failure::file("read", &file, error).hint("a run's folder holds a run.jsonl or run.jsonl.gz")
         }
         ReadError::Io(error) => Failure::file("read", &file, error),
         ReadError::TooLarge(_) => Failure::record(&file, &error),

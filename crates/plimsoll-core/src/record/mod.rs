@@ -5,6 +5,7 @@
 
 mod conditions;
 mod read;
+mod unpack;
 mod write;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::{Fault, FaultClass};
 
 pub use conditions::Conditions;
 pub use read::{Damage, Limits, ReadError, Run, read, read_file};
+pub use unpack::{FILE, UNPACKED, Unpacked, path_in, read_text, unpack};
 pub use write::{RecordFile, Writer};
 
 /// Version of the record's schema. It changes only where an old reader would misread a new record.

@@ -1,15 +1,15 @@
 //! Reading records that may be torn, huge, foreign or hostile.
 //!
 //! A damaged line costs itself only: what could be read is returned with a list of what could not. A second run in one
-//! file is not read. The reader takes memory in proportion to the file, some 12 times its length, and refuses files beyond
-//! [`Limits`]; nothing that a file says makes it take more.
+//! file is not read. Gzipped files are unpacked. The reader takes memory in proportion to the (unpacked) file, some 12 times its
+//! length, and refuses files beyond [`Limits`]; nothing that a file says makes it take more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-use super::{Conditions, FaultRecord, Finding, Record, RunHeader, SCHEMA};
+use super::{Conditions, FaultRecord, Finding, Record, RunHeader, SCHEMA, unpack};
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::stats::MAX_SAMPLES;
 
@@ -18,7 +18,7 @@ use crate::stats::MAX_SAMPLES;
 pub struct Limits {
     /// Bytes of one line.
     pub line: u64,
-    /// Bytes of the file.
+    /// Bytes of the file. What a compressed one unpacks to is held to [`super::UNPACKED`] too.
     pub file: u64,
     /// Lines of the file.
     pub lines: usize,
@@ -46,7 +46,7 @@ pub struct Damage {
 pub enum ReadError {
     /// The file can't be opened or read.
     #[error("can't read it: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// No line says what run this is.
     #[error("not a plimsoll record: its first line is no run header{0}")]
     NotARecord(String),
@@ -59,6 +59,15 @@ pub enum ReadError {
     /// Larger than any record.
     #[error("larger than a record can be ({0})")]
     TooLarge(String),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::FileTooLarge => Self::TooLarge(error.to_string()),
+            _ => Self::Io(error),
+        }
+    }
 }
 
 /// A run as read back.
@@ -94,15 +103,15 @@ pub fn read_file(path: &Path) -> Result<Run, ReadError> {
     if metadata.len() > limits.file {
         return Err(ReadError::TooLarge(format!("{} bytes", metadata.len())));
     }
-    // Pipes and devices have no length of their own.
-    read(BufReader::new(file.take(limits.file)), limits)
+    read(BufReader::new(file), limits)
 }
 
-/// Reads lines from anywhere.
+/// Reads lines from anywhere, gzipped or not. Pipes and devices have no length of their own: reading ends with an error at the limit.
 ///
 /// # Errors
 /// Where they hold no run at all; damage beyond that is in [`Run::damage`].
-pub fn read(mut lines: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
+pub fn read(file: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
+    let mut lines = unpack(file, limits.file)?;
     let mut line = Vec::new();
     let (header, first) = first_line(&mut lines, &mut line, limits)?;
     let mut builder = Builder::new(header, limits);
@@ -111,7 +120,14 @@ pub fn read(mut lines: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
             builder.damage(number, format!("the lines after {} are not read", limits.lines));
             break;
         }
-        match next_line(&mut lines, &mut line, limits)? {
+        let next = match next_line(&mut lines, &mut line, limits) {
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) => {
+                builder.damage(number, format!("{error}; the rest is not read"));
+                break;
+            }
+            next => next?,
+        };
+        match next {
             Line::End => break,
             Line::TooLong => builder.damage(number, format!("longer than {} bytes", limits.line)),
             Line::Whole { terminated } if !line.trim_ascii().is_empty() => {
