@@ -5,6 +5,7 @@
 pub mod counted;
 pub mod device;
 pub mod fault;
+pub mod file;
 pub mod flag;
 mod instrument;
 pub mod model;

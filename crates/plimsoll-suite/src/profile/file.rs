@@ -2,12 +2,12 @@
 //! same time lose nothing of each other. What is merged is the profile's own business.
 
 use std::fs::{File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use plimsoll_core::unit::Unit;
+use plimsoll_core::file::{self, Accept, FileError, Target};
 use serde::Deserialize;
 
 use super::{Profile, ProfileError, SCHEMA, StoredFinding, time};
@@ -60,30 +60,31 @@ impl Profile {
     /// # Errors
     /// `Io`, `Damaged`, `TooNew`, `Future` and `NotOurs` of [`ProfileError`]; each names the file and the way out.
     pub fn load(path: &Path, device_id: &str) -> Result<Option<Self>, ProfileError> {
-        match std::fs::metadata(path) {
-            // Opening a pipe would wait for its other end.
-            Ok(about) if !about.is_file() => {
-                return Err(refused("read", path, io::Error::other("it is no regular file")));
-            }
-            Ok(_) => {}
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(why) => return Err(refused("look at", path, why)),
-        }
-        let file = File::open(path).map_err(|why| refused("open", path, why))?;
-        let mut bytes = Vec::new();
-        // The limit holds for what is read, not for what the file system says, so a growing file is harmless.
-        file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|why| refused("read", path, why))?;
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        if bytes.len() as u64 > LARGEST_FILE {
-            let why = format!("it is larger than {}", Unit::Byte.format(LARGEST_FILE as f64));
-            return Err(ProfileError::Damaged { path: path.to_owned(), why });
-        }
-        let profile = Self::read(&bytes, path)?;
+        let Some(profile) = Self::load_any(path)? else { return Ok(None) };
         if profile.device_id != device_id {
             return Err(ProfileError::NotOurs { path: path.to_owned(), theirs: shortened(&profile.device_id) });
         }
+        Ok(Some(profile))
+    }
+
+    /// The same of whatever device the file holds.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load) but `NotOurs`.
+    pub fn load_any(path: &Path) -> Result<Option<Self>, ProfileError> {
+        let bytes = match file::read(path, LARGEST_FILE, Accept::Regular) {
+            Ok(bytes) => bytes,
+            Err(why) if why.is_absent() => return Ok(None),
+            Err(FileError::Io(why)) => return Err(refused("read", path, why)),
+            Err(why @ FileError::TooLarge(_)) => {
+                return Err(ProfileError::Damaged { path: path.to_owned(), why: why.to_string() });
+            }
+            Err(why) => return Err(refused("read", path, io::Error::other(why.to_string()))),
+        };
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let profile = Self::read(&bytes, path)?;
         profile.not_of_the_future(path)?;
         Ok(Some(profile))
     }
@@ -99,12 +100,10 @@ impl Profile {
             Ok(_) | Err(ProfileError::Damaged { .. }) => {}
             Err(other) => return Err(other),
         }
-        made_folder(path)?;
-        let real = path.canonicalize();
-        let folder = made_folder(real.as_deref().unwrap_or(path))?;
-        // Dropped, and with it gone.
-        tempfile::NamedTempFile::new_in(folder).map_err(|why| refused("write in", folder, why))?;
-        Ok(())
+        let path = real(path)?;
+        target(&path)?.ready().map_err(|why| refused("write", &path, why))?;
+        // One that is there can be held by a process that hangs.
+        if lock_is_there(&lock_path(&path))? { locked(&path).map(drop) } else { Ok(()) }
     }
 
     fn read(bytes: &[u8], path: &Path) -> Result<Self, ProfileError> {
@@ -168,14 +167,8 @@ impl Profile {
     /// `Unsound` and `Io` of [`ProfileError`]; the file is then as it was.
     pub fn store(&self, path: &Path) -> Result<(), ProfileError> {
         let text = self.text()?;
-        let real = path.canonicalize();
-        let path = real.as_deref().unwrap_or(path);
-        let folder = made_folder(path)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|why| refused("write in", folder, why))?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all());
-        written.map_err(|why| refused("write", path, why))?;
-        file.persist(path).map_err(|error| refused("replace", path, error.error))?;
-        Ok(())
+        let path = real(path)?;
+        target(&path)?.write(text.as_bytes(), true).map_err(|why| refused("write", &path, why))
     }
 
     /// Merges this profile into the one stored at `path`, as [`merge`](Self::merge) does. A damaged file is kept under
@@ -185,7 +178,8 @@ impl Profile {
     /// `Io`, `TooNew`, `Future`, `NotOurs` and `Unsound` of [`ProfileError`]; the file is then as it was.
     pub fn keep(self, path: &Path) -> Result<Kept, ProfileError> {
         self.not_of_the_future(path)?;
-        made_folder(path)?;
+        // Whoever knows it by another name holds the same lock.
+        let path = &real(path)?;
         let _lock = locked(path)?;
         let (known, set_aside) = match Self::load(path, &self.device_id) {
             Ok(known) => (known, None),
@@ -215,12 +209,51 @@ fn made_folder(path: &Path) -> Result<&Path, ProfileError> {
     Ok(folder)
 }
 
+/// What is at a path.
+fn target(path: &Path) -> Result<Target, ProfileError> {
+    match Target::find(path) {
+        Ok(target) if target.is_stream() => {
+            Err(refused("write", path, io::Error::other("a profile is kept in a regular file, and it is none")))
+        }
+        found => found.map_err(|why| refused("write", path, why)),
+    }
+}
+
+/// The path without links, also where nothing is yet; the folders of both are made.
+fn real(path: &Path) -> Result<PathBuf, ProfileError> {
+    made_folder(path)?;
+    let real = target(path)?.path().to_owned();
+    made_folder(&real)?;
+    Ok(real)
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.lock"))
+}
+
+/// Whether there is a lock's file. What is none is refused: opening a pipe would wait for its other end, and a link could lead
+/// anywhere.
+fn lock_is_there(path: &Path) -> Result<bool, ProfileError> {
+    match path.symlink_metadata() {
+        Ok(about) if about.is_file() => Ok(true),
+        Ok(_) => Err(refused("lock", path, io::Error::other("it is no regular file: remove it"))),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(why) => Err(refused("lock", path, why)),
+    }
+}
+
 /// The profile for this process alone, until what is returned is dropped or the process ends, however it ends.
 fn locked(path: &Path) -> Result<Option<File>, ProfileError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.lock"));
-    let file = File::options().create(true).truncate(false).write(true).open(&beside);
-    let file = file.map_err(|why| refused("write", &beside, why))?;
+    let beside = lock_path(path);
+    lock_is_there(&beside)?;
+    let write = || File::options().create(true).truncate(false).write(true).open(&beside);
+    let file = match write() {
+        // Another user's: reading is enough to lock it.
+        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => File::open(&beside).map_err(|_| why),
+        opened => opened,
+    };
+    let file = file.map_err(|why| refused("lock", &beside, why))?;
     let until = Instant::now() + PATIENCE;
     loop {
         match file.try_lock() {

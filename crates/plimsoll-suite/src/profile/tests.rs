@@ -14,6 +14,8 @@ use plimsoll_core::{Fault, FaultClass};
 use super::file::LARGEST_FILE;
 use super::*;
 
+mod places;
+
 fn finding(probe: &str, name: &str, value: f64, when: &str) -> StoredFinding {
     let finding = Finding {
         device: 0,
@@ -355,18 +357,6 @@ fn runs_that_end_together_lose_nothing_of_each_other() {
         }
     });
     assert_eq!(Profile::load(&path, "GPU-1234").unwrap().unwrap().findings.len(), 32);
-}
-
-#[cfg(unix)]
-#[test]
-fn a_link_stays_a_link() {
-    let dir = tempfile::tempdir().unwrap();
-    let (real, link) = (dir.path().join("real.json"), dir.path().join("link.json"));
-    profile("", vec![]).store(&real).unwrap();
-    std::os::unix::fs::symlink(&real, &link).unwrap();
-    profile("", vec![finding("a", "b", 1.0, "")]).keep(&link).unwrap();
-    assert!(link.symlink_metadata().unwrap().is_symlink());
-    assert_eq!(Profile::load(&real, "GPU-1234").unwrap().unwrap().findings.len(), 1);
 }
 
 fn run(conditions: Conditions, findings: &[(u32, &str, &str, f64)], faults: &[FaultRecord]) -> Run {
