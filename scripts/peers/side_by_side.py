@@ -241,7 +241,7 @@ def outputs(args, all_of, peer, op, dtype, first, count, bits):
             all_of.cub().ask(f"bits {op} {dtype} {first} {count} {file}")
         elif peer == "plimsoll":
             command = [args.plimsoll, "bench", EXPRESSIONS[op], "--dtype", dtype, "--device", "cuda:0",
-                       "--all-inputs", file, "--first", str(first), "--count", str(count)]
+                       "--all-inputs", file, "--force", "--first", str(first), "--count", str(count)]
             subprocess.run(command, check=True, capture_output=True)
         else:
             x = bits.view(c.torch_dtype(dtype))

@@ -59,7 +59,7 @@ page() {
         return 0
     fi
     pages=$((pages + 1))
-    "$plimsoll" report "$out/$2" -o "$out/$1"
+    "$plimsoll" report "$out/$2" -o "$out/$1" --force
 }
 
 run() {

@@ -251,7 +251,7 @@ fn a_report_goes_through_links_and_into_pipes_and_replaces_neither() {
     place.write("kept.csv", "old");
     for (link, target) in [("link.csv", "kept.csv"), ("dangling.csv", "fresh.csv")] {
         symlink(target, place.path(link)).unwrap();
-        place.run(&format!("report run -o {link}")).ends(0);
+        place.run(&format!("report run -o {link} --force")).ends(0);
         assert!(place.path(link).symlink_metadata().unwrap().is_symlink(), "{link}");
         assert!(std::fs::read_to_string(place.path(target)).unwrap().starts_with("run,"), "{target}");
     }

@@ -1,13 +1,14 @@
 //! `plimsoll bench --all-inputs`: the results of an expression for every bit pattern of its one input, as raw bytes, so that
 //! another program can hold ours and others' to the same reference.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll::bench::{Ask, apply};
 use plimsoll::expr::{DType, Graph};
 
 use super::args::BenchArgs;
 use super::exit::{Exit, Failure};
+use super::outputs::{Existing, Outputs};
 use super::{bench, expression, profile};
 
 /// Most patterns of one call: 1 GiB of f32.
@@ -23,12 +24,17 @@ pub(crate) fn write(path: &Path, ask: &Ask, args: &BenchArgs) -> Result<Exit, Fa
         let why = format!("{dtype} has {all} patterns, of which at most {MOST} are done in one call");
         return Err(Failure::usage(why).hint("say which with --first N --count N"));
     }
+    let existing = Existing::IfForced(args.force);
+    Outputs::new([], existing).ready(path)?;
     let mut device = bench::open(&args.device)?;
+    let inputs = profile::inputs(&args.profile, &args.device, device.info());
+    let output = Outputs::new(inputs.iter().map(PathBuf::as_path), existing);
+    output.ready(path)?;
     let table = profile::plans(&args.profile, device.info());
     let patterns = patterns(dtype, args.first, count);
     let outputs = apply(&mut device, &graph, (count, &[patterns]), &[], table.as_ref())?;
     let bytes = outputs.first().map(Vec::as_slice).unwrap_or_default();
-    std::fs::write(path, bytes).map_err(|error| Failure::file("write", path, error))?;
+    output.write(path, bytes)?;
     Ok(Exit::Success)
 }
 

@@ -267,6 +267,9 @@ pub(crate) struct ReportArgs {
     /// By default what the file's ending says, else a table
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
+    /// Replace files that are there; never the runs that are read
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,7 @@ use plimsoll::bench::{
     ALL, Ask, Device, Line, Point, Table as Plans, ceiling, lines, measure, memory, sizes, variants,
 };
 use plimsoll::core::device::DeviceInfo;
+use plimsoll::core::file::{self, Accept};
 use plimsoll::core::record::{Progress, Record, Run, Sink};
 use plimsoll::core::unit::{ByteRange, ByteSize, Unit};
 use plimsoll::explain::Subject;
@@ -31,6 +32,8 @@ use super::{all_inputs, expression, output, profile, runs as disk, signals};
 const USUAL: (u64, u64) = (1 << 20, 2 << 30);
 /// The size at which plans are compared where none is asked for.
 const OF_VARIANTS: u64 = 256 << 20;
+/// Most bytes of another program's figures: some hundred thousand lines.
+const LARGEST_AGAINST: u64 = 16 << 20;
 /// Share of the free memory that operands may take of their own accord.
 const SHARE: f64 = 0.85;
 
@@ -169,7 +172,8 @@ pub(super) fn read_sizes(text: &str) -> Result<Vec<u64>, Failure> {
 }
 
 fn read_peers(path: &Path) -> Result<BTreeMap<Key, Peer>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, error))?;
+    let text = file::read_text(path, LARGEST_AGAINST, Accept::Streams);
+    let text = text.map_err(|error| Failure::file("read", path, error))?;
     let peers = against::read(&text).map_err(|why| Failure::usage(format!("{}: {why}", path.display())))?;
     if peers.is_empty() {
         return Err(Failure::usage(format!("{} holds no other program's figures", path.display())));

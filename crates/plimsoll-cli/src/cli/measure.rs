@@ -10,6 +10,7 @@ use plimsoll_report::faults;
 use super::args::{Format, MeasureArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
 use super::list::Unnamed;
+use super::outputs::{Existing, Outputs};
 use super::progress::Bar;
 use super::tee::Tee;
 use super::{devices, list, output, present, profile, runs as disk, signals};
@@ -103,7 +104,8 @@ fn show(args: &MeasureArgs, folder: &Path, run: &Run, is_recorded: bool) -> Resu
     say("record", &folder.join(disk::RECORD).display().to_string());
     if !args.no_report {
         let path = folder.join(disk::REPORT);
-        present::write(&path, &present::text(runs, ReportFormat::Html, &output::style()))?;
+        let page = present::text(runs, ReportFormat::Html, &output::style());
+        Outputs::new([], Existing::Stays).write(&path, page.as_bytes())?;
         say("report", &path.display().to_string());
     }
     printed

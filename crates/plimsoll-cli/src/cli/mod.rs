@@ -15,6 +15,7 @@ mod expression;
 mod list;
 mod measure;
 mod output;
+mod outputs;
 mod peak;
 mod predict;
 mod predicted;

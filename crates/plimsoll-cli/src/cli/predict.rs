@@ -1,8 +1,6 @@
 //! `plimsoll predict`: what an elementwise expression should cost on a machine that need not be here, term by term. The model is
 //! the library's; here it is asked and its answer printed.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use plimsoll::bench::{PLANNED, Point, variants};
@@ -20,8 +18,6 @@ use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 use super::{bench, expression, output};
 
-/// Most bytes of a profile that are read.
-const LARGEST_PROFILE: u64 = 4 << 20;
 /// Sizes where none are asked for.
 const USUAL: &str = "64KiB..2GiB";
 
@@ -54,13 +50,8 @@ fn machine(name: &str) -> Result<Known, Failure> {
     if path.extension().is_none_or(|ending| ending != "json") {
         return known(name).map_err(|error| unknown(&error));
     }
-    let file = File::open(path).map_err(|error| Failure::file("read", path, error))?;
-    // A profile is read under its device's identity, which it tells itself.
-    let told: Value = serde_json::from_reader(file.take(LARGEST_PROFILE))
-        .map_err(|error| Failure::usage(format!("{}: no profile: {error}", path.display())))?;
-    let id = told["device_id"].as_str().unwrap_or_default();
-    let profile = Profile::load(path, id).map_err(Failure::usage)?;
-    let profile = profile.ok_or_else(|| Failure::usage(format!("{} is gone", path.display())))?;
+    let profile = Profile::load_any(path).map_err(Failure::usage)?;
+    let profile = profile.ok_or_else(|| Failure::file("read", path, "no profile is there, or it is empty"))?;
     of_profile(&profile).map_err(|error| unknown(&error))
 }
 

@@ -5,17 +5,20 @@ use std::path::{Path, PathBuf};
 
 use plimsoll::bench::Table;
 use plimsoll::core::device::DeviceInfo;
+use plimsoll::core::file::{self, Accept};
 use plimsoll::core::record::Run;
 use plimsoll::suite::operations::unit_of_finding;
 use plimsoll::suite::profile::{Kept, Profile, ProfileError, SetAside, StoredFinding};
 use plimsoll_report::terminal::margin;
 
-use super::args::{Format, ProfileArg};
+use super::args::{DeviceArg, Format, ProfileArg};
 use super::exit::{Failure, say};
 use super::sheet::{ALWAYS, Sheet};
 
 /// The environment's word for `--profile`.
 const VARIABLE: &str = "PLIMSOLL_PROFILE";
+/// Most bytes of a file of plans: a table has some hundred rows of some hundred bytes.
+pub(crate) const LARGEST_PLANS: u64 = 4 << 20;
 
 /// Where profiles lie.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ impl Place {
     pub fn find(arg: &ProfileArg) -> Result<Self, String> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = arg.profile.clone().or_else(|| variable(VARIABLE)) {
-            let is_file = !path.is_dir();
+            let is_file = !names_a_folder(&path);
             return Ok(Self { path, is_file, named: true });
         }
         let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
@@ -75,6 +78,18 @@ impl Place {
     }
 }
 
+/// A folder that is there, or a path that can only be one: it is made when something is kept in it.
+fn names_a_folder(path: &Path) -> bool {
+    let text = path.as_os_str().as_encoded_bytes();
+    path.is_dir() || [&b"/"[..], b"/.", b"/.."].iter().any(|end| text.ends_with(end))
+}
+
+/// Files that a verb which runs expressions on a device may read, whether or not they are there.
+pub(crate) fn inputs(arg: &ProfileArg, device: &DeviceArg, info: &DeviceInfo) -> Vec<PathBuf> {
+    let profile = Place::find(arg).ok().and_then(|place| place.of(info).ok());
+    profile.into_iter().chain(plans_path(arg, info)).chain(device.nvrtc.clone()).collect()
+}
+
 /// Where the plans of a device lie that `tune` found: beside its profile.
 ///
 /// # Errors
@@ -91,9 +106,9 @@ pub(crate) fn plans(arg: &ProfileArg, device: &DeviceInfo) -> Option<Table> {
 
 /// Those in a file.
 pub(crate) fn plans_in(path: &Path, device: &DeviceInfo) -> Option<Table> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match file::read_text(path, LARGEST_PLANS, Accept::Regular) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) if error.is_absent() => return None,
         Err(error) => {
             say("warning", &format!("the plans of {} are not used: {error}", device.selector));
             return None;
@@ -130,7 +145,7 @@ pub(crate) fn for_run(arg: &ProfileArg, keep: bool, devices: &[&DeviceInfo]) -> 
                 "{file} holds the profile of one device, and {} are measured",
                 devices.len()
             ))
-            .hint("name a folder that is there, or say --no-profile"));
+            .hint("name a folder, with a slash at its end where it isn't there yet, or say --no-profile"));
         }
         Ok(place) => place,
         // A simulated device has none to lose.

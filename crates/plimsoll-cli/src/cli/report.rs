@@ -1,7 +1,7 @@
 //! `plimsoll report`: runs from disk in another shape. The format is what is asked for, else what the file's ending says.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll::core::record::Run;
 use plimsoll_report::terminal::Style;
@@ -9,15 +9,21 @@ use plimsoll_report::{Report, svg};
 
 use super::args::{ReportArgs, ReportFormat};
 use super::exit::{Exit, Failure, say};
+use super::outputs::{Existing, Outputs};
 use super::{output, present, runs};
 
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let format = format(args)?;
+    let records: Vec<PathBuf> = args.runs.iter().map(|path| runs::record(path)).collect();
+    let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::IfForced(args.force));
+    if let (Some(path), true) = (&args.output, format != ReportFormat::Svg) {
+        outputs.ready(path)?;
+    }
     let runs = args.runs.iter().map(|path| runs::load(path)).collect::<Result<Vec<Run>, Failure>>()?;
     match (&args.output, format) {
-        (Some(folder), ReportFormat::Svg) => pictures(folder, &runs)?,
+        (Some(folder), ReportFormat::Svg) => pictures(folder, &runs, &outputs)?,
         (Some(path), _) => {
-            present::write(path, &present::text(&runs, format, &Style::PLAIN))?;
+            outputs.write(path, present::text(&runs, format, &Style::PLAIN).as_bytes())?;
             say("report", &path.display().to_string());
         }
         (None, _) => output::print(&present::text(&runs, format, &output::style()))?,
@@ -58,23 +64,24 @@ fn by_ending(path: &Path) -> Option<ReportFormat> {
     }
 }
 
-/// One file per picture in a folder. A name that ends in `.svg` becomes the stem of several: `x.svg` → `x-stream-….svg`.
-fn pictures(target: &Path, runs: &[Run]) -> Result<(), Failure> {
+/// One file per picture in a folder: all or, where one of them may not be written, none. A name that ends in `.svg` becomes the stem of several: `x.svg` → `x-stream-….svg`.
+fn pictures(target: &Path, runs: &[Run], outputs: &Outputs<'_>) -> Result<(), Failure> {
     let is_file = target.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("svg")) && !target.is_dir();
     let (folder, stem) = match (is_file, target.parent(), target.file_stem()) {
         (true, Some(parent), Some(stem)) => (parent, format!("{}-", stem.to_string_lossy())),
         _ => (target, String::new()),
     };
-    if !folder.as_os_str().is_empty() {
-        fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
-    }
     let pictures = svg::render(&Report::new(runs));
     if pictures.is_empty() {
         return Err(Failure::usage("no series of these runs can be drawn"));
     }
-    for picture in &pictures {
-        let path = folder.join(format!("{stem}{}", picture.file));
-        present::write(&path, &picture.svg)?;
+    if !folder.as_os_str().is_empty() {
+        fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
+    }
+    let paths: Vec<PathBuf> = pictures.iter().map(|picture| folder.join(format!("{stem}{}", picture.file))).collect();
+    paths.iter().try_for_each(|path| outputs.ready(path))?;
+    for (picture, path) in pictures.iter().zip(&paths) {
+        outputs.write(path, picture.svg.as_bytes())?;
         say("picture", &path.display().to_string());
     }
     Ok(())

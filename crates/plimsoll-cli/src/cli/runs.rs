@@ -79,12 +79,17 @@ fn fresh(device: &str) -> Result<PathBuf, Failure> {
     Err(Failure::usage(format!("{} runs began within this second", SAME_SECOND)).hint("name a folder with --out"))
 }
 
+/// The record that a run's name means: itself, or the one in its folder.
+pub(crate) fn record(path: &Path) -> PathBuf {
+    if path.is_dir() { path_in(path) } else { path.to_owned() }
+}
+
 /// Reads a run from its folder or its record, and says on stderr what of it is damaged.
 ///
 /// # Errors
 /// 2 where it is no record.
 pub(crate) fn load(path: &Path) -> Result<Run, Failure> {
-    let file = if path.is_dir() { path_in(path) } else { path.to_owned() };
+    let file = record(path);
     let run = read_file(&file).map_err(|error| match error {
         ReadError::Io(error) if path.is_dir() => {
             Failure::file("read", &file, error).hint("a run's folder holds a run.jsonl or run.jsonl.gz")

@@ -1,12 +1,11 @@
 //! `plimsoll sass`: what the compiler made of GPU kernels, side by side, from probes' sources or anybody's cubin. It needs
 //! no GPU. Compiling, disassembling and reading are the libraries'.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use plimsoll::bench::{DEPENDENT, variants};
 use plimsoll::core::Fault;
+use plimsoll::core::file::{self, Accept};
 use plimsoll::sass::{
     Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SassError,
     Source, Target, USUAL_TARGET, Unavailable, choose, device_target, elf, of_cubin, of_expression as of_problem,
@@ -78,17 +77,10 @@ fn one(mut report: Report, name: Option<&str>) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// A file that may be anybody's, or a pipe: read no further than a cubin can go.
+/// A file that may be anybody's, or a pipe.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let limit = elf::MAX_CUBIN as u64;
-    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Failure::file("read", path, error))?;
-    if bytes.len() > elf::MAX_CUBIN {
-        let limit = elf::MAX_CUBIN >> 20;
-        return Err(Failure::usage(format!("{} is larger than {limit} MiB: no cubin is", path.display())));
-    }
-    Ok(bytes)
+    let read = file::read(path, elf::MAX_CUBIN as u64, Accept::Streams);
+    read.map_err(|error| Failure::file("read", path, error))
 }
 
 /// The chosen kernels of a probe, in the order of the choices. What is wrong with the question is said before any tool is

@@ -1,10 +1,10 @@
 //! `plimsoll tune`: finds the fastest plans of a GPU by measurement and stores them beside its profile, where `bench` finds
 //! them. The search is the library's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll::bench::Table;
-use plimsoll::core::device::DeviceInfo;
+use plimsoll::core::file::{self, Accept, FileError};
 use plimsoll::core::record::Progress;
 use plimsoll::core::unit::Unit;
 use plimsoll::prelude::{Effort, Fault};
@@ -13,9 +13,10 @@ use plimsoll::tune::{Subject, Tuned, subjects, tune};
 
 use super::args::{Format, TuneArgs};
 use super::exit::{Exit, Failure, say};
+use super::outputs::{Existing, Outputs};
 use super::progress::Bar;
 use super::sheet::{ALWAYS, Sheet};
-use super::{bench, expression, output, present, profile, signals};
+use super::{bench, expression, output, profile, signals};
 
 /// Seconds that a search takes for quick, standard and thorough, beside compiling.
 const SECONDS: [f64; 3] = [60.0, 180.0, 420.0];
@@ -23,6 +24,9 @@ const SECONDS: [f64; 3] = [60.0, 180.0, 420.0];
 pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let subjects =
         if args.expressions.is_empty() { subjects(args.effort).map_err(Failure::usage)? } else { named(args)? };
+    if let Some(path) = &args.out {
+        ready(path, args.force, &[])?;
+    }
     let mut device = bench::open(&args.device)?;
     let info = device.info().clone();
     // Afterwards it may be lost.
@@ -31,6 +35,11 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         Some(path) => path.clone(),
         None => profile::plans_path(&args.profile, &info).map_err(Failure::usage)?,
     };
+    // The device's own plans are brought up to date.
+    let plans = profile::plans_path(&args.profile, &info).ok();
+    let mut inputs = profile::inputs(&args.profile, &args.device, &info);
+    inputs.retain(|input| Some(input) != plans.as_ref());
+    let others = ready(&path, args.force, &inputs)?;
     let stop = signals::install()?;
     let seconds = match args.effort {
         Effort::Quick | Effort::Unknown => SECONDS[0],
@@ -49,7 +58,11 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         let nothing = Fault::Invalid("no plan could be timed: see `plimsoll doctor`".to_owned());
         return Err(Failure { exit: Exit::Inconclusive, ..Failure::from(nothing) });
     }
-    store(&info, capability, &path, &tuned)?;
+    // Another search may have stored its own meanwhile.
+    let others = stored(&path, true).ok().flatten().or(others);
+    let others = others.unwrap_or_else(|| Table::for_device(&info.name, capability));
+    let table = tuned.table.clone().with_classes_of(others);
+    Outputs::new([], Existing::IsUpdated).write(&path, (table.to_json() + "\n").as_bytes())?;
     output::print(&shown(&tuned, args.format))?;
     say("plans", &path.display().to_string());
     match tuned.ended {
@@ -74,14 +87,34 @@ fn named(args: &TuneArgs) -> Result<Vec<Subject>, Failure> {
     args.expressions.iter().map(subject).collect()
 }
 
-/// Plans of other classes that are stored already stay, or else those that are shipped: what is stored is taken instead of these.
-fn store(info: &DeviceInfo, capability: u32, path: &Path, tuned: &Tuned) -> Result<(), Failure> {
-    let others = profile::plans_in(path, info).unwrap_or_else(|| Table::for_device(&info.name, capability));
-    let table = tuned.table.clone().with_classes_of(others);
+/// Whether the plans can be stored, asked before minutes are spent on them, and what is stored already: plans of other classes
+/// stay, or else those that are shipped, because what is stored is taken instead of these.
+fn ready(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<Option<Table>, Failure> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| Failure::file("make the folder", folder, error))?;
     }
-    present::write(path, &(table.to_json() + "\n"))
+    Outputs::new(inputs.iter().map(PathBuf::as_path), Existing::IsUpdated).ready(path)?;
+    stored(path, force)
+}
+
+/// The plans in a file; what holds something else is replaced only where that is wanted. An empty file holds nothing.
+fn stored(path: &Path, force: bool) -> Result<Option<Table>, Failure> {
+    let holds_no_plans = |why: &dyn std::fmt::Display| {
+        Failure::file("write", path, format!("it is there and holds something else: {why}"))
+            .hint("--force replaces it, --out names another file")
+    };
+    let text = match file::read_text(path, profile::LARGEST_PLANS, Accept::Regular) {
+        Ok(text) => text,
+        // A pipe takes plans and has none.
+        Err(why) if why.is_absent() || matches!(why, FileError::NotRegular(_)) => return Ok(None),
+        Err(_) if force => return Ok(None),
+        Err(why) => return Err(holds_no_plans(&why)),
+    };
+    match Table::from_json(&text) {
+        Ok(table) => Ok(Some(table)),
+        Err(_) if force || text.trim().is_empty() => Ok(None),
+        Err(why) => Err(holds_no_plans(&why)),
+    }
 }
 
 fn shown(tuned: &Tuned, format: Format) -> String {

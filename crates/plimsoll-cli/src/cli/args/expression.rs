@@ -128,6 +128,9 @@ pub(crate) struct BenchArgs {
     /// With --all-inputs: how many patterns, all or 2^28 by default
     #[arg(long, value_name = "N", requires = "all_inputs")]
     pub count: Option<u64>,
+    /// With --all-inputs: replace the file if it is there
+    #[arg(long, requires = "all_inputs")]
+    pub force: bool,
     /// Another program's figures in the form of --format csv
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
@@ -157,6 +160,9 @@ pub(crate) struct TuneArgs {
     /// File for the plans instead of the one beside the device's profile, which `bench` reads
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Replace the file for the plans even if it holds something else; plans that it holds are kept up to date anyway
+    #[arg(long)]
+    pub force: bool,
     /// How to print them
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
