@@ -5,8 +5,8 @@
 #   scripts/explain_records.sh PLIMSOLL OUT [NVDISASM]
 #
 # PLIMSOLL is the executable, OUT a folder, NVDISASM the disassembler by absolute path where it isn't found by itself: without it
-# instructions are rough counts. Some 8 minutes at EFFORT=standard (the default), 3 at EFFORT=quick. Then OUT belongs into
-# records/h200/DATE-explain, and `cargo xtask model --bless` makes the table.
+# instructions are rough counts. Some 8 minutes at EFFORT=standard (the default), 3 at EFFORT=quick. Then the files of OUT,
+# compressed (`gzip -9n`), belong into records/h200/DATE-explain, and `cargo xtask model --bless` makes the table.
 set -euo pipefail
 
 plimsoll=${1:?the executable}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predictions of launches that the model never saw, for the table in docs/model.md.
 
-    scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM] < records/h200/2026-11-23-kept/rounds.csv
+    zcat records/h200/2026-11-23-peers/rounds.csv.gz | scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM]
 
 The rounds are plimsoll's own of the comparison with its peers: medians of each cell over the rounds, cold. NVRTC and NVDISASM are absolute
 paths where they aren't found by themselves: without them instructions are rough counts.

@@ -23,7 +23,9 @@ commands:
                    carry/stages.sh by default
   model [--bless]  errors of the model of a launch's cost against what was measured; --bless writes them into docs/model.md
   profiles [--check]
-                   the shipped profiles of machines, from records/; --check only says whether they are up to date";
+                   the shipped profiles of machines, from records/; --check only says whether they are up to date
+  headlines RUN FILE
+                   a small record of a run's findings: what records/ keeps of a further card of a known model";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
         Some("model") => model::command(&arguments.collect::<Vec<_>>()),
         Some("profiles") => profiles::command(&arguments.collect::<Vec<_>>()),
+        Some("headlines") => profiles::headlines(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use plimsoll_core::record::{Finding, Run, path_in, read_file};
+use plimsoll_core::record::{Finding, Record, Run, Sink, Writer, path_in, read_file};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Series;
 use plimsoll_suite::probes;
@@ -37,6 +37,24 @@ pub fn command(arguments: &[String]) -> Result<()> {
         eprintln!("{name}: {}", path.display());
     }
     Ok(())
+}
+
+/// `cargo xtask headlines RUN FILE`: writes what is kept of a further card of a known model: a record with no series, only the
+/// run's header and, of today's findings, those that compete in a metric.
+///
+/// # Errors
+/// A run that can't be read, or a file that exists or can't be written.
+pub fn headlines(arguments: &[String]) -> Result<()> {
+    let [run, file] = arguments else { bail!("usage: cargo xtask headlines RUN FILE") };
+    let path = if Path::new(run).is_dir() { path_in(Path::new(run)) } else { run.into() };
+    let run = read_file(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let mut record = Writer::create(Path::new(file)).with_context(|| format!("can't write {file}"))?;
+    let findings = derived(&run).into_iter().filter(|finding| !finding.metric.is_empty());
+    record.write(&Record::Run(run.header.clone()))?;
+    for finding in findings {
+        record.write(&Record::Finding(finding))?;
+    }
+    Ok(record.write(&Record::End { complete: run.end.unwrap_or(false) })?)
 }
 
 /// The profile of a model as text: of its runs that tried as hard as figures to compare need, the newest of each figure.
@@ -117,6 +135,21 @@ mod tests {
         run.findings = stored;
         run.findings[0].name = "nonsense".to_owned();
         assert_eq!(derived(&run), found);
+    }
+
+    #[test]
+    fn headlines_of_a_run_are_a_record_of_findings_that_compete() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("card.jsonl").display().to_string();
+        let run = root().join("records/h200/2026-11-20-second/measure-1");
+        let arguments = [run.display().to_string(), file];
+        headlines(&arguments).unwrap();
+        let [whole, kept] = [path_in(&run), arguments[1].clone().into()].map(|path| read_file(&path).unwrap());
+        assert_eq!(kept.header, whole.header);
+        assert!(
+            kept.series.is_empty() && kept.findings.iter().any(|of| of.metric == "bandwidth") && kept.end.is_some()
+        );
+        assert!(headlines(&arguments).is_err(), "nothing is overwritten");
     }
 
     #[test]

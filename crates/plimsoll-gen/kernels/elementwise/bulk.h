@@ -8,15 +8,14 @@
 // These copies leave nothing in the first-level cache anyway. With a hint for loads, what they read stays in the second level (evict-last),
 // though nobody reads it again. Probably it then takes turns with what was read before it, and not with results that wait to be written, so that
 // those leave sooner; what is measured is time. An H200 has 0.3 to 1.1 % more bandwidth by it from 256 MiB per tensor on. With the opposite,
-// evict-first, copies took up to 2 % and triads 4 to 6 % longer (records/h200/2026-11-23-contest/sweeps/1-release).
+// evict-first, copies took up to 2 % and triads 4 to 6 % longer.
 //
 // Left like that, such lines would keep 12 MiB of the cache from the kernels behind this one: 16 copies of 32 to 40 MiB of cached data took 20 to
 // 30 % longer, and after some sixty of them the cache was whole again. So the last given_back tiles are read without the hint, and each of their
-// blocks demotes the lines of the tile given_back before its own. Behind kernels that do so those copies took as long as ever (records/h200/
-// 2026-11-23-kept/sweeps, by kernels like this one in a program of their own).
+// blocks demotes the lines of the tile given_back before its own. Behind kernels that do so those copies took as long as ever.
 //
 // Results leave by threads' stores: as one bulk copy from shared memory, copies took an H200 at least 1 % longer and triads no less, and of stores
-// narrow ones were the fastest (records/h200/2026-11-23-contest/sweeps/6-stores).
+// narrow ones were the fastest.
 //
 // Words of the form: elements, whole tiles, given_back; with PREFETCH the blocks that may have to wait; with HAS_HEAD the head; with SETS
 // dimensions and strides.
