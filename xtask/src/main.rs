@@ -1,10 +1,12 @@
 //! Developer commands: `cargo xtask test` is what continuous integration runs.
 
 mod bodies;
+mod differential;
 mod forms;
 mod hip;
 mod model;
 mod profiles;
+mod python;
 mod sass;
 mod stages;
 mod test;
@@ -19,6 +21,9 @@ commands:
   sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
                    --bless writes the facts that it finds as those to hold; after 'sass', 'bodies' does only those of
                    elementwise expressions, and the name of a probe only its kernels
+  differential [--device D] [--cases N] [--sets M] [--seed S] [--jobs J] [--anew]
+                   holds elementwise expressions to an oracle in Python, on 'cpu' or 'cuda:0'; goes on where it was
+                   interrupted
   stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
                    carry/stages.sh by default
   model [--bless]  errors of the model of a launch's cost against what was measured; --bless writes them into docs/model.md
@@ -35,6 +40,7 @@ fn main() -> ExitCode {
         Some("model") => model::command(&arguments.collect::<Vec<_>>()),
         Some("profiles") => profiles::command(&arguments.collect::<Vec<_>>()),
         Some("headlines") => profiles::headlines(&arguments.collect::<Vec<_>>()),
+        Some("differential") => differential::command(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{hip, sass};
+use crate::{differential, hip, sass};
 
 struct Step {
     name: &'static str,
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "sass", run: || sass::run(false) },
     Step { name: "hip", run: hip::run },
     Step { name: "unit", run: unit },
+    Step { name: "differential", run: differential::step },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "interop", run: interop },

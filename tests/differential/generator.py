@@ -1,0 +1,191 @@
+"""Random kernels over the whole grammar."""
+
+from __future__ import annotations
+
+from random import Random
+
+import expression as ex
+from dtypes import BOOL, TYPES, DType, integer_range
+from expression import Kernel, Node, Output, Untyped, cast_to, constant, index, input_of, literal, operation, scalar_of
+from printing import Printer
+
+MOST_OPERATIONS = 14
+WEIGHTS = {
+    "function": 22,
+    "arithmetic": 24,
+    "quotient": 8,
+    "selection": 8,
+    "numeric": 8,
+    "rounding": 6,
+    "cast": 10,
+    "compare": 8,
+    "select": 7,
+    "bits": 5,
+    "shift": 4,
+    "power": 5,
+    "fma": 5,
+    "clamp": 3,
+    "logic": 3,
+}
+"""How often each sort of operation is tried."""
+FAMILIES = [
+    ["f32", "f64"],
+    ["f16", "bf16", "f32"],
+    ["f32"],
+    ["f64"],
+    ["bf16"],
+    ["f16"],
+    ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"],
+    ["i32", "f32"],
+    ["f8e4m3", "f8e5m2", "f16", "f32"],
+    list(TYPES),
+    list(TYPES),
+]
+"""Types that occur together: all of them, and fewer, as those mix less often than programs do."""
+
+
+class Generator:
+    """Makes one kernel from one seed."""
+
+    def __init__(self, seed: str):
+        self.random = Random(seed)
+        self.family = [TYPES[name] for name in self.random.choice(FAMILIES)]
+        self.inputs: list[DType] = []
+        self.scalars: list[DType] = []
+        self.pool: list[Node] = []
+        self.states: list = []
+
+    def kernel(self) -> Kernel:
+        random = self.random
+        self.inputs = [random.choice(self.family) for _ in range(random.choice([1, 1, 2, 2, 2, 3, 3, 4]))]
+        self.pool = [input_of(place, dtype) for place, dtype in enumerate(self.inputs)]
+        if random.random() < 0.35:
+            self.scalars = [random.choice([*self.family, TYPES["f32"]]) for _ in range(random.choice([1, 1, 2]))]
+            self.pool += [scalar_of(place, dtype) for place, dtype in enumerate(self.scalars)]
+        if random.random() < 0.12:
+            self.pool.append(index(random.choice([None, None, 0, 1, 2])))
+        if random.random() < 0.06:
+            self.iterate()
+        for _ in range(random.randint(1, random.choice([2, 4, 8, MOST_OPERATIONS]))):
+            self.grow()
+        kernel = Kernel(self.inputs, self.scalars, self.outputs())
+        kernel.text = Printer(kernel, random, self.states).text()
+        return kernel
+
+    def grow(self) -> None:
+        """One more operation, on what was made last rather than first."""
+        for _ in range(20):
+            try:
+                self.pool.append(self.attempt())
+                return
+            except Untyped:
+                continue
+
+    def pick(self) -> Node:
+        random = self.random
+        return self.pool[-1] if random.random() < 0.45 else random.choice(self.pool)
+
+    def beside(self, other: Node) -> Node:
+        """A second operand: often a number."""
+        return self.number_beside(other) if self.random.random() < 0.25 else self.pick()
+
+    def number_beside(self, other: Node) -> Node:
+        random, dtype = self.random, other.dtype
+        if dtype is BOOL:
+            return literal(random.random() < 0.5)
+        if random.random() < 0.15:
+            return self.typed(random.choice(self.family))
+        if dtype.is_int and random.random() < 0.85:
+            least, most = integer_range(dtype)
+            return literal(random.choice([random.randint(0, 9), 2, 3, random.randint(least, most), most, least]))
+        return literal(random.choice([0.5, 2.0, 0.1, 1e-3, 3.0, -1.5, 7.0, 0.0, 1e4, random.uniform(-10, 10)]))
+
+    def typed(self, dtype: DType) -> Node:
+        if dtype is BOOL:
+            return literal(True)
+        if dtype.is_int:
+            least, most = integer_range(dtype)
+            return constant(self.random.choice([1, 3, self.random.randint(max(least, -(2**62)), most)]), dtype)
+        return constant(self.random.choice([0.5, 0.1, 3.0, 1.25, 100.0]), dtype)
+
+    def attempt(self) -> Node:
+        random = self.random
+        sort = random.choices(list(WEIGHTS), WEIGHTS.values())[0]
+        a = self.pick()
+        if sort == "function":
+            return operation(random.choice(ex.FUNCTIONS), a)
+        if sort == "numeric":
+            return operation(random.choice([*ex.NUMERIC_UNARY, "not"]), a)
+        if sort == "rounding":
+            return operation(random.choice(ex.ROUNDINGS), a)
+        if sort == "cast":
+            return cast_to(random.choice([*self.family, random.choice(ex.ALL_TYPES)]), a)
+        if sort == "select":
+            conditions = [node for node in self.pool if node.dtype is BOOL and node.strength >= ex.SCALAR]
+            condition = random.choice(conditions) if conditions else self.compare(a)
+            return operation("select", condition, self.pick(), self.beside(a))
+        if sort == "compare":
+            return self.compare(a)
+        if sort in ("fma", "clamp"):
+            return operation(sort, a, self.beside(a), self.beside(a))
+        groups = {
+            "arithmetic": ["+", "-", "*", "*", "+"],
+            "quotient": ["/", "//", "%"],
+            "selection": ex.SELECTIONS,
+            "bits": ex.BITS,
+            "shift": ex.SHIFTS,
+            "power": ["pow", "atan2"],
+            "logic": ex.LOGIC,
+        }
+        pair = [a, self.beside(a)]
+        random.shuffle(pair)
+        return operation(random.choice(groups[sort]), *pair)
+
+    def compare(self, a: Node) -> Node:
+        return operation(self.random.choice(ex.COMPARISONS), a, self.beside(a))
+
+    def iterate(self) -> None:
+        """Values named by `let`, a few times, each from those of the time before."""
+        random = self.random
+        # Leaves alone so far. What a step reads unchanged must not be what it starts from, which has another name.
+        starts = random.sample(self.pool, min(len(self.pool), random.choice([1, 2])))
+        others = [node for node in self.pool if node not in starts] or [None]
+        names, steps = ["a", "b"][: len(starts)], random.randint(1, 4)
+        shapes = [(random.choice(["+", "-", "*", "max", "fma", "sin"]), random.randrange(len(starts)),
+                   random.choice(others), random.choice([0.5, 2, None])) for _ in starts]  # fmt: skip
+        values, first = starts, None
+        try:
+            for _ in range(steps):
+                values = [self.step(shape, values, own) for shape, own in zip(shapes, values, strict=True)]
+                first = first or values
+        except Untyped:
+            return
+        self.states.append((names, starts, steps, first, values))
+        self.pool += values
+
+    def step(self, shape, values: list[Node], own: Node) -> Node:
+        op, other, fixed, factor = shape
+        if op == "sin":
+            return operation(op, values[other])
+        if op == "fma" and fixed:
+            return operation(op, own, values[other], fixed)
+        op = "+" if op == "fma" else op
+        second = literal(factor or 2) if factor or fixed is None else fixed
+        return operation(op, own, operation("+", values[other], second))
+
+    def outputs(self) -> list[Output]:
+        random = self.random
+        made = [node for node in self.pool if node.args] or self.pool[:1]
+        count = random.choice([1, 1, 1, 1, 2, 2, 3])
+        roots = [made[-1], *(random.choice(made) for _ in range(count - 1))]
+        outputs, taken = [], set()
+        for place, node in enumerate(roots):
+            alike = [k for k, dtype in enumerate(self.inputs) if k not in taken]
+            if alike and random.random() < 0.2:
+                slot = random.choice(alike)
+                taken.add(slot)
+                outputs.append(Output(f"x{slot}", node, self.inputs[slot], slot))
+                continue
+            dtype = node.dtype if random.random() < 0.6 else random.choice([*self.family, random.choice(ex.ALL_TYPES)])
+            outputs.append(Output("out" if count == 1 and random.random() < 0.5 else f"d{place}", node, dtype))
+        return outputs

@@ -1,0 +1,306 @@
+"""What must come out of an expression, by the words of docs/expressions.md and docs/mathematics.md."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+import exact
+import expression as ex
+from bounds import Bounds, between, corners, crosses_zero, exactly, hull, may_be_infinite, order
+from dtypes import BOOL, TYPES, DType, cast, round_to
+from expression import Kernel, Node
+from functions import true_atan2, true_pow, true_range
+from promises import Need, Promise, blur_of, is_exact
+
+MONOTONE = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "trunc": np.trunc,
+    "sign": exact.sign,
+    "relu": lambda x: exact.maximum(x, np.zeros((), x.dtype)),
+}
+BINARY = {
+    "+": operator.add,
+    "-": operator.sub,
+    "//": exact.floor_divide,
+    "/": operator.truediv,
+    "min": exact.minimum,
+    "max": exact.maximum,
+    "fmin": exact.of_numbers(exact.minimum),
+    "fmax": exact.of_numbers(exact.maximum),
+}
+INTEGER = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": exact.floor_divide,
+    "%": exact.remainder,
+    "min": exact.minimum,
+    "max": exact.maximum,
+    "fmin": exact.minimum,
+    "fmax": exact.maximum,
+    "pow": exact.power_of_integers,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "&&": operator.and_,
+    "||": operator.or_,
+    "<<": lambda a, b: exact.shift(a, b, True),
+    ">>": lambda a, b: exact.shift(a, b, False),
+    "neg": operator.neg,
+    "abs": np.abs,
+    "sign": np.sign,
+    "relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
+    "not": operator.invert,
+    "fma": exact.fma,
+}
+COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
+PASSES_NEED = ("neg", "abs", "relu", "min", "max", "fmin", "fmax", "select")
+SHORT = {"bf16": Need(8, True), "f16": Need(11, False), "f8e4m3": Need(11, False), "f8e5m2": Need(11, False)}
+
+
+def needs_of(kernel: Kernel) -> dict[int, Need | None]:
+    """To what precision each value is needed: "What is good enough" in docs/mathematics.md. `None` is all of its carrier."""
+    needs: dict[int, Need | None] = {}
+
+    def hand_on(node: Node, need: Need | None) -> None:
+        before = needs.get(id(node), need)
+        needs[id(node)] = before and before.and_also(need)
+
+    for output in kernel.outputs:
+        hand_on(output.node, SHORT.get(output.dtype.name))
+    for node in reversed(kernel.nodes()):
+        need = needs.get(id(node))
+        for place, arg in enumerate(node.args):
+            if node.op == "cast":
+                hand_on(arg, SHORT.get(node.dtype.name))
+            elif arg.dtype.carrier != node.taken.carrier or (node.op == "select" and place == 0):
+                hand_on(arg, None)
+            elif node.op in PASSES_NEED:
+                hand_on(arg, need)
+            elif node.op in ("*", "/"):
+                hand_on(arg, need and need.scaled)
+            else:
+                hand_on(arg, None)
+    return needs
+
+
+class Oracle:
+    """Evaluates expressions for one device."""
+
+    def __init__(self, gpu: bool):
+        self.promise = Promise(gpu)
+        self.gpu = gpu
+
+    def run(self, kernel: Kernel, inputs: list[np.ndarray], scalars: list, shape: tuple[int, ...]) -> list[Bounds]:
+        """Bounds of every output in its type, in row-major order. `inputs` are of the carriers, and have an element for each of
+        the shape."""
+        values = self.values(kernel, inputs, scalars, shape)
+        return [stored(values[id(output.node)], output) for output in kernel.outputs]
+
+    def values(self, kernel: Kernel, inputs, scalars, shape) -> dict[int, Bounds]:
+        """Bounds of every node."""
+        needs = needs_of(kernel) if self.gpu else {}
+        elements = int(np.prod(shape, dtype=np.int64))
+        values: dict[int, Bounds] = {}
+        for node in kernel.nodes():
+            if node.args:
+                values[id(node)] = self._apply(node, [values[id(arg)] for arg in node.args], needs.get(id(node)))
+            elif node.op == "input":
+                values[id(node)] = exactly(inputs[node.value])
+            elif node.op == "scalar":
+                values[id(node)] = exactly(np.full(elements, scalars[node.value]))
+            elif node.op == "index":
+                values[id(node)] = exactly(_index(node.value, shape, elements))
+            else:
+                values[id(node)] = exactly(np.empty(elements, np.int8))
+        return values
+
+    def _apply(self, node: Node, operands: list[Bounds], need: Need | None) -> Bounds:
+        if node.op == "cast":
+            return cast_bounds(node.dtype, operands[0])
+        if node.op == "select":
+            return _choose(operands[0], *(converted(x, arg, node) for x, arg in list(zip(operands, node.args, strict=True))[1:]))
+        operands = [converted(x, arg, node) for x, arg in zip(operands, node.args, strict=True)]
+        if node.op in COMPARE:
+            return _compare(node.op, *operands)
+        if not node.taken.is_float:
+            sure = np.logical_and.reduce([x.sure for x in operands])
+            return exactly(INTEGER[node.op](*(x.low for x in operands)).astype(node.dtype.carrier), sure)
+        return self._float(node.op, operands, need)
+
+    def _float(self, op: str, operands: list[Bounds], need: Need | None) -> Bounds:
+        x = operands[0]
+        need = need if x.low.dtype == np.float32 else None
+        if op in MONOTONE:
+            return x.map(MONOTONE[op])
+        if op == "neg":
+            return between(*(-end for end in x.ends), sure=x.sure)
+        if op == "abs":
+            result = between(*(np.abs(end) for end in x.ends), sure=x.sure)
+            if x.exact:
+                return result
+            return Bounds(np.where(crosses_zero(x), np.zeros((), x.low.dtype), result.low), result.high, result.sure)
+        if op == "fma":
+            return _guarded(exact.fma, operands, products=True)
+        if op in ("*", "%"):
+            return _guarded(operator.mul, operands, products=True) if op == "*" else _remainder(*operands)
+        if op == "/":
+            return self._quotient(operands, need)
+        if op in BINARY:
+            return _guarded(BINARY[op], operands, quotient=op == "//")
+        if op in ("pow", "atan2"):
+            return self._of_two(op, *operands, need)
+        return self._function(op, x, need)
+
+    def _function(self, name: str, x: Bounds, need: Need | None) -> Bounds:
+        if is_exact(name, need) and name in ("sqrt", "recip"):
+            if name == "sqrt":
+                return x.map(np.sqrt)
+            return _guarded(operator.truediv, [exactly(np.ones_like(x.low)), x], quotient=True)
+        low, high, zero, sure = true_range(name, x)
+        largest = np.maximum(np.abs(x.low), np.abs(x.high))
+        blur = blur_of(name, largest, low)
+        return self.promise.results(name, low, high, x.low.dtype, need=need, zero=zero, sure=sure, blur=blur)
+
+    def _quotient(self, operands: list[Bounds], need: Need | None) -> Bounds:
+        if not self.gpu or is_exact("/", need):
+            return _guarded(operator.truediv, operands, quotient=True)
+        wide = [Bounds(x.low.astype(np.longdouble), x.high.astype(np.longdouble), x.sure) for x in operands]
+        quotient = _guarded(operator.truediv, operands, quotient=True)
+        low, high = _extremes([a / b for a in (wide[0].low, wide[0].high) for b in (wide[1].low, wide[1].high)])
+        zero = (operands[0].low == 0) & (operands[0].high == 0)
+        return self.promise.results("/", low, high, np.dtype(np.float32), need=need, zero=zero, sure=quotient.sure)
+
+    def _of_two(self, name: str, a: Bounds, b: Bounds, need: Need | None) -> Bounds:
+        true = true_pow if name == "pow" else true_atan2
+        sure = a.sure & b.sure
+        ends = [true(x, y) for x in a.ends for y in b.ends]
+        nan = [np.isnan(end) for end in ends]
+        sure = sure & ~(np.logical_or.reduce(nan) & ~np.logical_and.reduce(nan))
+        if not (a.exact and b.exact):
+            points = (order(a.low) == order(a.high)) & (order(b.low) == order(b.high))
+            of_pow = (a.low > 0) | ((a.high < 0) & (b.low == b.high))
+            monotone = of_pow if name == "pow" else ~crosses_zero(a) | (b.low > 0)
+            sure = sure & (points | monotone)
+        low, high = _extremes(ends)
+        zero = (low == 0) & (high == 0) & (a.low == a.high)
+        zero = zero & ((a.low == 0) | np.isinf(a.low) | np.isinf(b.low))
+        return self.promise.results(name, low, high, a.low.dtype, need=need, zero=zero, sure=sure)
+
+
+def _extremes(ends: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest, -0 before +0; NaN where one of them is."""
+    low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+    negative = np.logical_or.reduce([(end == 0) & np.signbit(end) for end in ends])
+    positive = np.logical_or.reduce([(end == 0) & ~np.signbit(end) for end in ends])
+    low = np.where((low == 0) & negative, -np.zeros((), low.dtype), low)
+    return low, np.where((high == 0) & positive, np.zeros((), low.dtype), high)
+
+
+def _guarded(function, operands: list[Bounds], *, products: bool = False, quotient: bool = False) -> Bounds:
+    """Monotone in each operand, but for NaN that lies inside: 0*inf, and quotients whose divisor may have either sign."""
+    result = corners(function, *operands)
+    if all(x.exact for x in operands):
+        return result
+    sure = result.sure
+    if products:
+        a, b = operands[:2]
+        sure = sure & ~(crosses_zero(a) & may_be_infinite(b)) & ~(crosses_zero(b) & may_be_infinite(a))
+    if quotient:
+        a, b = operands
+        sure = sure & ~crosses_zero(b) & ~(crosses_zero(a) & (b.low == 0)) & ~(may_be_infinite(a) & may_be_infinite(b))
+    return Bounds(result.low, result.high, sure)
+
+
+def _remainder(a: Bounds, b: Bounds) -> Bounds:
+    """Known where all quotients of an interval have one floor. A remainder of 0 may have either sign."""
+    sure = a.sure & b.sure
+    if not (a.exact and b.exact):
+        floors = corners(exact.floor_divide, a, b)
+        sure = sure & floors.sure & (floors.low == floors.high) & ~crosses_zero(b) & (np.abs(floors.low) < 2.0**20)
+    result = corners(exact.remainder, a, b)
+    zero = np.zeros((), result.low.dtype)
+    low = np.where(result.low == 0, -zero, result.low)
+    high = np.where(result.high == 0, zero, result.high)
+    return Bounds(low, high, result.sure & sure)
+
+
+def _compare(op: str, a: Bounds, b: Bounds) -> Bounds:
+    results = [COMPARE[op](x, y) for x in a.ends for y in b.ends]
+    sure = a.sure & b.sure
+    if len(results) > 1:
+        same = np.logical_and.reduce(results) == np.logical_or.reduce(results)
+        apart = (a.high < b.low) | (b.high < a.low) | np.isnan(a.low) | np.isnan(b.low)
+        points = (a.low == a.high) & (b.low == b.high)
+        sure = sure & (same & (apart | points) if op in ("==", "!=") else same)
+    return exactly(results[0], sure)
+
+
+def _choose(condition: Bounds, a: Bounds, b: Bounds) -> Bounds:
+    low = np.where(condition.low, a.low, b.low)
+    sure = np.where(condition.low, a.sure, b.sure)
+    if low.dtype.kind != "f":
+        return exactly(low, sure & (condition.sure | ((a.low == b.low) & a.sure & b.sure)))
+    if condition.sure.all() and a.exact and b.exact:
+        return exactly(low, sure)
+    both = hull(a, b)
+    high = np.where(condition.low, a.high, b.high)
+    known = condition.sure
+    return Bounds(np.where(known, low, both.low), np.where(known, high, both.high), np.where(known, sure, both.sure))
+
+
+def cast_bounds(dtype: DType, x: Bounds) -> Bounds:
+    if dtype.is_float:
+        if x.low.dtype.kind != "f":
+            return exactly(round_to(dtype, x.low), x.sure)
+        result = x.map(lambda end: round_to(dtype, end))
+        if dtype.name == "f8e4m3" and not x.exact:
+            # Both ends overflow to NaN, and what is between them needn't.
+            result.sure = result.sure & ~(np.isnan(result.low) & (x.low < 0) & (x.high > 0))
+        return result
+    results = [cast(dtype, end) for end in x.ends]
+    sure = x.sure
+    if not x.exact:
+        sure = sure & (results[0] == results[1])
+        if dtype is BOOL:
+            sure = sure & ((x.low > 0) | (x.high < 0) | ((x.low == 0) & (x.high == 0)) | np.isnan(x.low))
+    return exactly(results[0], sure)
+
+
+def converted(x: Bounds, arg: Node, node: Node) -> Bounds:
+    """An operand in the type that an operation takes: weak ones aren't rounded to 16 bits on the way."""
+    dtype = node.taken
+    carrier = TYPES[{4: "f32", 8: "f64"}[dtype.carrier.itemsize]] if dtype.is_float else dtype
+    if arg.op in ("literal", "constant"):
+        value = _number(arg)
+        known = np.asarray(cast(carrier, np.asarray(value))) if arg.op == "literal" else _typed(arg, carrier)
+        return exactly(np.full(x.low.shape, known), x.sure)
+    if arg.dtype.carrier == dtype.carrier:
+        return x
+    return cast_bounds(carrier if arg.strength < node.strength else dtype, x)
+
+
+def _number(arg: Node):
+    return np.longdouble(arg.value) if isinstance(arg.value, float) else np.array(arg.value)
+
+
+def _typed(arg: Node, carrier: DType) -> np.ndarray:
+    own = cast(arg.dtype, np.asarray(_number(arg)))
+    return own if own.dtype == carrier.carrier else cast(carrier, own)
+
+
+def _index(dimension: int | None, shape: tuple[int, ...], elements: int) -> np.ndarray:
+    if dimension is None:
+        return np.arange(elements, dtype=np.int64)
+    return np.indices(shape, dtype=np.int64)[dimension].ravel()
+
+
+def stored(value: Bounds, output: ex.Output) -> Bounds:
+    """A value as its output has it."""
+    if output.node.dtype is output.dtype and not output.dtype.is_float:
+        return value
+    return cast_bounds(output.dtype, value)

@@ -1,0 +1,159 @@
+"""Holds the elementwise engine to an oracle that shares no code with it.
+
+    run.py --subject target/debug/examples/evaluate --device cpu --cases 2000
+
+Kernels are numbered; each is made from the seed and its number alone. What is done is written as it goes, so that the same
+command goes on where it was interrupted. Exit status 1 where anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import pathlib
+import sys
+import time
+import traceback
+
+import numpy as np
+
+from cases import case_of
+from generator import Generator
+from judge import judge
+from oracle import Oracle
+from shrink import described, shrink
+from subject import Subject
+
+if np.finfo(np.longdouble).nmant < 63:
+    sys.exit("this machine has no floats of more than 64 bits, which the oracle for f64 needs")
+
+
+class Worker:
+    """One process: an oracle and a subject."""
+
+    def __init__(self, options: argparse.Namespace, place: int):
+        self.options = options
+        self.oracle = Oracle(options.device != "cpu")
+        self.subject = Subject(options.subject, options.device, place)
+
+    def kernel(self, number: int) -> dict:
+        """The record of one kernel on all of its data sets."""
+        seed = f"{self.options.seed}/{number}"
+        kernel = Generator(seed).kernel()
+        record = {"number": number, "sets": 0, "elements": 0, "judged": 0, "wrong": 0}
+        for place in range(self.options.sets):
+            case = case_of(kernel, f"{seed}/{place}")
+            verdict = judge(self.oracle, self.subject, kernel, case)
+            record["sets"] += 1
+            record["elements"] += verdict.elements
+            record["judged"] += verdict.judged
+            if verdict.wrong:
+                record["wrong"] += 1
+                if "failure" not in record:
+                    small = shrink(self.oracle, self.subject, kernel, case, verdict)
+                    record["failure"] = {"set": place, "kernel": kernel.text, "first": verdict.wrong, **described(small)}
+        return record
+
+
+worker: Worker
+
+
+def start(options: argparse.Namespace, places) -> None:
+    global worker
+    with places.get_lock():
+        place = places.value
+        places.value += 1
+    worker = Worker(options, place)
+
+
+def run_one(number: int) -> dict:
+    try:
+        return worker.kernel(number)
+    except Exception as error:
+        # A fault of the test itself must not pass, nor end the run.
+        text = "".join(traceback.format_exception(error))
+        failure = {"text": f"kernel {number} of seed {worker.options.seed}", "wrong": ["the test failed: " + text]}
+        return {"number": number, "sets": 0, "elements": 0, "judged": 0, "wrong": 1, "failure": failure}
+
+
+class State:
+    """What was done, a line per kernel, in a folder; failures in files of their own."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.folder = pathlib.Path(options.state)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file = self.folder / f"{options.device.replace(':', '')}-{options.seed}-{options.sets}.jsonl"
+        self.records: dict[int, dict] = {}
+        for line in self.file.read_text().splitlines() if self.file.exists() else []:
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # The line that was being written when the run was interrupted.
+            self.records[record["number"]] = record
+
+    def add(self, record: dict) -> None:
+        self.records[record["number"]] = record
+        with self.file.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        if "failure" in record:
+            failure = self.folder / f"{self.file.stem}-failure-{record['number']}.json"
+            failure.write_text(json.dumps(record["failure"], indent=1))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subject", required=True, help="the compiled example 'evaluate'")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
+    parser.add_argument("--cases", type=int, default=2000, help="how many kernels")
+    parser.add_argument("--sets", type=int, help="layouts and data sets of each: 10 on GPUs, else 3")
+    parser.add_argument("--seed", default="1", help="of kernels and data")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
+    parser.add_argument("--state", default="target/differential", help="folder of what was done")
+    parser.add_argument("--anew", action="store_true", help="forget what was done")
+    parser.add_argument("--only", type=int, help="this kernel alone, with its text")
+    options = parser.parse_args()
+    if options.sets is None:
+        options.sets = 3 if options.device == "cpu" else 10
+    return options
+
+
+def total(records, name: str) -> int:
+    return sum(record[name] for record in records)
+
+
+def main() -> int:
+    options = arguments()
+    places = multiprocessing.Value("i", 0)
+    if options.only is not None:
+        start(options, places)
+        print(Generator(f"{options.seed}/{options.only}").kernel().text)
+        print(json.dumps(run_one(options.only), indent=1))
+        return 0
+    state = State(options)
+    if options.anew:
+        state.file.unlink(missing_ok=True)
+        state.records.clear()
+    waiting = [number for number in range(options.cases) if number not in state.records]
+    began = shown = time.monotonic()
+    with multiprocessing.Pool(min(options.jobs, max(1, len(waiting))), start, (options, places)) as pool:
+        for record in pool.imap_unordered(run_one, waiting, chunksize=4):
+            state.add(record)
+            if "failure" in record:
+                print(f"kernel {record['number']}: {record['failure']['text']!r}: {record['failure']['wrong']}", flush=True)
+            if time.monotonic() - shown > 15:
+                shown = time.monotonic()
+                print(f"{len(state.records)} of {options.cases} kernels after {shown - began:.0f} s", file=sys.stderr, flush=True)
+    records = [record for number, record in state.records.items() if number < options.cases]
+    elements, wrong = total(records, "elements"), total(records, "wrong")
+    share = 100 * total(records, "judged") / max(elements, 1)
+    print(
+        f"{len(records)} kernels, {total(records, 'sets')} data sets, {elements} elements, {share:.2f} % judged, {wrong} wrong "
+        f"({options.device}, seed {options.seed}, {time.monotonic() - began:.0f} s)"
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
