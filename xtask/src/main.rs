@@ -4,6 +4,7 @@ mod bodies;
 mod differential;
 mod forms;
 mod hip;
+mod licences;
 mod model;
 mod profiles;
 mod python;

@@ -1,5 +1,5 @@
 //! All tests, in the order in which they fail fastest. A tool that is not installed is named and passed over where
-//! another does its work (nextest, cargo-deny), so that the command runs on a bare machine with Rust alone.
+//! another does its work (nextest), so that the command runs on a bare machine with Rust alone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{differential, hip, sass};
+use crate::{differential, hip, licences, sass};
 
 struct Step {
     name: &'static str,
@@ -18,7 +18,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step { name: "fmt", run: || cargo(&["fmt", "--all", "--check"]) },
     Step { name: "clippy", run: || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]) },
-    // Before the tests, because it brings the compiler that some of them need.
+    // Before the tests, because it brings (into target/) the compiler that some of them need.
     Step { name: "sass", run: || sass::run(false) },
     Step { name: "hip", run: hip::run },
     Step { name: "unit", run: unit },
@@ -26,7 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "interop", run: interop },
-    Step { name: "deny", run: deny },
+    Step { name: "licences", run: licences::run },
 ];
 
 /// What other libraries use: the feature `cudarc`, and a custom operation of candle, whose own kernels an empty stand-in for nvcc
@@ -114,12 +114,4 @@ fn rustdoc() -> Result<()> {
     let mut doc = command(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     finish(doc)
-}
-
-fn deny() -> Result<()> {
-    if installed("deny") {
-        return cargo(&["deny", "check"]);
-    }
-    skipped("cargo-deny is not installed: licences and advisories were not checked".to_owned());
-    Ok(())
 }
