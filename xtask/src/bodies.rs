@@ -1,14 +1,16 @@
 //! Compiles every operation of elementwise expressions in every type, reads the machine code, and holds it to what bodies must be:
-//! no local memory, and for functions the number of instructions in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
+//! no local memory, no pattern of integers taken for an absolute value, which the compiler believes never negative, and for functions
+//! the number of instructions in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
 
 use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::elementwise::body::catalogue::{Entry, every_operation, unit};
+use plimsoll_gen::elementwise::body::catalogue::{Entry, every_operation, integer_idioms, unit};
 use plimsoll_gen::elementwise::body::{self};
 use plimsoll_gen::kernel;
 use plimsoll_gen::sass::expect::Facts;
+use plimsoll_gen::sass::{Function, Listing};
 
 use crate::tools::Tools;
 
@@ -21,7 +23,7 @@ const TARGETS: [Target; 3] = [Target::plain(90), Target::plain(80), Target::plai
 /// # Errors
 /// That a body doesn't compile or that its code can't be read.
 pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
-    let entries = every_operation();
+    let entries = every_operation().into_iter().chain(integer_idioms());
     let mut units: Vec<Vec<Entry>> = Vec::new();
     for entry in entries {
         // By type, so that a unit compiles in some seconds.
@@ -66,11 +68,17 @@ fn one(tools: &Tools, entries: &[Entry], target: Target, wrong: &mut Vec<String>
         bail!("the compiler warns:\n{}", compiled.log);
     }
     let code = machine_code::of_cubin(&tools.nvdisasm, compiled.cubin)?;
+    let listing = Listing::parse(&code.listing)?;
     for entry in entries {
         let found = code.report.kernel(&entry.name).with_context(|| format!("{} was not compiled", entry.name))?;
         let local = (found.local_bytes, found.local_accesses);
         if local != (0, 0) && !keeps_tables(&entry.name) {
             wrong.push(format!("{} for {target}: {} bytes of local memory, {} accesses", entry.name, local.0, local.1));
+        }
+        let function = listing.function(&entry.name);
+        let has_abs = |function: &Function| function.instructions.iter().any(|one| one.opcode() == "IABS");
+        if entry.name.starts_with("idiom") && function.is_none_or(has_abs) {
+            wrong.push(format!("{} for {target}: taken for an absolute value: IABS", entry.name));
         }
         if is_function(&entry.name) {
             let counts = (found.registers.unwrap_or(0), found.instructions);

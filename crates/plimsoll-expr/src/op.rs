@@ -152,9 +152,9 @@ operations! {
         Mul = "*", Number;
         /// True division: integers are divided as f32.
         Div = "/", Float;
-        /// ⌊a/b⌋. Integers: 0 where b is 0, and wraps for the least integer by −1.
+        /// ⌊a/b⌋ of the exact quotient, rounded once. Integers: 0 where b is 0, and wraps for the least integer by −1.
         FloorDiv = "//", Number;
-        /// a − b·⌊a/b⌋: of the sign of b. Integers: a where b is 0.
+        /// a − b·⌊a/b⌋, rounded once: of the sign of b, a zero too. Integers: a where b is 0.
         Rem = "%", Number;
         /// Bitwise and; logical for `bool`.
         And = "&", Bits;

@@ -17,7 +17,8 @@ pub enum Operations {
     /// All of them.
     All,
     /// Those whose result is defined to the last bit in the carrier, so that every backend must agree with
-    /// [`crate::oracle::Precision::Carried`]: arithmetic, fma, square root, rounding, comparison, selection, bits and casts.
+    /// [`crate::oracle::Precision::Carried`]: arithmetic, floored division, powers of integers, fma, square root, rounding, comparison,
+    /// selection, bits and casts.
     Exact,
 }
 
@@ -117,8 +118,10 @@ fn apply(
 ) -> Result<NodeId, ExprError> {
     let all = operations == Operations::All;
     let unary: Vec<Unary> = Unary::ALL.iter().copied().filter(|&op| all || is_exact(op)).collect();
-    let inexact = [Binary::Pow, Binary::Atan2, Binary::FloorDiv, Binary::Rem];
-    let binary: Vec<Binary> = Binary::ALL.iter().copied().filter(|op| all || !inexact.contains(op)).collect();
+    // Powers of integers are exact.
+    let integers = [a, b].into_iter().all(|id| builder.node(id).is_ok_and(|node| node.dtype.is_int()));
+    let is_inexact = |op: Binary| op == Binary::Atan2 || (op == Binary::Pow && !integers);
+    let binary: Vec<Binary> = Binary::ALL.iter().copied().filter(|op| all || !is_inexact(*op)).collect();
     // Simple things first: shrinking goes there.
     let choice = usize::from(step.operation / 16);
     match step.operation % 16 {
@@ -174,6 +177,22 @@ pub fn values(dtype: DType) -> BoxedStrategy<Value> {
         }
     };
     prop_oneof![2 => bits, 3 => near, 1 => select(edges)].boxed()
+}
+
+/// Dividends and divisors. Of floats the quotient is often near a whole number of any size, also of more digits than the type has.
+pub fn divisions(dtype: DType) -> BoxedStrategy<[Value; 2]> {
+    let pair = [values(dtype), values(dtype)];
+    if !dtype.is_float() {
+        return pair.boxed();
+    }
+    // Divisors of few digits make products that aren't rounded.
+    let divisor = (any::<u64>(), 0..8 * dtype.bytes() as u32).prop_map(|(bits, short)| bits >> short << short);
+    let near = (divisor, any::<i64>(), 0..63_u32, -2_i64..=2).prop_map(move |(divisor, whole, short, steps)| {
+        let divisor = dtype.decode(divisor);
+        let dividend = dtype.encode(Value::Float(divisor.as_f64() * (whole >> short) as f64));
+        [dtype.decode(dividend.wrapping_add_signed(steps)), divisor]
+    });
+    prop_oneof![1 => pair, 3 => near].boxed()
 }
 
 /// Shapes of up to five dimensions and at most some thousand elements, now and then none.

@@ -333,9 +333,9 @@ fn runs_of_any_size_and_address_are_computed_once() {
     let texts = [
         "in x: u16\ny = x",
         "in x: f32, z: f32\nscalar a: f32\ny = a*x + z",
-        "in x: bf16, z: f32\ny: bf16 = x + z",
-        "in x: i8, z: i64\ny = z + x\nw: u8 = u8(x)",
-        "in x: i32, z: i16\nx = x*3 + z",
+        "in x: bf16, z: f32\ny: bf16 = x // z + x % z",
+        "in x: i8, z: i64\ny = z // x + pow(x, 3)*(z % x)\nw: u8 = u8(abs(x))",
+        "in x: i32, z: i16\nx = x*3 // z",
         "in x: u8\ny = index()*2 + x",
     ];
     for text in texts {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use plimsoll_core::sample::{Check, Workload};
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::oracle::{self, Precision, Tensor};
-use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, values};
+use plimsoll_expr::strategy::{Expressions, Operations, divisions, graphs, layouts, values};
 use plimsoll_expr::{Builder, DType, ExprError, Graph, Layout, Names, NodeId, Problem, Value, parse};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -283,6 +283,39 @@ fn every_operation_is_the_oracles_in_every_type_and_set() {
         for isa in available() {
             let how = How { isa, ..How::on(1) };
             check(&case, &how, &mut team, within(2)).unwrap_or_else(|wrong| panic!("{name} {isa:?}: {wrong}"));
+        }
+    }
+}
+
+#[test]
+fn quotients_and_remainders_are_the_oracles_to_the_last_bit() {
+    let mut runner = TestRunner::deterministic();
+    let mut team = team(1);
+    for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
+        let drawn: Vec<[Value; 2]> =
+            (0..3000).map(|_| divisions(dtype).new_tree(&mut runner).unwrap().current()).collect();
+        // Tensors by tensors, and with one operand that is the same for all.
+        for text in ["q = a // b\nr = a % b", "q = a // s\nr = a % s", "q = s // b\nr = s % b"] {
+            let text = format!("in a: {dtype}, b: {dtype}\nscalar s: {dtype}\n{text}");
+            let graph = parse(&text, &Names::default()).unwrap();
+            let layout = Layout::contiguous(&[drawn.len() as u64]).unwrap();
+            let inputs = [0, 1].map(|slot| {
+                let mut bytes = Vec::new();
+                drawn.iter().for_each(|pair| dtype.write(pair[slot], &mut bytes));
+                (layout.clone(), bytes)
+            });
+            for scalar in drawn.iter().take(4).map(|pair| pair[1]) {
+                let case = Case {
+                    inputs: inputs.to_vec(),
+                    outputs: vec![layout.clone(); 2],
+                    scalars: vec![scalar],
+                    graph: graph.clone(),
+                };
+                for isa in available() {
+                    let how = How { isa, ..How::on(1) };
+                    check(&case, &how, &mut team, exact).unwrap_or_else(|wrong| panic!("{text} {isa:?}: {wrong}"));
+                }
+            }
         }
     }
 }

@@ -252,7 +252,7 @@ impl Builder {
         }
     }
 
-    fn node(&self, id: NodeId) -> Result<&Node, ExprError> {
+    pub(crate) fn node(&self, id: NodeId) -> Result<&Node, ExprError> {
         self.nodes.get(id.index()).ok_or(ExprError::ForeignHandle)
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Precision;
+use super::{Precision, quotient};
 use crate::dtype::DType;
 use crate::graph::Kind;
 use crate::op::{Binary, Comparison, Unary};
@@ -18,7 +18,11 @@ pub fn apply(kind: Kind, dtype: DType, carried: DType, operands: &[Value], preci
         (Kind::Compare(op, _), &[a, b]) => return Value::Bool(compare(op, a, b)),
         (Kind::Unary(op, _), &[Value::Float(a)]) => Value::Float(unary(op, a)),
         (Kind::Unary(op, _), &[a]) => exact_unary(op, a),
-        (Kind::Binary(op, _), &[Value::Float(a), Value::Float(b)]) => Value::Float(binary(op, a, b)),
+        (Kind::Binary(op, _), &[Value::Float(a), Value::Float(b)]) => {
+            // Rounded once, not to f64 first.
+            let narrow = precision == Precision::Carried && dtype.carrier() == DType::F32;
+            Value::Float(binary(op, a, b, if narrow { 24 } else { 53 }))
+        }
         (Kind::Binary(op, _), &[a, b]) => exact_binary(op, dtype, a, b),
         (Kind::Fma(_), &[Value::Float(a), Value::Float(b), Value::Float(c)]) => {
             // A product and sum of f32 in f64 would be rounded twice.
@@ -95,7 +99,7 @@ fn unary(op: Unary, x: f64) -> f64 {
             let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
             x * sigmoid(2.0 * u)
         }
-        Unary::Relu => binary(Binary::Max, x, 0.0),
+        Unary::Relu => binary(Binary::Max, x, 0.0, 53),
         Unary::Softplus => softplus(x),
         Unary::Mish => x * libm::tanh(softplus(x)),
     }
@@ -116,7 +120,8 @@ fn softplus(x: f64) -> f64 {
     if x > 0.0 { x + libm::log1p(libm::exp(-x)) } else { libm::log1p(libm::exp(x)) }
 }
 
-fn binary(op: Binary, a: f64, b: f64) -> f64 {
+/// `digits` are those to which a floored quotient is rounded.
+fn binary(op: Binary, a: f64, b: f64, digits: usize) -> f64 {
     // −0 before +0, NaN last; only asked where neither is NaN.
     let lesser = if a.total_cmp(&b).is_le() { a } else { b };
     let greater = if a.total_cmp(&b).is_le() { b } else { a };
@@ -125,8 +130,8 @@ fn binary(op: Binary, a: f64, b: f64) -> f64 {
         Binary::Sub => a - b,
         Binary::Mul => a * b,
         Binary::Div => a / b,
-        Binary::FloorDiv => floor_div(a, b),
-        Binary::Rem => floor_rem(a, b),
+        Binary::FloorDiv => quotient::floor_div(a, b, digits),
+        Binary::Rem => quotient::floor_rem(a, b),
         Binary::Min | Binary::Max if a.is_nan() || b.is_nan() => f64::NAN,
         Binary::Fmin | Binary::Fmax if a.is_nan() => b,
         Binary::Fmin | Binary::Fmax if b.is_nan() => a,
@@ -137,23 +142,6 @@ fn binary(op: Binary, a: f64, b: f64) -> f64 {
         // Not reached: the builder refuses floats.
         Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => f64::NAN,
     }
-}
-
-/// The remainder of the sign of `b`, as Python and PyTorch have it; `fmod` is exact.
-fn floor_rem(a: f64, b: f64) -> f64 {
-    let rem = libm::fmod(a, b);
-    if rem != 0.0 && (rem < 0.0) != (b < 0.0) { rem + b } else { rem }
-}
-
-/// ⌊a/b⌋ of the exact quotient, by way of the remainder, as Python and PyTorch have it.
-fn floor_div(a: f64, b: f64) -> f64 {
-    if b == 0.0 {
-        return a / b;
-    }
-    let rem = libm::fmod(a, b);
-    let less = rem != 0.0 && (rem < 0.0) != (b < 0.0);
-    let quotient = (a - rem) / b - f64::from(u8::from(less));
-    if quotient == 0.0 { 0.0_f64.copysign(a / b) } else { quotient.round_ties_even() }
 }
 
 fn exact_unary(op: Unary, a: Value) -> Value {

@@ -3,6 +3,7 @@
 //! may be, is the verifier's.
 
 mod apply;
+mod quotient;
 
 use crate::dtype::DType;
 use crate::graph::{Graph, Kind};

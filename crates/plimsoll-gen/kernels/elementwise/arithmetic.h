@@ -17,15 +17,53 @@ template <typename T> __device__ __forceinline__ T fused_multiply_add(T a, T b, 
     return T(U<T>(a) * U<T>(b) + U<T>(c));
 }
 template <typename T> __device__ __forceinline__ T negative(T a) { return T(U<T>(0) - U<T>(a)); }
-template <typename T> __device__ __forceinline__ T absolute(T a) { return is_negative(a) ? negative(a) : a; }
+// The same value, of which the compiler no longer knows how it was made. It takes x < 0 ? −x : x for an absolute value, however that
+// is spelled (max(x, −x) too), and an absolute value for one that is never negative: it then drops sign extensions, |float(x)| and x < 0, although the
+// least integer is its own absolute value. No instruction comes of it.
+template <typename T> __device__ __forceinline__ T opaque(T a) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (T(-1) < T(0)) {
+        if constexpr (sizeof(T) == 8) {
+            asm("mov.b64 %0, %1;" : "=l"(a) : "l"(a));
+        } else if constexpr (sizeof(T) == 4) {
+            asm("mov.b32 %0, %1;" : "=r"(a) : "r"(a));
+        } else {
+            i16 same;
+            asm("mov.b16 %0, %1;" : "=h"(same) : "h"(i16(a)));
+            return T(same);
+        }
+    }
+#endif
+    return a;
+}
+template <typename T> __device__ __forceinline__ T absolute(T a) {
+    if constexpr (T(-1) < T(0)) {
+        typedef decltype(a + 0) Wide;
+        const Wide wide = a, minus = opaque(negative(wide));
+        return T(minus > wide ? minus : wide);
+    } else {
+        return a;
+    }
+}
+// c ? a : b of integers.
+template <typename T> __device__ __forceinline__ T selected(bool c, T a, T b) {
+    const T first = opaque(a);
+    return c ? first : b;
+}
 template <typename T> __device__ __forceinline__ T signum(T a) { return T(T(a > T(0)) - T(is_negative(a))); }
 template <typename T> __device__ __forceinline__ T complement(T a) { return T(~a); }
 __device__ __forceinline__ bool complement(bool a) { return !a; }
 template <typename T> __device__ __forceinline__ T bit_and(T a, T b) { return T(a & b); }
 template <typename T> __device__ __forceinline__ T bit_or(T a, T b) { return T(a | b); }
 template <typename T> __device__ __forceinline__ T bit_xor(T a, T b) { return T(a ^ b); }
-template <typename T> __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
-template <typename T> __device__ __forceinline__ T maximum(T a, T b) { return a < b ? b : a; }
+template <typename T> __device__ __forceinline__ T minimum(T a, T b) {
+    const T other = opaque(b);
+    return a < other ? a : other;
+}
+template <typename T> __device__ __forceinline__ T maximum(T a, T b) {
+    const T other = opaque(b);
+    return a < other ? other : a;
+}
 template <typename T> __device__ __forceinline__ T minimum_number(T a, T b) { return minimum(a, b); }
 template <typename T> __device__ __forceinline__ T maximum_number(T a, T b) { return maximum(a, b); }
 template <typename T> __device__ __forceinline__ T rectified(T a) { return is_negative(a) ? T(0) : a; }
@@ -56,7 +94,7 @@ template <typename T> __device__ __forceinline__ T shift_left(T a, T b) {
     return u64(b) < 8 * sizeof(T) ? T(U<T>(a) << int(b)) : T(0);
 }
 template <typename T> __device__ __forceinline__ T shift_right(T a, T b) {
-    return u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(is_negative(a) ? -1 : 0);
+    return opaque(u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(is_negative(a) ? -1 : 0));
 }
 // aᵇ by squaring, at most 64 steps.
 template <typename T> __device__ __forceinline__ T power(T a, T b) {
@@ -156,19 +194,38 @@ __device__ __forceinline__ double divide(double a, double b) { return a / b; }
 __device__ __forceinline__ float square_root(float a) { return sqrtf(a); }
 __device__ __forceinline__ double square_root(double a) { return sqrt(a); }
 
-// The remainder of the sign of b: fmod is exact.
-template <typename F> __device__ __forceinline__ F float_rem(F a, F b, F rem) {
-    return rem != F(0) && (rem < F(0)) != (b < F(0)) ? rem + b : rem;
+// a − b·⌊a/b⌋ of the sign of b, rounded once: fmod is exact.
+template <typename F> __device__ __forceinline__ F float_rem(F b, F rem) {
+    if (rem == F(0)) return copy_sign(rem, b);
+    return (rem < F(0)) != (b < F(0)) ? rem + b : rem;
 }
-__device__ __forceinline__ float floor_rem(float a, float b) { return float_rem(a, b, fmodf(a, b)); }
-__device__ __forceinline__ double floor_rem(double a, double b) { return float_rem(a, b, fmod(a, b)); }
+__device__ __forceinline__ float floor_rem(float a, float b) { return float_rem(b, fmodf(a, b)); }
+__device__ __forceinline__ double floor_rem(double a, double b) { return float_rem(b, fmod(a, b)); }
 
-// ⌊a/b⌋ of the exact quotient, by way of the remainder.
-template <typename F> __device__ __forceinline__ F float_floor_div(F a, F b, F rem) {
-    if (b == F(0)) return a / b;
-    const bool less = rem != F(0) && (rem < F(0)) != (b < F(0));
-    const F quotient = (a - rem) / b - F(less);
-    return quotient == F(0) ? copy_sign(F(0), a / b) : round_of(quotient);
+// Up to it, of either sign, every whole number is a number of the type.
+template <typename F> struct Whole;
+template <> struct Whole<float> { NUMBER(most, 0x1p24f) };
+template <> struct Whole<double> { NUMBER(most, 0x1p53) };
+
+// Half a unit of the last place of a whole number beyond that.
+__device__ __forceinline__ float half_place(float x) { return as_float((as_bits(x) & 0x7f800000u) - (24u << 23)); }
+__device__ __forceinline__ double half_place(double x) {
+    return as_double((as_bits(x) & 0x7ff0000000000000ull) - (53ull << 52));
 }
-__device__ __forceinline__ float floor_div(float a, float b) { return float_floor_div(a, b, fmodf(a, b)); }
-__device__ __forceinline__ double floor_div(double a, double b) { return float_floor_div(a, b, fmod(a, b)); }
+
+// ⌊a/b⌋ of the exact quotient, rounded to nearest even. The rounded quotient is above the exact one where what is left of a, whose
+// sign is exact, points away from b. Beyond `most` that matters where ⌊a/b⌋ is half-way between two numbers and the quotient a part
+// of 1 above it: then what is left is more than half a place of b but for less than b, and the difference ties to even.
+template <typename F> __device__ __forceinline__ F float_floor_div(F a, F b) {
+    const F whole = floor_of(a / b);
+    // 0 times an infinite b is no number.
+    const F left = whole == F(0) ? a : fused(-whole, b, a);
+    // Infinite a have no remainder, and so no quotient.
+    if (a - a != F(0)) return a - a;
+    if (b < F(0) ? !(left > F(0)) : !(left < F(0))) return whole;
+    if (absolute(whole) <= Whole<F>::most()) return whole - F(1);
+    const F half = half_place(whole);
+    return fused(F(1) - half, absolute(b), absolute(left)) > F(0) ? whole - half : whole;
+}
+__device__ __forceinline__ float floor_div(float a, float b) { return float_floor_div(a, b); }
+__device__ __forceinline__ double floor_div(double a, double b) { return float_floor_div(a, b); }

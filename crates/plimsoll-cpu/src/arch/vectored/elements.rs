@@ -126,6 +126,24 @@ two! {
     Sub { [f32 f64] |a, b| a - b; [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a.wrapping_sub(b); }
     Mul { [f32 f64] |a, b| a * b; [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a.wrapping_mul(b); }
     Div { [f32 f64] |a, b| a / b; }
+    FloorDiv {
+        [i8 i16 i32 i64] |a, b| if b == 0 {
+            0
+        } else {
+            let below = a.wrapping_rem(b) != 0 && (a < 0) != (b < 0);
+            if below { a.wrapping_div(b) - 1 } else { a.wrapping_div(b) }
+        };
+        [u8 u16 u32 u64] |a, b| a.checked_div(b).unwrap_or(0);
+    }
+    Rem {
+        [i8 i16 i32 i64] |a, b| if b == 0 {
+            a
+        } else {
+            let rem = a.wrapping_rem(b);
+            if rem != 0 && (rem < 0) != (b < 0) { rem + b } else { rem }
+        };
+        [u8 u16 u32 u64] |a, b| a.checked_rem(b).unwrap_or(a);
+    }
     And { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a & b; }
     Or { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a | b; }
     Xor { [i8 i16 i32 i64 u8 u16 u32 u64] |a, b| a ^ b; }

@@ -122,6 +122,16 @@ pub(super) trait Two {
     type Out: Copy;
     /// The result.
     fn at(a: Self::In, b: Self::In) -> Self::Out;
+    /// Whether [`Two::at`] is wrong there and [`Two::rarely`] right, as in [`One`].
+    #[inline(always)]
+    fn is_rare(_: Self::In, _: Self::In) -> bool {
+        false
+    }
+    /// The result where it is rare; may branch.
+    #[inline(always)]
+    fn rarely(a: Self::In, b: Self::In) -> Self::Out {
+        Self::at(a, b)
+    }
 }
 
 /// An operation of three operands.
@@ -181,20 +191,33 @@ impl<F: Two, const UNIFORM: u8> Loop for Map2<F, UNIFORM> {
         };
         // Plain loops: what iterators take as closures would be compiled without the instruction set.
         let (first_a, first_b) = (a[0], b[0]);
+        let mut rare = false;
         match UNIFORM {
             0 => {
                 for (y, (&a, &b)) in out.iter_mut().zip(a.iter().zip(b)) {
                     *y = F::at(a, b);
+                    rare |= F::is_rare(a, b);
                 }
             }
             1 => {
                 for (y, &b) in out.iter_mut().zip(b) {
                     *y = F::at(first_a, b);
+                    rare |= F::is_rare(first_a, b);
                 }
             }
             _ => {
                 for (y, &a) in out.iter_mut().zip(a) {
                     *y = F::at(a, first_b);
+                    rare |= F::is_rare(a, first_b);
+                }
+            }
+        }
+        if rare {
+            for (i, y) in out.iter_mut().enumerate() {
+                let a = if UNIFORM & 1 != 0 { first_a } else { a[i] };
+                let b = if UNIFORM & 2 != 0 { first_b } else { b[i] };
+                if F::is_rare(a, b) {
+                    *y = F::rarely(a, b);
                 }
             }
         }

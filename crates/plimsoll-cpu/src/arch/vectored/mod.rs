@@ -11,6 +11,7 @@ mod loops;
 mod machine;
 mod moves;
 pub(crate) mod operation;
+mod quotient;
 mod small;
 mod walk;
 

@@ -167,7 +167,8 @@ pub(crate) fn binary(set: Set, op: Binary, dtype: DType, uniform: u8) -> Option<
         Binary::Fmax => floats!(carrier, map2!(set, uniform, Fmax)),
         Binary::Pow => single!(carrier, map2!(set, uniform, Pow)),
         Binary::Atan2 => single!(carrier, map2!(set, uniform, Atan2)),
-        Binary::FloorDiv | Binary::Rem => None,
+        Binary::FloorDiv => numbers!(carrier, map2!(set, uniform, FloorDiv)),
+        Binary::Rem => numbers!(carrier, map2!(set, uniform, Rem)),
     };
     let bytes = width(carrier);
     function.map(|function| Operation { function, operands: [bytes, bytes, 0], result: bytes, uniform, truth: false })

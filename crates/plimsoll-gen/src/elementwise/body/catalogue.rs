@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use plimsoll_expr::op::{Binary, Comparison, Unary};
-use plimsoll_expr::{Builder, DType, ExprError, Graph, NodeId};
+use plimsoll_expr::{Builder, DType, ExprError, Graph, Names, NodeId, parse};
 
 use super::{Tier, emit};
 
@@ -45,6 +45,37 @@ pub fn every_operation() -> Vec<Entry> {
         for to in DType::ALL {
             let cast: &Build<'_> = &|builder, v| builder.cast(v[0], to);
             entries.extend(entry(named("accurate", &format!("to_{to}"), dtype), &[dtype], Tier::Accurate, cast));
+        }
+    }
+    entries
+}
+
+/// Ways to write an absolute value of an integer `x`, each put to a use in which the least integer, which is its own absolute value,
+/// mustn't be taken for positive. NVIDIA's compiler does so where it sees the pattern.
+pub const INTEGER_IDIOMS: [&str; 12] = [
+    "y: i64 = abs(x)",
+    "y: f32 = abs(f32(abs(x)))",
+    "y = abs(x) < 0",
+    "y: u64 = abs(x)",
+    "y: i64 = select(x < 0, -x, x)",
+    "y: f32 = abs(f32(select(x > 0, x, 0 - x)))",
+    "y: i64 = select(x < 0, x*-1, x)",
+    "let s = x >> 63\nlet m = select(x < 0, x*0 - 1, 0)\ny: i64 = (x ^ m) - m\nz: i64 = (x ^ s) - s",
+    "let s = select(x < 0, x | -1, 0)\ny: i64 = (x + s) ^ s",
+    "y: i64 = max(x, -x)\nz = max(x, -x) < 0",
+    "y: i64 = x*sign(x)\nz = x*sign(x) < 0",
+    "y: f32 = sqrt(abs(f32(-abs(-x))))",
+];
+
+/// An expression of every such way in every signed type.
+#[must_use]
+pub fn integer_idioms() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for dtype in [DType::I8, DType::I16, DType::I32, DType::I64] {
+        for (place, text) in INTEGER_IDIOMS.iter().enumerate() {
+            let graph = parse(&format!("in x: {dtype}\n{text}"), &Names::default());
+            let name = format!("idiom{place}_{dtype}");
+            entries.extend(graph.ok().map(|graph| Entry { name, graph, tier: Tier::Accurate }));
         }
     }
     entries
@@ -130,5 +161,6 @@ mod tests {
         assert_eq!(names.len(), entries.len());
         assert!(names.contains("accurate_exp_bf16") && names.contains("fast_tanh_f32"));
         assert!(!names.contains("accurate_and_f32"));
+        assert_eq!(integer_idioms().len(), 4 * INTEGER_IDIOMS.len());
     }
 }

@@ -91,6 +91,9 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
         },
         Kind::Compare(op, [a, b]) => write!(text, "v{} {} v{}", v(a), op.name(), v(b)),
         Kind::Fma([a, b, c]) => write!(text, "fused_multiply_add(v{}, v{}, v{})", v(a), v(b), v(c)),
+        Kind::Select([condition, a, b]) if node.dtype.is_int() && node.dtype.is_signed() => {
+            write!(text, "selected(v{}, v{}, v{})", v(condition), v(a), v(b))
+        }
         Kind::Select([condition, a, b]) => write!(text, "v{} ? v{} : v{}", v(condition), v(a), v(b)),
         Kind::Cast(a) => cast(text, node.dtype, graph.nodes()[a.index()].dtype.carrier(), v(a), stored),
     }
