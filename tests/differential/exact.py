@@ -94,12 +94,13 @@ def _floor_one(x: float, y: float, carrier: np.dtype) -> float:
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a - b*floor(a/b), rounded once; it has the sign of the divisor, and so has a remainder of zero that of the dividend."""
+    """a - b*floor(a/b), rounded once; it has the sign of the divisor, a remainder of zero too."""
     if a.dtype.kind != "f":
         safe = np.where(b == 0, np.ones((), b.dtype), b)
         return np.where(b == 0, a, np.remainder(a, safe))
     rest = np.fmod(a, b)
-    return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+    rest = np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+    return np.where(rest == 0, np.copysign(rest, b), rest)
 
 
 def power_of_integers(a: np.ndarray, b: np.ndarray) -> np.ndarray:
