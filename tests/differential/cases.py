@@ -127,12 +127,22 @@ def case_of(kernel: Kernel, seed: str) -> Case:
         else:
             layouts[output.in_place] = layout
             outputs.append(None)
-    inputs = [
-        Tensor(dtype, layout, data(numbers, dtype, layout.memory, manner))
-        for dtype, layout in zip(kernel.inputs, layouts, strict=True)
-    ]
+    inputs = []
+    for dtype, layout in zip(kernel.inputs, layouts, strict=True):
+        own = random.choice(["large", "ends"]) if random.random() < 0.2 else manner
+        inputs.append(Tensor(dtype, layout, data(numbers, dtype, layout.memory, own)))
     scalars = [data(numbers, dtype, 1, "tame" if random.random() < 0.7 else manner) for dtype in kernel.scalars]
     return Case(shape, inputs, outputs, scalars, random.randrange(6), random.random() < 0.2)
+
+
+MANNERS = {
+    "tame": [0.02, 0.0, 0.38, 0.4, 0.2, 0.0],
+    "mixed": [0.1, 0.05, 0.3, 0.3, 0.2, 0.05],
+    "wild": [0.25, 0.35, 0.2, 0.1, 0.1, 0.0],
+    "ends": [0.7, 0.0, 0.1, 0.1, 0.1, 0.0],
+    "large": [0.02, 0.0, 0.1, 0.1, 0.08, 0.7],
+}
+"""Shares of the sorts of data."""
 
 
 def data(numbers: np.random.Generator, dtype: DType, count: int, manner: str) -> np.ndarray:
@@ -140,8 +150,7 @@ def data(numbers: np.random.Generator, dtype: DType, count: int, manner: str) ->
     if dtype is BOOL:
         return np.where(numbers.random(count) < 0.9, numbers.integers(0, 2, count), numbers.integers(0, 256, count)).astype(np.uint8)
     sorts = _floats(numbers, dtype, count) if dtype.is_float else _integers(numbers, dtype, count)
-    weights = {"tame": [0.02, 0.0, 0.38, 0.4, 0.2], "mixed": [0.1, 0.05, 0.35, 0.3, 0.2], "wild": [0.25, 0.35, 0.2, 0.1, 0.1]}
-    which = numbers.choice(len(sorts), count, p=weights[manner])
+    which = numbers.choice(len(sorts), count, p=MANNERS[manner])
     return np.choose(which, [sort.view(_bits(dtype)) for sort in sorts]).astype(_bits(dtype)).view(dtype.storage)
 
 
@@ -154,7 +163,7 @@ def _random_bits(numbers: np.random.Generator, dtype: DType, count: int) -> np.n
 
 
 def _floats(numbers: np.random.Generator, dtype: DType, count: int) -> list[np.ndarray]:
-    """Special values, bits, numbers of all sizes, ordinary numbers, small integers and halves."""
+    """Special values, bits, numbers of all sizes, ordinary numbers, small integers and halves, and what gives large quotients."""
     finfo = ml_dtypes.finfo(dtype.storage)
     tiny, least, eps = float(finfo.tiny), float(finfo.smallest_subnormal), float(finfo.eps)
     positive = [0.0, least, tiny - least, tiny, 0.5, 1.0 - eps / 2, 1.0, 1.0 + eps, 1.5, 2.5, 88.72283, 709.78, np.pi, np.pi / 2]
@@ -171,11 +180,12 @@ def _floats(numbers: np.random.Generator, dtype: DType, count: int) -> list[np.n
         sized.astype(dtype.storage),
         ordinary.astype(dtype.storage),
         (numbers.integers(-16, 17, count) / 2).astype(dtype.storage),
+        (sign * np.exp2(dtype.precision + numbers.uniform(-5, 5, count))).astype(dtype.storage),
     ]
 
 
 def _integers(numbers: np.random.Generator, dtype: DType, count: int) -> list[np.ndarray]:
-    """Ends of the range and powers of two, bits, small ones, smaller ones, numbers of all sizes."""
+    """Ends of the range and powers of two, bits, small ones, smaller ones, numbers of all sizes, and of all bits but one."""
     least, most = integer_range(dtype)
     special = [least, least + 1, most, most - 1, 0, 1, *(1 << k for k in range(8 * dtype.bytes - 1))]
     if least < 0:
@@ -189,4 +199,5 @@ def _integers(numbers: np.random.Generator, dtype: DType, count: int) -> list[np
         numbers.integers(low, 101, count).astype(dtype.storage),
         numbers.integers(max(low, -4), 10, count).astype(dtype.storage),
         _random_bits(numbers, dtype, count) >> shifts,
+        _random_bits(numbers, dtype, count) >> np.ones((), dtype.storage),
     ]

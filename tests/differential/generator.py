@@ -13,7 +13,7 @@ MOST_OPERATIONS = 14
 WEIGHTS = {
     "function": 22,
     "arithmetic": 24,
-    "quotient": 8,
+    "quotient": 10,
     "selection": 8,
     "numeric": 8,
     "rounding": 6,
@@ -115,7 +115,7 @@ class Generator:
         if sort == "function":
             return operation(random.choice(ex.FUNCTIONS), a)
         if sort == "numeric":
-            return operation(random.choice([*ex.NUMERIC_UNARY, "not"]), a)
+            return operation(random.choice([*ex.NUMERIC_UNARY, "abs", "not"]), a)
         if sort == "rounding":
             return operation(random.choice(ex.ROUNDINGS), a)
         if sort == "cast":
@@ -130,7 +130,7 @@ class Generator:
             return operation(sort, a, self.beside(a), self.beside(a))
         groups = {
             "arithmetic": ["+", "-", "*", "*", "+"],
-            "quotient": ["/", "//", "%"],
+            "quotient": ["/", "//", "//", "%"],
             "selection": ex.SELECTIONS,
             "bits": ex.BITS,
             "shift": ex.SHIFTS,
