@@ -217,16 +217,14 @@ def _guarded(function, operands: list[Bounds], *, products: bool = False, quotie
 
 
 def _remainder(a: Bounds, b: Bounds) -> Bounds:
-    """Known where all quotients of an interval have one floor. A remainder of 0 may have either sign."""
+    """Known where all quotients of an interval have one floor."""
     sure = a.sure & b.sure
     if not (a.exact and b.exact):
         floors = corners(exact.floor_divide, a, b)
         sure = sure & floors.sure & (floors.low == floors.high) & ~crosses_zero(b) & (np.abs(floors.low) < 2.0**20)
     result = corners(exact.remainder, a, b)
-    zero = np.zeros((), result.low.dtype)
-    low = np.where(result.low == 0, -zero, result.low)
-    high = np.where(result.high == 0, zero, result.high)
-    return Bounds(low, high, result.sure & sure)
+    result.sure = result.sure & sure
+    return result
 
 
 def _compare(op: str, a: Bounds, b: Bounds) -> Bounds:

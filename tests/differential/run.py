@@ -9,6 +9,7 @@ command goes on where it was interrupted. Exit status 1 where anything is wrong.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
@@ -79,12 +80,17 @@ def run_one(number: int) -> dict:
 
 
 class State:
-    """What was done, a line per kernel, in a folder; failures in files of their own."""
+    """What was done, a line per kernel, in a folder; what failed also in a file to be read."""
 
     def __init__(self, options: argparse.Namespace):
         self.folder = pathlib.Path(options.state)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.file = self.folder / f"{options.device.replace(':', '')}-{options.seed}-{options.sets}.jsonl"
+        name = f"{options.device.replace(':', '')}-{options.seed}-{options.sets}-{fingerprint(options.subject)}"
+        self.file = self.folder / f"{name}.jsonl"
+        self.failures = self.folder / f"{name}.failures.json"
+        if options.anew:
+            self.file.unlink(missing_ok=True)
+            self.failures.unlink(missing_ok=True)
         self.records: dict[int, dict] = {}
         for line in self.file.read_text().splitlines() if self.file.exists() else []:
             try:
@@ -98,8 +104,16 @@ class State:
         with self.file.open("a") as file:
             file.write(json.dumps(record) + "\n")
         if "failure" in record:
-            failure = self.folder / f"{self.file.stem}-failure-{record['number']}.json"
-            failure.write_text(json.dumps(record["failure"], indent=1))
+            with self.failures.open("a") as file:
+                file.write(json.dumps({"number": record["number"], **record["failure"]}, indent=1) + "\n")
+
+
+def fingerprint(subject: str) -> str:
+    """Of all that results depend on: what was done by another program or another test isn't done."""
+    digest = hashlib.blake2b(pathlib.Path(subject).read_bytes(), digest_size=4)
+    for file in sorted(pathlib.Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def arguments() -> argparse.Namespace:
@@ -132,9 +146,6 @@ def main() -> int:
         print(json.dumps(run_one(options.only), indent=1))
         return 0
     state = State(options)
-    if options.anew:
-        state.file.unlink(missing_ok=True)
-        state.records.clear()
     waiting = [number for number in range(options.cases) if number not in state.records]
     began = shown = time.monotonic()
     with multiprocessing.Pool(min(options.jobs, max(1, len(waiting))), start, (options, places)) as pool:
@@ -156,4 +167,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted: the same command goes on from here")

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from bounds import order
+from bounds import Bounds, order
 from cases import Case, Layout, Tensor
 from dtypes import TYPES, decode
 from expression import Kernel, Node, Output, input_of
@@ -19,7 +19,7 @@ from subject import Subject, request
 Found = tuple[Kernel, Case, Verdict]
 
 
-def _flat(case: Case, kernel: Kernel, elements: np.ndarray, like: Kernel) -> Case:
+def _flat(case: Case, kernel: Kernel, elements: np.ndarray) -> Case:
     """The same data for some elements, contiguous."""
     layout = Layout((len(elements),), (1,), 0, len(elements))
     inputs = [
@@ -40,58 +40,47 @@ def _alone(kernel: Kernel, node: Node, output: Output | None = None) -> Kernel:
     return alone
 
 
-def _operation(oracle: Oracle, kernel: Kernel, case: Case, node: Node) -> tuple[Kernel, Case] | None:
-    """A node on inputs that hold what its operands are, where these are exact and of a type that holds them."""
-    inputs = [tensor.elements(case.shape) for tensor in case.inputs]
-    scalars = [decode(d, s)[0] for d, s in zip(kernel.scalars, case.scalars, strict=True)]
-    values = oracle.values(kernel, inputs, scalars, case.shape)
+def _operation(kernel: Kernel, case: Case, node: Node, values: dict[int, Bounds], element: int) -> tuple[Kernel, Case] | None:
+    """A node on inputs that hold what its operands are at one element, where that is known and of a type that holds it."""
+    layout = Layout((1,), (1,), 0, 1)
     tensors, args = [], []
     for arg in node.args:
         if arg.op in ("literal", "constant"):
             args.append(arg)
             continue
-        value = values[id(arg)]
-        dtype = TYPES[{4: "f32", 8: "f64"}[value.low.dtype.itemsize]] if arg.dtype.is_float else arg.dtype
-        if not value.sure.all() or not (value.exact or np.array_equal(order(value.low), order(value.high))):
+        value, at = values[id(arg)], slice(element, element + 1)
+        if not value.sure[at].all() or not (value.exact or np.array_equal(order(value.low[at]), order(value.high[at]))):
             return None
-        layout = Layout(case.shape, (1,), 0, case.shape[0])
-        tensors.append(Tensor(dtype, layout, np.ascontiguousarray(value.low.astype(dtype.storage))))
+        dtype = TYPES[{4: "f32", 8: "f64"}[value.low.dtype.itemsize]] if arg.dtype.is_float else arg.dtype
+        tensors.append(Tensor(dtype, layout, value.low[at].astype(dtype.storage)))
         args.append(input_of(len(tensors) - 1, dtype))
     fresh = copy.copy(node)
     fresh.args = tuple(args)
     small = Kernel([tensor.dtype for tensor in tensors], [], [Output("out", fresh, node.dtype)])
     small.text = Printer(small, Random(0), []).text()
-    output = Tensor(node.dtype, Layout(case.shape, (1,), 0, case.shape[0]), np.zeros(case.shape[0], node.dtype.storage))
-    return small, Case(case.shape, tensors, [output], [], case.isa, False)
+    output = Tensor(node.dtype, layout, np.zeros(1, node.dtype.storage))
+    return small, Case((1,), tensors, [output], [], case.isa, False)
 
 
 def shrink(oracle: Oracle, subject: Subject, kernel: Kernel, case: Case, verdict: Verdict) -> Found:
-    """Tries fewer elements, then parts of the expression, then single operations on plain inputs."""
-    best: Found = (kernel, case, verdict)
-    if verdict.element is None or any(node.op == "index" for node in kernel.nodes()):
-        return best
-
-    def attempt(candidate: Kernel, smaller: Case) -> bool:
-        nonlocal best
-        outcome = judge(oracle, subject, candidate, smaller)
-        if outcome.element is not None:
-            best = (candidate, smaller, outcome)
-        return outcome.element is not None
-
-    output = kernel.outputs[verdict.output]
-    elements = np.array([verdict.element])
-    whole = _alone(kernel, output.node, output)
-    if not attempt(whole, _flat(case, whole, elements, kernel)):
-        return best
-    for node in output.node.below():
-        if node.args:
-            part = _alone(kernel, node)
-            if attempt(part, _flat(case, part, elements, kernel)):
-                single = _operation(oracle, part, best[1], node)
-                if single:
-                    attempt(*single)
-                break
-    return best
+    """A single operation on plain inputs, if one fails; else the smallest part of the expression that does, on one element."""
+    if verdict.element is None:
+        return kernel, case, verdict
+    output, element = kernel.outputs[verdict.output], verdict.element
+    inputs = [tensor.elements(case.shape) for tensor in case.inputs]
+    scalars = [decode(d, s)[0] for d, s in zip(kernel.scalars, case.scalars, strict=True)]
+    values = oracle.values(kernel, inputs, scalars, case.shape)
+    below = [node for node in output.node.below() if node.args]
+    candidates = [_operation(kernel, case, node, values, element) for node in below]
+    if not any(node.op == "index" for node in kernel.nodes()):
+        parts = [_alone(kernel, node) for node in below] + [_alone(kernel, output.node, output)]
+        candidates += [(part, _flat(case, part, np.array([element]))) for part in parts]
+    for candidate in candidates:
+        if candidate:
+            outcome = judge(oracle, subject, *candidate)
+            if outcome.element is not None:
+                return *candidate, outcome
+    return kernel, case, verdict
 
 
 def described(found: Found) -> dict:
