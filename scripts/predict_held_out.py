@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predictions of launches that the model never saw, for the table in docs/model.md.
 
-    zcat records/h200/2026-11-23-peers/rounds.csv.gz | scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM]
+    scripts/predict_held_out.py PLIMSOLL [NVRTC NVDISASM] < records/h200/2026-11-23-peers/rounds.csv.gz
 
 The rounds are plimsoll's own of the comparison with its peers: medians of each cell over the rounds, cold. NVRTC and NVDISASM are absolute
 paths where they aren't found by themselves: without them instructions are rough counts.
@@ -9,6 +9,7 @@ paths where they aren't found by themselves: without them instructions are rough
 
 import collections
 import csv
+import gzip
 import json
 import statistics
 import subprocess
@@ -21,7 +22,9 @@ MODES = {"plimsoll": "plain", "plimsoll_dependent": "dependent", "plimsoll_ordin
 
 def measured():
     rounds = collections.defaultdict(list)
-    for row in csv.DictReader(sys.stdin):
+    data = sys.stdin.buffer.read()
+    text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
+    for row in csv.DictReader(text.splitlines()):
         if row["peer"] in MODES:
             cell = (row["op"], row["dtype"], MODES[row["peer"]], int(row["bytes_moved"]))
             rounds[cell].append(float(row["median_us"]) * 1e-6)

@@ -13,8 +13,10 @@ left. Needs torch, triton, cupy and nvcc, each of which may be missing: then the
 """
 import argparse
 import csv
+import gzip
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,10 +35,14 @@ T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8:
 
 
 class Rows:
-    """a CSV file that grows by whole lines, so that a stage that is cut off loses at most one"""
+    """a CSV file that grows by whole lines, so that a stage that is cut off loses at most one; where only NAME.gz is there, that
+    is unpacked beside it"""
 
     def __init__(self, path, header):
         self.path, self.header, self.rows = path, header, []
+        if not os.path.exists(path) and os.path.exists(path + ".gz"):
+            with gzip.open(path + ".gz") as packed, open(path, "wb") as file:
+                shutil.copyfileobj(packed, file)
         if os.path.exists(path):
             with open(path, newline="") as file:
                 self.rows = [row for row in csv.DictReader(file) if None not in row.values()]
