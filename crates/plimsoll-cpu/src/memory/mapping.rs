@@ -15,7 +15,7 @@ pub(super) const ALIGNMENT: usize = 2 << 20;
 pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
-    #[cfg(unix)]
+    #[cfg(all(unix, not(miri)))]
     whole: (NonNull<u8>, usize),
     /// Whether the kernel took the advice on page size.
     pub(super) advised: bool,
@@ -39,7 +39,7 @@ impl Mapping {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 impl Mapping {
     /// Maps `bytes`, a positive multiple of the page size.
     pub(super) fn new(bytes: usize, pages: Pages) -> io::Result<Self> {
@@ -80,7 +80,7 @@ impl Mapping {
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(miri)))]
 impl Drop for Mapping {
     fn drop(&mut self) {
         let (base, whole) = self.whole;
@@ -90,7 +90,8 @@ impl Drop for Mapping {
     }
 }
 
-#[cfg(not(unix))]
+// Miri has no mprotect, and checks the allocator's memory as well as the kernel's.
+#[cfg(any(not(unix), miri))]
 impl Mapping {
     /// Allocates `bytes`, a positive number, zeroed.
     pub(super) fn new(bytes: usize, _pages: Pages) -> io::Result<Self> {
@@ -101,7 +102,7 @@ impl Mapping {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(any(not(unix), miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
         if let Ok(layout) = std::alloc::Layout::from_size_align(self.bytes, ALIGNMENT) {

@@ -154,10 +154,13 @@ struct Part<T: Plain> {
 }
 
 impl<T: Plain> Part<T> {
-    /// The owner of `range`. Callers in this module make only parts that are disjoint from all others of the mapping and
-    /// inside it; the slices below rely on that.
+    /// The owner of `range`. Callers in this module make only parts that are disjoint from all others of the mapping; the
+    /// slices below rely on that.
     fn of(counted: Arc<Counted>, range: Range<usize>) -> Self {
-        debug_assert!(range.start <= range.end && range.end * size_of::<T>() <= counted.0.bytes());
+        assert!(
+            range.start <= range.end && range.end <= counted.0.bytes() / size_of::<T>(),
+            "a part lies inside its mapping"
+        );
         Self { counted, range, elements: PhantomData }
     }
 }

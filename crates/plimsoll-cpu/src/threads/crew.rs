@@ -115,14 +115,21 @@ impl Crew {
     }
 
     /// Runs `order` on all members, the caller as rank 0. False if a worker did not finish within `allowance`, or within
-    /// twice the time that rank 0 took where that is longer.
+    /// twice the time that rank 0 took where that is longer. An allowance beyond time is none. Never unwinds.
     ///
     /// # Safety
     /// (1) The task stays alive until all members have finished: for ever, if this returns false. (2) The last launch
     /// returned true. (3) No other launch runs at the same time.
     pub(super) unsafe fn launch(&self, order: Order, allowance: Duration) -> bool {
+        // SAFETY: the caller promises the same.
+        or_abort(|| unsafe { self.order_and_wait(order, allowance) })
+    }
+
+    /// # Safety
+    /// As [`Crew::launch`].
+    unsafe fn order_and_wait(&self, order: Order, allowance: Duration) -> bool {
         let began = Instant::now();
-        let deadline = began + allowance;
+        let deadline = began.checked_add(allowance);
         let number = self.ordered.0.load(Ordering::Relaxed) + 1;
         self.stop.0.store(false, Ordering::Relaxed);
         self.arrived.0.store(0, Ordering::Relaxed);
@@ -147,13 +154,18 @@ impl Crew {
         self.stop.0.store(true, Ordering::Relaxed);
         self.pulse.beat(order.start.gauge);
         // Long work is no hang: a worker may take as long again as rank 0 did for its own share.
-        let deadline = deadline.max(Instant::now() + began.elapsed());
+        let as_long_again = Instant::now() + began.elapsed();
+        let deadline = deadline.map(|deadline| deadline.max(as_long_again));
         let all_finished = || workers.iter().all(|w| w.finished.load(Ordering::Acquire) == number);
         self.wait(deadline, all_finished)
     }
 
-    /// A worker's life: take orders until dismissed.
+    /// A worker's life: take orders until dismissed. Never unwinds, as the caller of a launch would wait for ever.
     pub(super) fn serve(&self, index: usize) {
+        or_abort(|| self.take_orders(index));
+    }
+
+    fn take_orders(&self, index: usize) {
         let slot = &self.slots[index];
         // Set once, by this thread, before the first order can find it parked.
         let _ = slot.thread.set(std::thread::current());
@@ -228,6 +240,7 @@ impl Crew {
             self.stop.0.store(true, Ordering::Relaxed);
             *slot.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(words_of(&*payload));
             self.panicked.store(true, Ordering::Release);
+            discard(payload);
         }
     }
 
@@ -266,7 +279,7 @@ impl Crew {
         }
     }
 
-    fn wait(&self, deadline: Instant, done: impl Fn() -> bool) -> bool {
+    fn wait(&self, deadline: Option<Instant>, done: impl Fn() -> bool) -> bool {
         loop {
             for _ in 0..LOOK {
                 if done() {
@@ -274,7 +287,7 @@ impl Crew {
                 }
                 std::hint::spin_loop();
             }
-            if Instant::now() >= deadline {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.stop.0.store(true, Ordering::Relaxed);
                 return done();
             }
@@ -295,6 +308,29 @@ impl Crew {
                 std::thread::yield_now();
             }
         }
+    }
+}
+
+/// Runs `body`, and aborts the process where it unwinds: unwinding would free what other members still use, or leave them
+/// waiting.
+fn or_abort<R>(body: impl FnOnce() -> R) -> R {
+    struct Abort;
+    impl Drop for Abort {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    let abort = Abort;
+    let result = body();
+    std::mem::forget(abort);
+    result
+}
+
+/// Drops what a task threw. Its destructor is foreign code and may panic as well; what that throws is leaked, as its
+/// destructor might do the same again.
+fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(thrown);
     }
 }
 

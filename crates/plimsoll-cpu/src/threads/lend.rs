@@ -7,9 +7,6 @@ use plimsoll_core::Fault;
 
 use super::{Order, Rank, Start, Team};
 
-/// As good as never: a hundred years.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
-
 impl Team {
     /// Runs `body` `repeats` times on every member without waiting in between, and returns the ticks from the common start to
     /// the last finish, as [`Team::timed`] does. Returns only when all have finished, however long that takes. Allocates
@@ -25,15 +22,15 @@ impl Team {
             self.placements[0].pinned = stay.renew();
         }
         // SAFETY: only the lifetime is changed. No member uses the body after the launch, and the launch below returns
-        // when all have finished: its deadline never comes.
+        // when all have finished, as it has no deadline; it doesn't unwind.
         let body = unsafe {
             std::mem::transmute::<&(dyn Fn(Rank<'_>) + Send + Sync), &'static (dyn Fn(Rank<'_>) + Send + Sync)>(body)
         };
         let order = Order::new(body, repeats, Start { gauge: self.gauge, ..Start::default() }, self.timer);
         // SAFETY: (1) the body outlives the launch, as said; (2) every launch before ended with all finished, as the team
         // isn't lost; (3) `&mut self` excludes other launches.
-        if !unsafe { self.crew.launch(order, NEVER) } {
-            // A worker still has the body after a hundred years.
+        if !unsafe { self.crew.launch(order, Duration::MAX) } {
+            // A worker still has the body.
             std::process::abort();
         }
         match self.crew.take_panic() {

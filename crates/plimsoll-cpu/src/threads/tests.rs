@@ -68,7 +68,13 @@ fn a_load_generator_works_until_rank_0_has_finished() {
     let task = Task::new({
         let turns = Arc::clone(&turns);
         move |rank: Rank<'_>| match rank.index {
-            0 => std::thread::sleep(Duration::from_millis(2)),
+            // However late the other one gets a processor.
+            0 => {
+                let seen = turns.load(Ordering::Relaxed);
+                while turns.load(Ordering::Relaxed) == seen {
+                    std::thread::yield_now();
+                }
+            }
             _ => {
                 while !rank.stopping() {
                     turns.fetch_add(1, Ordering::Relaxed);

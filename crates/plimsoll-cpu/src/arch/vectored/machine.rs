@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
+use plimsoll_expr::graph::{MAX_INPUTS, MAX_OUTPUTS};
 use plimsoll_expr::oracle::{Precision, apply};
 use plimsoll_expr::{DType, Value};
 
@@ -16,7 +17,7 @@ use crate::memory::{Buffer, Pages, Split, Writable};
 use crate::threads::Team;
 
 /// Most inputs and outputs together.
-const STREAMS: usize = plimsoll_expr::graph::MAX_INPUTS + plimsoll_expr::graph::MAX_OUTPUTS;
+const STREAMS: usize = MAX_INPUTS + MAX_OUTPUTS;
 /// Slots begin at multiples of this.
 const LINE: usize = 64;
 
@@ -78,7 +79,8 @@ impl Machine {
     ) -> Result<Self, MachineError> {
         let unfit = |what| Err(MachineError::Unfit(what));
         let streams = code.widths.len();
-        if streams != walk.streams.len() || streams > STREAMS || in_place.len() != code.inputs {
+        let fits = streams <= STREAMS && streams - code.inputs <= MAX_OUTPUTS;
+        if streams != walk.streams.len() || !fits || in_place.len() != code.inputs {
             return unfit("their streams");
         }
         for (stream, width) in walk.streams.iter().zip(&code.widths) {
@@ -177,19 +179,22 @@ impl Machine {
         if memory.outputs.iter().zip(&self.code.truths).any(|(output, truth)| output.only_truth() && !truth) {
             return Err(MachineError::Unfit("memory of bool for an output of another type"));
         }
+        // One pointer to each output, asked for once: asking again would end the first one's right to the memory, and an
+        // input that is written in place is read through its output's.
+        let mut written = [(std::ptr::null_mut(), 0); MAX_OUTPUTS];
+        for (place, output) in written.iter_mut().zip(memory.outputs.iter_mut()) {
+            let bytes = output.len();
+            *place = (output.start(), bytes);
+        }
         for (stream, in_place) in self.in_place.iter().enumerate() {
             let (start, bytes) = match in_place {
-                Some(output) => {
-                    let output = &mut memory.outputs[usize::from(*output)];
-                    (output.start(), output.len())
-                }
+                Some(output) => written[usize::from(*output)],
                 None => inputs.next().map_or((std::ptr::null_mut(), 0), |m| (m.as_ptr().cast_mut(), m.len())),
             };
             self.starts.push(self.checked(stream, start, bytes)?);
         }
-        for (output, memory) in memory.outputs.iter_mut().enumerate() {
-            let start = self.checked(self.code.inputs + output, memory.start(), memory.len())?;
-            self.starts.push(start);
+        for (output, &(start, bytes)) in written[..outputs].iter().enumerate() {
+            self.starts.push(self.checked(self.code.inputs + output, start, bytes)?);
         }
         Ok(())
     }
