@@ -1,6 +1,6 @@
 //! The session: measures the points of one probe on one device and writes each as it is known.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::counted;
 use crate::device::DeviceInfo;
@@ -97,6 +97,12 @@ impl<'s, B: Backend> Session<'s, B> {
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.parts.stop.load(Ordering::Relaxed)
+    }
+
+    /// The signal that [`Session::stopped`] looks at, for set-up work within a sweep.
+    #[must_use]
+    pub fn stop_signal(&self) -> &'s AtomicBool {
+        self.parts.stop
     }
 
     /// Tells of something that the probe found wrong when it looked at its points together, and goes on.

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::sample::{Check, Workload};
 use plimsoll_cpu::arch::available;
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cpus = affinity::allowed_cpus();
     let timer = Timer::best();
     let team = Rc::new(RefCell::new(Team::new(&cpus[..threads.min(cpus.len())], timer)?));
-    let mut load = Load::new(team, &problem, &how, 0, 1)?;
+    let mut load = Load::new(team, &problem, &how, (0, 1), &AtomicBool::new(false))?;
     let mut ticks = [0; 15];
     load.sample(1, &mut ticks[..2])?;
     load.sample(1, &mut ticks)?;

@@ -109,7 +109,7 @@ pub fn traffic(graph: &Graph, inputs: &[Layout]) -> Result<Traffic, LayoutError>
     let read =
         used(graph).filter_map(|(slot, dtype)| inputs.get(slot).map(|layout| (layout.distinct(), dtype.bytes())));
     let written = graph.outputs().iter().map(|output| (space.elements(), output.dtype.bytes()));
-    let too_large = || LayoutError::TooLarge(Shape(shape.clone()));
+    let too_large = || LayoutError::Bytes(Shape(shape.clone()));
     let read = bytes(read).ok_or_else(too_large)?;
     Ok(Traffic::new(read, bytes(written).ok_or_else(too_large)?))
 }

@@ -37,6 +37,14 @@ pub enum ProblemError {
     /// Shapes.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// A tensor that no memory holds.
+    #[error("'{name}': {error}")]
+    Memory {
+        /// The tensor.
+        name: String,
+        /// What is wrong with its layout.
+        error: LayoutError,
+    },
     /// Operands.
     #[error(transparent)]
     Oracle(#[from] OracleError),
@@ -46,11 +54,20 @@ impl Problem {
     /// Layouts in the order of [`Graph::inputs`], values in that of [`Graph::scalars`].
     ///
     /// # Errors
-    /// If their numbers aren't the expression's, or the shapes don't go together.
+    /// If their numbers aren't the expression's, the shapes don't go together, or no memory holds a tensor.
     pub fn new(graph: Graph, inputs: Vec<Layout>, scalars: Vec<Value>) -> Result<Self, ProblemError> {
         let shapes: Vec<&[u64]> = inputs.iter().map(Layout::shape).collect();
         let shape = broadcast(&shapes)?;
         let traffic = cost::traffic(&graph, &inputs)?;
+        let fits = |name: &str, layout: &Layout, dtype: DType| match layout.memory(dtype.bytes()) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(ProblemError::Memory { name: name.to_owned(), error }),
+        };
+        for (input, layout) in graph.inputs().iter().zip(&inputs) {
+            fits(&input.name, layout, input.dtype)?;
+        }
+        let full = Layout::contiguous(&shape)?;
+        graph.outputs().iter().try_for_each(|output| fits(&output.name, &full, output.dtype))?;
         let mut problem = Self { graph, inputs, scalars, shape, traffic, range: RANGES[0] };
         let mut least = u64::MAX;
         for range in RANGES {

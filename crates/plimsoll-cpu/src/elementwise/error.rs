@@ -48,6 +48,14 @@ pub enum Error {
         /// Why not.
         fault: LayoutError,
     },
+    /// A tensor that no memory holds.
+    #[error("'{name}': {fault}")]
+    Memory {
+        /// The tensor.
+        name: String,
+        /// What is wrong with its layout.
+        fault: LayoutError,
+    },
     /// Extents or strides beyond what can be walked.
     #[error(transparent)]
     Layout(#[from] LayoutError),

@@ -3,30 +3,22 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
-use plimsoll_expr::{DType, Layout, Problem, Value};
+use plimsoll_expr::{Layout, Problem, Value};
 
 use super::error::Error;
 use super::plan::How;
 use super::prepared::{Prepared, Program, Set};
-use crate::memory::{Buffer, Pages};
+use super::rotation::{Memories, Pieces, Rotation, own_inputs};
 use crate::threads::Team;
 
 /// Elements of random data that are repeated over a tensor.
 const BLOCK: u64 = 1 << 16;
-/// Where parts of a tensor that different threads touch first may begin: at huge pages.
-const GRAIN: usize = 2 << 20;
 /// Elements that are held to the oracle after the last sample.
 const CHECKED: u64 = 61;
-
-/// The tensors of one run: those of [`Set`], in its order.
-#[derive(Debug)]
-pub struct Memories {
-    inputs: Vec<Buffer<u8>>,
-    outputs: Vec<Buffer<u8>>,
-}
 
 /// A [`Workload`] whose launch is one run of an expression on all members of a team.
 #[derive(Debug)]
@@ -34,34 +26,40 @@ pub struct Load {
     team: Rc<RefCell<Team>>,
     prepared: Prepared,
     problem: Problem,
-    sets: Vec<Memories>,
+    rotation: Rotation,
+    memories: Memories,
     /// Which input is the memory of an output.
     in_place: Vec<Option<usize>>,
-    seed: u64,
+    /// Random elements of each input.
+    blocks: Vec<Vec<u8>>,
 }
 
 impl Load {
     /// Prepares `problem` for `team` and fills its tensors. There are as many sets of them as it takes to touch `window` bytes
-    /// before one is used again: 0 for one set, which is hot where it fits a cache.
+    /// before one is used again, or fewer where they are tiny ([`Work::window`] says what they touch); 0 is for one set, which
+    /// is hot where it fits a cache. A raised `stop` ends it.
     ///
     /// # Errors
-    /// Those of [`Program::prepare`]; too little memory.
-    pub fn new(team: Rc<RefCell<Team>>, problem: &Problem, how: &How, window: u64, seed: u64) -> Result<Self, Error> {
+    /// Those of [`Program::prepare`]; too little memory; [`Fault::Stopped`].
+    pub fn new(
+        team: Rc<RefCell<Team>>,
+        problem: &Problem,
+        how: &How,
+        (window, seed): (u64, u64),
+        stop: &AtomicBool,
+    ) -> Result<Self, Error> {
         let graph = problem.graph();
         let outputs: Vec<Layout> =
             (0..graph.outputs().len()).map(|place| problem.output(place)).collect::<Result<_, _>>()?;
         let inputs = in_place_as_written(problem, &outputs);
         let prepared = Program::new(graph).prepare(&inputs, &outputs, how)?;
         let in_place = graph.outputs().iter().map(|output| output.in_place.map(|slot| slot as usize)).collect();
-        let mut load = Self { team, prepared, problem: problem.clone(), sets: Vec::new(), in_place, seed };
-        let bytes = load.bytes().max(1);
-        for _ in 0..window.div_ceil(bytes).max(1) {
-            let memories = load.allocate()?;
-            load.sets.push(memories);
-        }
-        for set in 0..load.sets.len() {
-            load.fill(set);
-        }
+        let rotation = Rotation::new(problem, window);
+        let memories = rotation.allocate(&team, stop)?;
+        let blocks = (0..graph.inputs().len()).map(|input| block(problem, input, seed)).collect();
+        let sets = rotation.sets as usize;
+        let mut load = Self { team, prepared, problem: problem.clone(), rotation, memories, in_place, blocks };
+        load.fill(sets, stop)?;
         Ok(load)
     }
 
@@ -71,57 +69,31 @@ impl Load {
         &self.prepared
     }
 
-    fn own_inputs(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.problem.inputs().len()).filter(|input| !self.in_place.contains(&Some(*input)))
-    }
-
-    /// Bytes of one set.
-    fn bytes(&self) -> u64 {
-        let inputs: u64 = self.own_inputs().map(|input| self.problem.input_bytes(input)).sum();
-        inputs + (0..self.in_place.len()).map(|output| self.problem.output_bytes(output)).sum::<u64>()
-    }
-
-    fn allocate(&self) -> Result<Memories, Error> {
-        let buffer = |bytes: u64| -> Result<Buffer<u8>, Error> {
-            let bytes = usize::try_from(bytes).map_err(|_| Fault::Invalid(format!("{bytes} bytes are no memory")))?;
-            let split = Buffer::<u8>::new(bytes, Pages::Huge)?.split(self.team.borrow().size(), GRAIN);
-            self.team.borrow_mut().lend(1, &|rank| split.part(rank.index).fill(0))?;
-            Ok(split.join())
-        };
-        let inputs =
-            self.own_inputs().map(|input| buffer(self.problem.input_bytes(input))).collect::<Result<_, _>>()?;
-        let outputs = (0..self.in_place.len()).map(|output| buffer(self.problem.output_bytes(output)));
-        Ok(Memories { inputs, outputs: outputs.collect::<Result<_, _>>()? })
-    }
-
-    /// Writes a set's inputs.
-    fn fill(&mut self, set: usize) {
-        let graph = self.problem.graph().clone();
-        let own: Vec<usize> = self.own_inputs().collect();
-        let overwritten = self.in_place.iter().enumerate().filter_map(|(output, input)| Some((output, (*input)?)));
-        let overwritten: Vec<(usize, usize)> = overwritten.collect();
-        let memories = &mut self.sets[set];
-        for (buffer, input) in memories.inputs.iter_mut().zip(&own) {
-            fill(&self.problem, graph.inputs()[*input].dtype, self.seed + *input as u64, buffer);
+    /// Writes the inputs of the first sets.
+    fn fill(&mut self, sets: usize, stop: &AtomicBool) -> Result<(), Fault> {
+        for (pieces, input) in self.memories.inputs.iter_mut().zip(own_inputs(&self.problem)) {
+            pieces.fill(&self.blocks[input], sets, stop)?;
         }
-        for (output, input) in overwritten {
-            let buffer = &mut memories.outputs[output];
-            fill(&self.problem, graph.inputs()[input].dtype, self.seed + input as u64, buffer);
+        for (pieces, input) in self.memories.outputs.iter_mut().zip(&self.in_place) {
+            if let Some(input) = *input {
+                pieces.fill(&self.blocks[input], sets, stop)?;
+            }
         }
+        Ok(())
     }
 
     fn timed(&mut self, k: u32, sets: usize) -> Result<u64, Error> {
         let mut team = self.team.borrow_mut();
-        let mut parts: Vec<(Vec<&[u8]>, Vec<_>)> = self.sets[..sets]
-            .iter_mut()
-            .map(|set| {
-                let Memories { inputs, outputs } = set;
-                (inputs.iter().map(|b| &**b).collect(), outputs.iter_mut().map(|b| &mut **b).collect())
-            })
-            .collect();
-        let mut sets: Vec<Set<'_, '_>> = parts
-            .iter_mut()
-            .map(|(inputs, outputs)| Set { inputs: inputs.as_slice(), outputs: outputs.as_mut_slice() })
+        let Memories { inputs, outputs } = &mut self.memories;
+        // Flat lists, as there may be many sets: of each in turn what it reads, and what it writes.
+        let sources = in_turn(inputs.iter().map(Pieces::iter).collect(), sets);
+        let each = sources.len() / sets.max(1);
+        let operands = outputs.len();
+        let mut targets = in_turn(outputs.iter_mut().map(Pieces::iter_mut).collect(), sets);
+        let mut sets: Vec<Set<'_, '_>> = targets
+            .chunks_exact_mut(operands)
+            .enumerate()
+            .map(|(set, outputs)| Set { inputs: &sources[set * each..][..each], outputs })
             .collect();
         self.prepared.timed(&mut team, u64::from(k), &mut sets, self.problem.scalars())
     }
@@ -129,14 +101,13 @@ impl Load {
     /// Some elements' inputs, as the first set has them now.
     fn inputs_at(&self, place: u64) -> Option<Vec<Value>> {
         let offsets = self.problem.offsets(place)?;
-        let own: Vec<usize> = self.own_inputs().collect();
         let read = |(input, offset): (usize, &u64)| {
             let output = self.in_place.iter().position(|of| *of == Some(input));
-            let buffer = match output {
-                Some(output) => &self.sets[0].outputs[output],
-                None => &self.sets[0].inputs[own.iter().position(|other| *other == input)?],
+            let pieces = match output {
+                Some(output) => &self.memories.outputs[output],
+                None => &self.memories.inputs[own_inputs(&self.problem).position(|other| other == input)?],
             };
-            self.problem.graph().inputs()[input].dtype.read(buffer, *offset)
+            self.problem.graph().inputs()[input].dtype.read(pieces.first(), *offset)
         };
         offsets.iter().enumerate().map(read).collect()
     }
@@ -145,10 +116,19 @@ impl Load {
         let coordinates = self.problem.coordinates(place)?;
         let read = |output: usize| {
             let offset = self.problem.output(output).ok()?.offset_of(&coordinates)?;
-            self.problem.graph().outputs()[output].dtype.read(&self.sets[0].outputs[output], offset)
+            self.problem.graph().outputs()[output].dtype.read(self.memories.outputs[output].first(), offset)
         };
         (0..self.in_place.len()).map(read).collect()
     }
+}
+
+/// The next item of every iterator, `times` times.
+fn in_turn<I: Iterator>(mut iterators: Vec<I>, times: usize) -> Vec<I::Item> {
+    let mut items = Vec::with_capacity(iterators.len() * times);
+    for _ in 0..times {
+        items.extend(iterators.iter_mut().filter_map(Iterator::next));
+    }
+    items
 }
 
 /// The inputs' layouts, those that are written in place as their outputs have them.
@@ -162,40 +142,38 @@ fn in_place_as_written(problem: &Problem, outputs: &[Layout]) -> Vec<Layout> {
     inputs
 }
 
-/// Random elements on which the problem is finite, a block of them over and over.
-fn fill(problem: &Problem, dtype: DType, seed: u64, memory: &mut [u8]) {
-    let block = memory.len().min((BLOCK * dtype.bytes()) as usize);
-    problem.fill(dtype, seed, &mut memory[..block]);
-    let mut filled = block;
-    while filled < memory.len() {
-        let next = filled.min(memory.len() - filled);
-        memory.copy_within(..next, filled);
-        filled += next;
-    }
+/// Random elements of an input on which the problem is finite, at most as many as it has.
+fn block(problem: &Problem, input: usize, seed: u64) -> Vec<u8> {
+    let dtype = problem.graph().inputs()[input].dtype;
+    let bytes = problem.input_bytes(input).min(BLOCK * dtype.bytes()) as usize;
+    let mut block = vec![0; bytes];
+    problem.fill(dtype, seed.wrapping_add(input as u64), &mut block);
+    block
 }
 
 impl Workload for Load {
     fn work(&self) -> Work {
         let traffic = self.problem.traffic();
         let write_allocate = if self.prepared.is_nontemporal() { 0 } else { traffic.written };
-        let window = if self.sets.len() > 1 { self.sets.len() as u64 * self.bytes() } else { 0 };
+        let Rotation { sets, touched, .. } = self.rotation;
+        let window = if sets > 1 { sets.saturating_mul(touched) } else { 0 };
         Work { traffic, write_allocate, window, ..Work::default() }
     }
 
     fn batch(&self) -> Batch {
-        Batch { cycle: self.sets.len() as u32, ..Batch::default() }
+        Batch { cycle: self.rotation.sets as u32, ..Batch::default() }
     }
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         for sample in out {
-            *sample = self.timed(k, self.sets.len())?;
+            *sample = self.timed(k, self.rotation.sets as usize)?;
         }
         Ok(())
     }
 
     fn check(&mut self) -> Result<Check, Fault> {
         // Data that runs have not yet overwritten.
-        self.fill(0);
+        self.fill(1, &AtomicBool::new(false))?;
         let elements = self.problem.elements();
         let places: Vec<u64> = (0..CHECKED)
             .map(|i| (u128::from(elements.saturating_sub(1)) * u128::from(i) / u128::from(CHECKED - 1)) as u64)
@@ -211,5 +189,58 @@ impl Workload for Load {
             }
         }
         Ok(Check::Passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_expr::{Names, parse};
+
+    use super::*;
+    use crate::threads::affinity::allowed_cpus;
+    use crate::timer::Timer;
+
+    fn load(text: &str, layout: &Layout, window: u64, stop: bool) -> Result<Load, Error> {
+        let cpu = allowed_cpus()[0];
+        let team = Rc::new(RefCell::new(Team::new(&[cpu, cpu], Timer::best()).unwrap()));
+        let graph = parse(text, &Names::default()).unwrap();
+        let inputs = vec![layout.clone(); graph.inputs().len()];
+        let problem = Problem::new(graph, inputs, vec![]).unwrap();
+        Load::new(team, &problem, &How::on(2), (window, 1), &AtomicBool::new(stop))
+    }
+
+    fn flat(elements: u64) -> Layout {
+        Layout::contiguous(&[elements]).unwrap()
+    }
+
+    #[test]
+    fn a_load_runs_in_rotation_and_its_check_finds_nothing_wrong() {
+        let mut load = load("in x: bf16, y: f32; y = exp(x)*y", &flat(100_003), 2_000_000, false).unwrap();
+        let mut ticks = [0; 3];
+        load.sample(5, &mut ticks).unwrap();
+        assert_eq!(load.check().unwrap(), Check::Passed);
+        assert_eq!((load.work().traffic.read, load.work().window), (600_018, 4 * 600_018));
+        assert_eq!(load.batch().cycle, 4);
+    }
+
+    #[test]
+    fn tensors_of_any_size_are_run_and_checked_and_say_what_they_touch() {
+        for (elements, window) in [(0, 1000), (1, 50_000), (4, 50_000), (1000, 1 << 20), (600_000, 4 << 20)] {
+            for text in
+                ["in x: f32; y = x + 1", "in x: f32, z: f64; z = x*z", "in x: bool, z: i16; y = select(x, z, 3)"]
+            {
+                let mut load = load(text, &flat(elements), window, false).unwrap();
+                let mut ticks = [0; 2];
+                load.sample(load.batch().cycle, &mut ticks).unwrap();
+                assert_eq!(load.check().unwrap(), Check::Passed, "{text} {elements}");
+                assert!(load.work().window <= u64::from(load.batch().cycle) * load.work().traffic.total());
+            }
+        }
+    }
+
+    #[test]
+    fn a_raised_signal_ends_the_preparation() {
+        let stopped = load("in x: f32; y = x + 1", &flat(1 << 20), 1 << 24, true);
+        assert!(matches!(stopped, Err(Error::Fault(Fault::Stopped))));
     }
 }

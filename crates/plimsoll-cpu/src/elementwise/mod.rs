@@ -13,13 +13,14 @@ mod error;
 mod load;
 mod plan;
 mod prepared;
+mod rotation;
 #[cfg(test)]
 mod tests;
 mod typed;
 pub mod verify;
 
 pub use error::Error;
-pub use load::{Load, Memories};
+pub use load::Load;
 pub use plan::{How, StorePolicy};
 pub use prepared::{Prepared, Program, Set};
 pub use typed::{Argument, Cpu, Kernel, Outputs, View, ViewMut};

@@ -3,10 +3,10 @@
 
 use plimsoll_expr::graph::MAX_RANK;
 use plimsoll_expr::layout::Shape;
-use plimsoll_expr::{Graph, Layout, Space};
+use plimsoll_expr::{Graph, Layout, LayoutError, Space};
 
 use super::error::Error;
-use crate::arch::vectored::{Access, Walk};
+use crate::arch::vectored::{Access, Walk, WalkError};
 use crate::arch::{Isa, best};
 
 /// Bytes of scratch memory that a tile may take: what is left of a first cache of 32 KiB or more beside the streams.
@@ -93,7 +93,8 @@ impl Plan {
         };
         let types = graph.inputs().iter().map(|input| input.dtype);
         let types = types.chain(graph.outputs().iter().map(|output| output.dtype));
-        let written: u64 = graph.outputs().iter().map(|output| output.dtype.bytes() * space.elements()).sum();
+        let stored = graph.outputs().iter().map(|output| output.dtype.bytes().saturating_mul(space.elements()));
+        let written = stored.fold(0, u64::saturating_add);
         let nontemporal = how.isa.has_nontemporal()
             && match how.stores {
                 StorePolicy::Ordinary => false,
@@ -144,7 +145,10 @@ impl Plan {
             .zip(&self.widths)
             .map(|(access, &width)| Access { offset: access.offset, strides: access.strides.clone(), width })
             .collect();
-        Walk::new(self.space.extents(), &accesses, tile).map_err(|fault| Error::Internal(fault.to_string()))
+        Walk::new(self.space.extents(), &accesses, tile).map_err(|fault| match fault {
+            WalkError::TooLarge => LayoutError::TooLarge(Shape(self.space.extents().to_vec())).into(),
+            WalkError::Rank(_) => Error::Internal(fault.to_string()),
+        })
     }
 }
 
@@ -160,6 +164,11 @@ fn check(graph: &Graph, inputs: &[Layout], outputs: &[Layout]) -> Result<(), Err
     let (needed, given) = (graph.least_rank(), shape.len());
     if needed > given || given > MAX_RANK {
         return Err(Error::Rank { needed, given });
+    }
+    let named = graph.inputs().iter().map(|input| (&input.name, input.dtype));
+    let named = named.chain(graph.outputs().iter().map(|output| (&output.name, output.dtype)));
+    for ((name, dtype), layout) in named.zip(inputs.iter().chain(outputs)) {
+        layout.memory(dtype.bytes()).map_err(|fault| Error::Memory { name: name.clone(), fault })?;
     }
     for (output, layout) in graph.outputs().iter().zip(outputs) {
         if layout.shape() != shape {

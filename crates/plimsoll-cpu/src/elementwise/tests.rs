@@ -1,7 +1,5 @@
 use std::cell::RefCell;
-use std::rc::Rc;
 
-use plimsoll_core::sample::{Check, Workload};
 use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::oracle::{self, Precision, Tensor};
 use plimsoll_expr::strategy::{Expressions, Operations, divisions, graphs, layouts, values};
@@ -371,14 +369,69 @@ fn wrong_operands_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_load_runs_in_rotation_and_its_check_finds_nothing_wrong() {
-    let graph = parse("in x: bf16, y: f32; y = exp(x)*y", &Names::default()).unwrap();
-    let problem = Problem::flat(&graph, 100_003, &[]).unwrap();
-    let team = Rc::new(RefCell::new(team(2)));
-    let mut load = Load::new(team, &problem, &How::on(2), 2_000_000, 1).unwrap();
-    let mut ticks = [0; 3];
-    load.sample(5, &mut ticks).unwrap();
-    assert_eq!(load.check().unwrap(), Check::Passed);
-    assert_eq!(load.work().traffic.read, 600_018);
-    assert_eq!(load.batch().cycle, 4);
+fn layouts_beyond_any_memory_are_typed_errors() {
+    let graph = parse("in x: f32, b: f64; y = x + b", &Names::default()).unwrap();
+    let program = Program::new(&graph);
+    let far = 1_i64 << 62;
+    let at = |shape: &[u64], strides: &[i64], offset| Layout::strided(shape, strides, offset).unwrap();
+    let flat = |n: u64| Layout::contiguous(&[n]).unwrap();
+    let refused = |x: Layout, b: Layout, y: Layout| program.prepare(&[x, b], &[y], &How::on(1)).map(drop).unwrap_err();
+    for x in [
+        at(&[2], &[far], 0),
+        at(&[2], &[-far], 1 << 62),
+        at(&[2], &[1], 1 << 62),
+        at(&[2], &[0], i64::MAX as u64),
+        at(&[2], &[i64::MAX], 0),
+        at(&[2], &[-i64::MAX], i64::MAX as u64),
+    ] {
+        let error = refused(x.clone(), flat(1), flat(2));
+        assert!(matches!(&error, Error::Memory { name, .. } if name == "x"), "{x:?}: {error}");
+        assert!(matches!(refused(flat(2), flat(2), x), Error::Memory { .. } | Error::SharedElements(_)));
+    }
+    let all = at(&[1 << 62], &[0], 0);
+    assert!(matches!(refused(all.clone(), flat(1), flat(1 << 62)), Error::Memory { name, .. } if name == "y"));
+    assert!(matches!(refused(all, at(&[1], &[1], 1 << 60), flat(1 << 62)), Error::Memory { name, .. } if name == "b"));
+    // What isn't walked may be anything.
+    let still = [at(&[1], &[far], 0), at(&[1], &[i64::MIN], 0), at(&[1], &[1], 0)];
+    for x in still {
+        program.prepare(&[x, flat(1)], &[flat(2)], &How::on(1)).unwrap();
+    }
+    let empty = at(&[u64::MAX, 0], &[far, far], 1 << 61);
+    program.prepare(&[empty.clone(), flat(1)], &[empty], &How::on(1)).unwrap();
+}
+
+proptest! {
+    #[test]
+    fn any_layout_is_prepared_or_refused_for_a_reason(
+        dims in prop::collection::vec((edge(), any::<bool>(), edge()), 0..=4),
+        offset in edge(),
+        kinds in (0..4_usize, 0..4_usize),
+    ) {
+        let types = ["i8", "bf16", "f32", "f64"];
+        for text in ["y = x + z", "y = x + z + index(0)", "y = x + z + index()"] {
+            let text = format!("in x: {}, z: {}; {text}", types[kinds.0], types[kinds.1]);
+            let graph = parse(&text, &Names::default()).unwrap();
+            let shape: Vec<u64> = dims.iter().map(|(extent, ..)| *extent).collect();
+            let strides: Vec<i64> =
+                dims.iter().map(|&(_, down, stride)| if down { (stride as i64).wrapping_neg() } else { stride as i64 }).collect();
+            let Ok(laid) = Layout::strided(&shape, &strides, offset) else { continue };
+            let Ok(full) = Layout::contiguous(&shape) else { continue };
+            for (input, output) in [(&laid, &full), (&full, &laid), (&laid, &laid)] {
+                let prepared = Program::new(&graph).prepare(&[input.clone(), full.clone()], &[output.clone()], &How::on(1));
+                if let Err(error @ Error::Internal(_)) = prepared.map(drop) {
+                    prop_assert!(false, "{laid:?}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Numbers at which arithmetic goes wrong, if it does.
+fn edge() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0..5_u64,
+        2 => (0..64_u32, 0..3_u64).prop_map(|(bit, off)| (1_u64 << bit).wrapping_add(off).wrapping_sub(1)),
+        1 => Just(i64::MAX as u64),
+        1 => any::<u64>(),
+    ]
 }

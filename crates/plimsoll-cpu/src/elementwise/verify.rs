@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use plimsoll_core::Fault;
@@ -241,7 +242,7 @@ fn sizes(team: &Rc<RefCell<Team>>, text: &str, report: &mut dyn FnMut(Case)) -> 
         let problem = Problem::flat(&graph, elements, &[]).map_err(|error| invalid(error.to_string()))?;
         for stores in [StorePolicy::Ordinary, StorePolicy::NonTemporal] {
             let how = How { stores, ..How::on(team.borrow().size()) };
-            let checked = Load::new(Rc::clone(team), &problem, &how, 0, 1)?.check()?;
+            let checked = Load::new(Rc::clone(team), &problem, &how, (0, 1), &AtomicBool::new(false))?.check()?;
             let wrong = if let Check::Failed(wrong) = checked { wrong } else { String::new() };
             report(Case { kernel: format!("{text} ({stores:?})"), on: format!("n = {elements}"), wrong });
         }

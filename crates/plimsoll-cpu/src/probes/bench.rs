@@ -48,7 +48,7 @@ impl Probe<Cpu> for Bench {
         let cores = session.device.cpus.len();
         let team = super::team(session, cores)?;
         let (window, caches) = (session.info().cold_window(), session.info().last_level_cache());
-        let (seed, free) = (session.request.seed, session.info().memory_free);
+        let (seed, stop) = (session.request.seed, session.stop_signal());
         let how = How { stores: StorePolicy::Beyond(caches), ..How::on(cores) };
         for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
             let points: Vec<&Point> = self.points.iter().filter(|point| point.cell.cache == cache).collect();
@@ -62,14 +62,8 @@ impl Probe<Cpu> for Bench {
                 sweep,
                 |point| point.cell.at(),
                 |_, point| {
-                    let one = operands(&point.problem);
-                    // At least two sets, so that none finds its own data again.
-                    let window = if cache.is_cold() { window.max(one.saturating_add(1)) } else { 0 };
-                    let asked = window.div_ceil(one.max(1)).max(1).saturating_mul(one);
-                    if asked > free {
-                        return Err(Fault::OutOfMemory { asked, free });
-                    }
-                    let load = Load::new(Rc::clone(&team), &point.problem, &how, window, seed)?;
+                    let window = if cache.is_cold() { window } else { 0 };
+                    let load = Load::new(Rc::clone(&team), &point.problem, &how, (window, seed), stop)?;
                     Ok(Beside { load, ceiling: point.cell.ceiling })
                 },
             )?;
@@ -80,13 +74,6 @@ impl Probe<Cpu> for Bench {
     fn verify(&self, _: &mut CpuDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         Ok(())
     }
-}
-
-/// Bytes of all operands of one run.
-fn operands(problem: &Problem) -> u64 {
-    let inputs = (0..problem.inputs().len()).map(|slot| problem.input_bytes(slot));
-    let outputs = problem.graph().outputs().iter().enumerate().filter(|(_, output)| output.in_place.is_none());
-    inputs.chain(outputs.map(|(place, _)| problem.output_bytes(place))).fold(0, u64::saturating_add)
 }
 
 /// A load with the ceiling of its mix.

@@ -27,6 +27,14 @@ pub enum LayoutError {
     /// Elements or offsets beyond 2⁶³ − 1.
     #[error("the shape {0} with its strides reaches beyond 2^63 elements")]
     TooLarge(Shape),
+    /// Memory that no address space holds.
+    #[error(
+        "the shape {0} with its strides and offset reaches beyond 2^63 bytes of memory: strides and offsets count elements, here of {1} B"
+    )]
+    Memory(Shape, u64),
+    /// Tensors that together are more than a number of bytes can say.
+    #[error("tensors of the shape {0} are more than 2^64 bytes together: use fewer elements")]
+    Bytes(Shape),
     /// An offset below the start of the memory.
     #[error("the shape {0} with its strides reaches below the start of the memory: raise the offset")]
     Negative(Shape),
@@ -237,6 +245,18 @@ impl Layout {
     pub fn span(&self) -> Option<(u64, u64)> {
         // Both were checked to be in range.
         (self.elements() > 0).then(|| self.reach()).map(|(low, high)| (low as u64, high as u64))
+    }
+
+    /// Bytes of memory from its start to the end of the last element that the layout reaches, each of `element` bytes; none where
+    /// it is empty.
+    ///
+    /// # Errors
+    /// [`LayoutError::Memory`] beyond 2⁶³ − 1: what a launch computes with fits into i64 below.
+    pub fn memory(&self, element: u64) -> Result<u64, LayoutError> {
+        let Some((_, last)) = self.span() else { return Ok(0) };
+        let bytes = last.checked_add(1).and_then(|elements| elements.checked_mul(element));
+        let bytes = bytes.filter(|&bytes| i64::try_from(bytes).is_ok());
+        bytes.ok_or_else(|| LayoutError::Memory(Shape(self.shape.clone()), element))
     }
 
     /// The offset of an element; `None` outside of the shape.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::unit::{ByteRange, ByteSize};
 use plimsoll_expr::graph::Parameter;
+use plimsoll_expr::layout::Shape;
 use plimsoll_expr::problem::ProblemError;
 use plimsoll_expr::{Category, DType, Graph, Layout, Names, ParseError, Problem, Value, parse};
 use plimsoll_suite::bench::{Cell, PLAIN};
@@ -102,6 +103,9 @@ pub enum AskError {
         /// What was given.
         value: String,
     },
+    /// Inputs without an element.
+    #[error("inputs of the shape {0} have no element, so there is nothing to time: make every extent at least 1")]
+    Empty(Shape),
     /// A size that holds no element.
     #[error("{bytes} bytes hold no element of {dtype}: ask for more")]
     NoElement {
@@ -215,7 +219,11 @@ impl Ask {
             let full = Layout::contiguous(&shape).map_err(ProblemError::from)?;
             let layout = |input: &Parameter| given(&input.name).map_or_else(|| full.clone(), |o| o.layout.clone());
             let layouts = graph.inputs().iter().map(layout).collect();
-            return Ok(vec![Arc::new(Problem::new(graph, layouts, values.to_vec())?)]);
+            let problem = Problem::new(graph, layouts, values.to_vec())?;
+            if problem.elements() == 0 {
+                return Err(AskError::Empty(Shape(shape)));
+            }
+            return Ok(vec![Arc::new(problem)]);
         }
         let tensors = graph.inputs().iter().map(|input| input.dtype);
         let tensors = tensors.chain(graph.outputs().iter().map(|output| output.dtype));
@@ -323,5 +331,33 @@ mod tests {
     fn a_size_that_holds_no_element_is_refused() {
         let error = Ask { sizes: vec![3], ..ask("x") }.points().unwrap_err();
         assert_eq!(error, AskError::NoElement { bytes: 3, dtype: DType::F32 });
+    }
+
+    #[test]
+    fn inputs_without_elements_or_beyond_any_memory_are_refused() {
+        let refused =
+            |operand: &str| Ask { operands: vec![operand.parse().unwrap()], ..ask("x + 1") }.points().unwrap_err();
+        for empty in ["x:f32:0", "x:f32:4x0x3", "x:f32:18446744073709551615x0:offset=7"] {
+            let error = refused(empty);
+            assert!(
+                matches!(error, AskError::Empty(_)) && error.to_string().contains("no element"),
+                "{empty}: {error}"
+            );
+        }
+        for far in [
+            "x:f32:1:offset=4611686018427387904",
+            "x:f32:2:strides=4611686018427387904",
+            "x:f64:2:offset=1152921504606846976:strides=-1152921504606846976",
+            "x:f64:1152921504606846976",
+        ] {
+            let error = refused(far);
+            assert!(matches!(error, AskError::Problem(ProblemError::Memory { .. })), "{far}: {error}");
+            assert!(error.to_string().starts_with("'x': "), "{error}");
+        }
+        for vast in ["x:i8:9223372036854775807", "x:f32:4611686018427387903:strides=0"] {
+            let error = refused(vast);
+            let told = error.to_string();
+            assert!(told.contains("2^64 bytes together") || told.starts_with("'out': "), "{vast}: {told}");
+        }
     }
 }

@@ -18,4 +18,4 @@ mod walk;
 pub(crate) use code::{Code, Place, Step};
 pub(crate) use loops::Set;
 pub(crate) use machine::{Machine, MachineError, Memory};
-pub(crate) use walk::{Access, Walk};
+pub(crate) use walk::{Access, Walk, WalkError};

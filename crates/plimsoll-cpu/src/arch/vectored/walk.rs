@@ -66,6 +66,10 @@ impl Walk {
         if rank > OUTER + 2 || accesses.iter().any(|access| access.strides.len() != rank) {
             return Err(WalkError::Rank(rank));
         }
+        // All counts of tiles and elements are in range, and so are the sums of strides times extents in i128.
+        let product = |product: u64, &extent: &u64| product.checked_mul(extent);
+        let most = if extents.contains(&0) { Some(0) } else { extents.iter().try_fold(1, product) };
+        most.and_then(|most| isize::try_from(most).ok()).ok_or(WalkError::TooLarge)?;
         let extent = |extent: u64| usize::try_from(extent).map_err(|_| WalkError::TooLarge);
         let mut outer = [1; OUTER];
         for (place, &length) in outer.iter_mut().zip(&extents[..rank.saturating_sub(2)]) {
@@ -75,10 +79,7 @@ impl Walk {
         let (rows, columns) = (extent(rows)?, extent(columns)?);
         let streams = accesses.iter().map(|access| Stream::new(extents, access)).collect::<Result<_, _>>()?;
         let tile = (tile.0.clamp(1, rows.max(1)), tile.1.clamp(1, columns.max(1)));
-        let walk = Self { rank, outer, rows, columns, tile, streams };
-        // All counts of tiles and elements are in range.
-        let most = [&outer[..], &[rows, columns]].concat().into_iter().try_fold(1_usize, usize::checked_mul);
-        if walk.is_empty() { Ok(walk) } else { most.map(|_| walk).ok_or(WalkError::TooLarge) }
+        Ok(Self { rank, outer, rows, columns, tile, streams })
     }
 
     /// Whether there is no element.
@@ -159,16 +160,17 @@ impl Walk {
 impl Stream {
     fn new(extents: &[u64], access: &Access) -> Result<Self, WalkError> {
         let width = i128::from(access.width);
+        let empty = extents.contains(&0);
         let (mut low, mut high) = (i128::from(access.offset), i128::from(access.offset));
-        for (&extent, &stride) in extents.iter().zip(&access.strides) {
-            let far = i128::from(extent.saturating_sub(1)) * i128::from(stride);
+        // Less than 2^63 elements make a sum of less than 2^126; an empty walk reaches nothing.
+        for (&extent, &stride) in extents.iter().zip(&access.strides).filter(|_| !empty) {
+            let far = i128::from(extent - 1) * i128::from(stride);
             if far < 0 { low += far } else { high += far }
         }
         let bytes = |elements: i128| {
             let bytes = elements.checked_mul(width).and_then(|bytes| isize::try_from(bytes).ok());
             bytes.ok_or(WalkError::TooLarge)
         };
-        let empty = extents.contains(&0);
         let reach = if empty { (0, 0) } else { (bytes(low)?, bytes(high + 1)?) };
         // Strides of dimensions that aren't walked count for nothing and may be anything.
         let stride = |i: usize| if extents[i] > 1 && !empty { bytes(access.strides[i].into()) } else { Ok(0) };
