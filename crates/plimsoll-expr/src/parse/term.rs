@@ -50,32 +50,93 @@ fn infix(symbol: Symbol) -> Option<(u8, Infix)> {
 /// Names of functions that are neither unary nor binary operations.
 const FUNCTIONS: [&str; 5] = ["fma", "select", "where", "clamp", "index"];
 
+/// What waits for the value that is being read. Text is untrusted and threads' stacks are small: nesting takes these and no
+/// frames of a stack.
+enum Waiting<'a> {
+    /// Operands joined by operators that bind at least as tightly as `least`: for the next one, after `left` and an operator.
+    Operand { least: u8, compared: bool, left: Option<(NodeId, Infix, Range<usize>)> },
+    /// A sign.
+    Sign(Unary, Range<usize>),
+    /// A parenthesis.
+    Parenthesis,
+    /// A function, with the arguments before.
+    Call { name: &'a str, place: Range<usize>, arguments: Vec<NodeId> },
+}
+
+impl Waiting<'_> {
+    fn operand(least: u8) -> Self {
+        Self::Operand { least, compared: false, left: None }
+    }
+}
+
 impl<'a> Parser<'a> {
     pub(super) fn expression(&mut self) -> Parsed<NodeId> {
-        self.climb(1)
+        let mut waiting = vec![Waiting::operand(1)];
+        loop {
+            let Some(mut value) = self.begin(&mut waiting)? else { continue };
+            while let Some(next) = waiting.pop() {
+                match self.go_on(next, value, &mut waiting)? {
+                    Some(whole) => value = whole,
+                    None => break,
+                }
+            }
+            if waiting.is_empty() {
+                return Ok(value);
+            }
+        }
     }
 
-    /// Operands joined by operators that bind at least as tightly as `least`.
-    fn climb(&mut self, least: u8) -> Parsed<NodeId> {
-        let mut left = self.prefixed()?;
-        let mut compared = false;
-        while let Token::Symbol(symbol) = self.token() {
-            let place = self.place();
-            if symbol == Symbol::StarStar {
-                return Err(Fault { place, message: "write pow(a, b) for a power".to_owned() });
+    /// Gives a value to what waited for it; `None` where that asks for another one.
+    fn go_on(&mut self, next: Waiting<'a>, value: NodeId, waiting: &mut Vec<Waiting<'a>>) -> Parsed<Option<NodeId>> {
+        match next {
+            Waiting::Operand { least, compared, left } => {
+                let value = match left {
+                    Some((left, op, place)) => Self::at(&place, self.join(op, left, value))?,
+                    None => value,
+                };
+                let Some((tightness, op, place)) = self.operator(least, compared)? else { return Ok(Some(value)) };
+                let compared = tightness == COMPARISON;
+                waiting.push(Waiting::Operand { least, compared, left: Some((value, op, place)) });
+                waiting.push(Waiting::operand(tightness + 1));
+                Ok(None)
             }
-            let Some((tightness, op)) = infix(symbol).filter(|(tightness, _)| *tightness >= least) else { break };
-            if tightness == COMPARISON && compared {
-                let message =
-                    "comparisons don't chain: write 'a < b && b < c', and parentheses around & | ^".to_owned();
-                return Err(Fault { place, message });
+            Waiting::Sign(op, place) => {
+                self.depth -= 1;
+                Self::at(&place, self.builder.unary(op, value)).map(Some)
             }
-            compared = tightness == COMPARISON;
-            self.advance();
-            let right = self.climb(tightness + 1)?;
-            left = Self::at(&place, self.join(op, left, right))?;
+            Waiting::Parenthesis => {
+                self.depth -= 1;
+                self.expect(Symbol::Close, "to close the parenthesis")?;
+                Ok(Some(value))
+            }
+            Waiting::Call { name, place, mut arguments } => {
+                arguments.push(value);
+                if self.take(Symbol::Comma) {
+                    waiting.push(Waiting::Call { name, place, arguments });
+                    waiting.push(Waiting::operand(1));
+                    return Ok(None);
+                }
+                self.depth -= 1;
+                self.expect(Symbol::Close, "or ',' after an argument")?;
+                self.call(name, &arguments, &place).map(Some)
+            }
         }
-        Ok(left)
+    }
+
+    /// The next operator, where it binds at least as tightly as `least`.
+    fn operator(&mut self, least: u8, compared: bool) -> Parsed<Option<(u8, Infix, Range<usize>)>> {
+        let Token::Symbol(symbol) = self.token() else { return Ok(None) };
+        let place = self.place();
+        if symbol == Symbol::StarStar {
+            return Err(Fault { place, message: "write pow(a, b) for a power".to_owned() });
+        }
+        let Some((tightness, op)) = infix(symbol).filter(|(tightness, _)| *tightness >= least) else { return Ok(None) };
+        if tightness == COMPARISON && compared {
+            let message = "comparisons don't chain: write 'a < b && b < c', and parentheses around & | ^".to_owned();
+            return Err(Fault { place, message });
+        }
+        self.advance();
+        Ok(Some((tightness, op, place)))
     }
 
     fn join(&mut self, op: Infix, left: NodeId, right: NodeId) -> Result<NodeId, ExprError> {
@@ -94,77 +155,70 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Signs and what they stand before. A minus before a number is the number's, so that −128 is an i8.
-    fn prefixed(&mut self) -> Parsed<NodeId> {
+    /// A value that stands for itself; `None` where it is begun, and what it waits for is to be read. A minus before a number is the
+    /// number's, so that −128 is an i8.
+    fn begin(&mut self, waiting: &mut Vec<Waiting<'a>>) -> Parsed<Option<NodeId>> {
         self.skip_lines();
         let place = self.place();
-        let op = match self.token() {
+        let sign = match self.token() {
             Token::Symbol(Symbol::Minus) => Unary::Neg,
             Token::Symbol(Symbol::Not | Symbol::Tilde) => Unary::Not,
             Token::Symbol(Symbol::Plus) => {
                 return Err(Fault { place, message: "a '+' needs a value on either side".to_owned() });
             }
-            _ => return self.primary(),
+            Token::Number(number) => {
+                self.advance();
+                return self.number(number, false, &place).map(Some);
+            }
+            Token::Symbol(Symbol::Open) => {
+                self.advance();
+                self.deeper(&place)?;
+                waiting.extend([Waiting::Parenthesis, Waiting::operand(1)]);
+                return Ok(None);
+            }
+            Token::Name(name) => {
+                self.advance();
+                return self.begin_name(name, place, waiting);
+            }
+            _ => return Err(self.unexpected("a value")),
         };
         self.advance();
-        if let (Unary::Neg, Token::Number(number)) = (op, self.token()) {
+        if let (Unary::Neg, Token::Number(number)) = (sign, self.token()) {
             let place = place.start..self.place().end;
             self.advance();
-            return self.number(number, true, &place);
+            return self.number(number, true, &place).map(Some);
         }
-        let operand = self.deeper(&place, Self::prefixed)?;
-        Self::at(&place, self.builder.unary(op, operand))
+        self.deeper(&place)?;
+        waiting.push(Waiting::Sign(sign, place));
+        Ok(None)
     }
 
-    fn deeper<T>(&mut self, place: &Range<usize>, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// A name's value, or a call that waits for its arguments.
+    fn begin_name(
+        &mut self,
+        name: &'a str,
+        place: Range<usize>,
+        waiting: &mut Vec<Waiting<'a>>,
+    ) -> Parsed<Option<NodeId>> {
+        if !self.take(Symbol::Open) {
+            return self.named(name, &place).map(Some);
+        }
+        if self.take(Symbol::Close) {
+            return self.call(name, &[], &place).map(Some);
+        }
+        self.deeper(&place)?;
+        waiting.extend([Waiting::Call { name, place, arguments: Vec::new() }, Waiting::operand(1)]);
+        Ok(None)
+    }
+
+    /// One level more of nesting.
+    fn deeper(&mut self, place: &Range<usize>) -> Parsed<()> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than {MAX_NESTING}: name parts of it with 'let t = …'");
             return Err(Fault { place: place.clone(), message });
         }
         self.depth += 1;
-        let result = inner(self);
-        self.depth -= 1;
-        result
-    }
-
-    fn primary(&mut self) -> Parsed<NodeId> {
-        let place = self.place();
-        match self.token() {
-            Token::Number(number) => {
-                self.advance();
-                self.number(number, false, &place)
-            }
-            Token::Symbol(Symbol::Open) => {
-                self.advance();
-                let inner = self.deeper(&place, Self::expression)?;
-                self.expect(Symbol::Close, "to close the parenthesis")?;
-                Ok(inner)
-            }
-            Token::Name(name) => {
-                self.advance();
-                if self.take(Symbol::Open) {
-                    let arguments = self.deeper(&place, Self::arguments)?;
-                    return self.call(name, &arguments, &place);
-                }
-                self.named(name, &place)
-            }
-            _ => Err(self.unexpected("a value")),
-        }
-    }
-
-    /// Values up to the closing parenthesis.
-    fn arguments(&mut self) -> Parsed<Vec<NodeId>> {
-        let mut arguments = Vec::new();
-        if self.take(Symbol::Close) {
-            return Ok(arguments);
-        }
-        loop {
-            arguments.push(self.expression()?);
-            if !self.take(Symbol::Comma) {
-                self.expect(Symbol::Close, "or ',' after an argument")?;
-                return Ok(arguments);
-            }
-        }
+        Ok(())
     }
 
     fn call(&mut self, name: &str, arguments: &[NodeId], place: &Range<usize>) -> Parsed<NodeId> {
