@@ -50,6 +50,13 @@ fn a_report_never_writes_the_record_that_it_reads_under_whatever_name() {
             }
         }
     }
+    // The plain record would be read before the compressed one.
+    fs::create_dir(place.path("packed")).unwrap();
+    fs::copy(place.path("run/run.jsonl"), place.path("packed/run.jsonl.gz")).unwrap();
+    for output in ["packed/run.jsonl", "packed/run.jsonl.gz"] {
+        place.run(&format!("report packed -o {output} --format csv --force")).ends(2).says("an input");
+    }
+    assert_eq!(names(&place, "packed"), ["run.jsonl.gz"]);
     // Of several inputs each counts.
     place.run("measure sync --device sim --out second").ends(0);
     place.run("report second run -o run/run.jsonl --format csv --force").ends(2).says("an input");

@@ -83,6 +83,44 @@ fn wrong_usage_is_2_and_names_the_way_out() {
 }
 
 #[test]
+fn what_is_said_twice_is_refused() {
+    let place = Place::new();
+    for (args, name) in [
+        ("bench x+y --in x:f32:1024 --in x:f32:1024", "x"),
+        ("bench x+y --in x:f32:1024 --dtype x:f16", "x"),
+        ("bench a*x --scalar a=1 --scalar a=2", "a"),
+        ("bench x+y --dtype x:f16,x:f32", "x"),
+        ("bench x+y --dtype f16 --dtype f32", "all names"),
+        ("bench x --variant vector=4 vector=8", "vector=8"),
+        ("bench x --variant unroll=2,2", "unroll=2,2"),
+    ] {
+        let ran = place.run(&format!("{args} --device sim")).ends(2).says(&format!("'{name}'")).says("twice");
+        assert!(ran.stderr.lines().count() <= 2, "{}", ran.stderr);
+    }
+    place.run("explain x+y --in x:f32:1024 --in x:f32:1024 --device sim").ends(2).says("twice");
+    place.run("predict x+y --in x:f32:1024 --in x:f32:1024 --machine h200 --estimate").ends(2).says("twice");
+    place.run("sass x+y --scalar x=1 --scalar x=1").ends(2).says("twice");
+}
+
+#[test]
+fn doctor_names_the_tools_for_kernels_with_or_without_a_device() {
+    let place = Place::new();
+    let nowhere = |args: &str| {
+        let mut command = place.command(args);
+        command
+            .env("PLIMSOLL_NVRTC", "/nowhere")
+            .env("PLIMSOLL_NVDISASM", "/nowhere")
+            .env("PLIMSOLL_CUPTI", "/nowhere");
+        Ran::of(command.env("PLIMSOLL_LIBNVML", "/nowhere").output().unwrap())
+    };
+    let ran = nowhere("doctor").ends(0);
+    for tool in ["NVRTC", "nvdisasm", "NVML", "CUPTI"] {
+        assert_eq!(ran.stdout.lines().filter(|line| line.starts_with(tool)).count(), 1, "{tool}: {}", ran.stdout);
+        nowhere(&format!("doctor --require {tool}")).ends(3).says(&format!("{tool} is required")).says("hint: ");
+    }
+}
+
+#[test]
 fn a_device_that_is_not_there_is_3_with_the_reason() {
     let place = Place::new();
     for args in ["measure --device cuda:0", "list --device cuda:7", "verify --device cuda", "peak cuda:0"] {
@@ -146,6 +184,10 @@ fn a_run_compared_with_itself_is_the_same_and_with_a_wrong_one_inconclusive() {
     }
     place.run("measure stream --device sim --out c").ends(0);
     place.run("compare a c").ends(4);
+    // However noisy, one file is itself.
+    place.run("measure --device sim:noise=0.4,wrong=stream --out noisy").ends(1);
+    place.run("compare noisy noisy").ends(0);
+    place.run("compare noisy noisy/run.jsonl").ends(0);
 }
 
 #[test]

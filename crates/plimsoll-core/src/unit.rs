@@ -199,7 +199,12 @@ impl Unit {
             return format!("{} [{lo}, {hi}]", self.format(value));
         }
         let (factor, label) = self.scale_for(value);
+        let whole = value;
         let (value, lo, hi) = (value / factor, lo / factor, hi / factor);
+        // An end that is out of all proportion has no number in the value's scale.
+        if !(lo.is_finite() && hi.is_finite()) {
+            return format!("{} [{}, {}]", self.format(whole), self.format(interval[0]), self.format(interval[1]));
+        }
         let decimals = number::decimals_for_interval(value, (hi - lo).abs() / 2.0, self.digits());
         let text = number::fixed(value, decimals);
         let head = join(&text, &self.plural(&label, &text));

@@ -32,6 +32,7 @@ pub mod probes;
 mod spin;
 mod telemetry;
 mod toolkit;
+mod tools;
 mod unavailable;
 pub mod wait;
 
@@ -41,4 +42,5 @@ pub use counters::{Counter, Counters, Counts};
 pub use device::{Cuda, CudaDevice, Options, devices, open, open_with};
 pub use load::{Action, Load, Shape};
 pub use spin::Spinner;
+pub use tools::tools;
 pub use unavailable::Unavailable;

@@ -15,6 +15,8 @@ pub mod terminal;
 pub mod text;
 
 #[cfg(test)]
+mod extremes;
+#[cfg(test)]
 mod made;
 
 pub use content::{Case, Entry, Report, Section, Source};

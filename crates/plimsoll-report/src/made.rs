@@ -81,6 +81,11 @@ impl Maker {
         }));
     }
 
+    /// The last record.
+    pub fn last(&mut self) -> Option<&mut Record> {
+        self.records.last_mut()
+    }
+
     pub fn finding(&mut self, probe: &str, name: &str, value: f64, unit: Unit, metric: &str, flags: Flags) {
         self.records.push(Record::Finding(Finding {
             device: 0,
@@ -119,7 +124,7 @@ impl Maker {
     }
 }
 
-fn bytes(read: u64, written: u64) -> Work {
+pub(crate) fn bytes(read: u64, written: u64) -> Work {
     Work { traffic: Traffic::new(read, written), ..Work::default() }
 }
 

@@ -4,6 +4,7 @@
 //! devices are the same by identity, else by model. A row is called faster or
 //! slower only where its whole interval, with Holm's correction over all figures of the comparison, lies beyond ±1 %.
 //! Where the clock moved, the interval spans both readings: that the figure follows the clock and that it doesn't.
+//! The very same measurement on both sides is the same, however noisy.
 //! How well each figure is known is `spread`'s; how a comparison looks is the report's.
 
 mod cause;
@@ -233,6 +234,9 @@ struct Judged {
 }
 
 fn judge(pair: &pairing::Pair) -> Judged {
+    if pair.identical {
+        return Judged { log_ratio: 0.0, readings: (0.0, 0.0), half: 0.0, p: 1.0, worse: false, moved: None };
+    }
     let log_ratio = (pair.new.value / pair.base.value).ln();
     let shift = pair.clocks.and_then(|clocks| clock::shift(pair.metric.of, clocks));
     let other = log_ratio + shift.unwrap_or(0.0);

@@ -35,7 +35,7 @@ pub use cuda::cuda_devices;
 pub use open::{OpenError, Opened, open, open_with, survey};
 pub use plimsoll_core as core;
 pub use plimsoll_cuda::Options as CudaOptions;
-pub use plimsoll_cuda::counters;
+pub use plimsoll_cuda::{counters, tools as cuda_tools};
 pub use plimsoll_expr as expr;
 pub use plimsoll_suite as suite;
 pub use run::{Plan, ProbeEnd, Summary, measure};

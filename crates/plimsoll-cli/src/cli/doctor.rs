@@ -21,7 +21,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Every backend, then what its devices may do.
+/// Every backend with what its devices may do, then the tools for kernels.
 fn capabilities() -> Vec<Capability> {
     let mut capabilities = Vec::new();
     match plimsoll::open(&DeviceSelector::Cpu) {
@@ -42,6 +42,11 @@ fn capabilities() -> Vec<Capability> {
     });
     capabilities
         .extend(cuda.iter().flat_map(|opened| &opened.devices).flat_map(|device| device.info().capabilities.clone()));
+    // Kernels are compiled and read without a device too; what a device has said of a tool counts.
+    let tools = plimsoll::cuda_tools().into_iter();
+    let untold: Vec<Capability> =
+        tools.filter(|tool| capabilities.iter().all(|known| known.name != tool.name)).collect();
+    capabilities.extend(untold);
     capabilities
 }
 

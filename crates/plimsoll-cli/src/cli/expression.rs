@@ -13,21 +13,33 @@ use super::exit::Failure;
 pub(crate) fn ask(text: &str, args: &ExpressionArgs) -> Result<Ask, Failure> {
     let mut ask = Ask { text: text.to_owned(), operands: args.inputs.clone(), ..Ask::default() };
     let words = args.dtype.iter().flat_map(|list| list.split(','));
+    let mut default = None;
     for word in words.map(str::trim).filter(|word| !word.is_empty()) {
-        match word.split_once(':') {
-            None => ask.default_type = dtype(word)?,
-            Some((name, word)) => drop(ask.types.insert(name.to_owned(), dtype(word)?)),
+        let (name, earlier) = match word.split_once(':') {
+            None => ("all names", default.replace(dtype(word)?)),
+            Some((name, word)) => (name, ask.types.insert(name.to_owned(), dtype(word)?)),
+        };
+        if earlier.is_some() {
+            return Err(twice("type", name));
         }
     }
+    ask.default_type = default.unwrap_or(ask.default_type);
     for word in &args.scalar {
         let Some((name, value)) = word.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
         else {
             let shown: String = word.chars().take(40).collect();
             return Err(Failure::usage(format!("'{shown}' is no scalar: write --scalar NAME=VALUE")));
         };
-        ask.scalars.insert(name.to_owned(), value.to_owned());
+        if ask.scalars.insert(name.to_owned(), value.to_owned()).is_some() {
+            return Err(twice("value", name));
+        }
     }
     Ok(ask)
+}
+
+fn twice(what: &str, name: &str) -> Failure {
+    let shown: String = name.chars().take(40).collect();
+    Failure::usage(format!("the {what} of '{shown}' is given twice"))
 }
 
 fn dtype(word: &str) -> Result<DType, Failure> {

@@ -14,7 +14,7 @@ use super::{output, present, runs};
 
 pub(crate) fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     let format = format(args)?;
-    let records: Vec<PathBuf> = args.runs.iter().map(|path| runs::record(path)).collect();
+    let records = runs::records(&args.runs);
     let outputs = Outputs::new(records.iter().map(PathBuf::as_path), Existing::IfForced(args.force));
     if let (Some(path), true) = (&args.output, format != ReportFormat::Svg) {
         outputs.ready(path)?;

@@ -80,8 +80,15 @@ fn fresh(device: &str) -> Result<PathBuf, Failure> {
 }
 
 /// The record that a run's name means: itself, or the one in its folder.
-pub(crate) fn record(path: &Path) -> PathBuf {
+fn record(path: &Path) -> PathBuf {
     if path.is_dir() { path_in(path) } else { path.to_owned() }
+}
+
+/// The files that no output of a run's reader may take: the record, and where that is compressed also the name that would be read
+/// before it.
+pub(crate) fn records(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let plain = paths.iter().filter(|path| path.is_dir()).map(|folder| folder.join(RECORD));
+    paths.iter().map(|path| record(path)).chain(plain).collect()
 }
 
 /// Reads a run from its folder or its record, and says on stderr what of it is damaged.

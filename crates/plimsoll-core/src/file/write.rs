@@ -65,15 +65,19 @@ impl Target {
         matches!(self.there, There::Stream(_) | There::Descriptor(..))
     }
 
-    /// Whether this is the very file that `other` names, under whatever name. Terminals and the like are never the same:
-    /// reading from and writing to them don't meet.
+    /// Whether this is the very file that `other` names, under whatever name, or would be. Terminals and the like are never the
+    /// same: reading from and writing to them don't meet.
     #[must_use]
     pub fn is_same_file(&self, other: &Path) -> bool {
-        let (There::Regular(about) | There::Stream(about) | There::Descriptor(_, about)) = &self.there else {
-            return false;
-        };
-        let meets = about.is_file() || about.file_type().is_fifo();
-        meets && other.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (about.dev(), about.ino()))
+        match &self.there {
+            There::Nothing => {
+                self.path.file_name() == other.file_name()
+                    && folder(&self.path).metadata().is_ok_and(|about| is_at(&about, folder(other)))
+            }
+            There::Regular(about) | There::Stream(about) | There::Descriptor(_, about) => {
+                (about.is_file() || about.file_type().is_fifo()) && is_at(about, other)
+            }
+        }
     }
 
     /// Whether [`write`](Self::write) can write here, as far as that can be told before.
@@ -125,6 +129,10 @@ impl Target {
         }
         Ok(file)
     }
+}
+
+fn is_at(about: &Metadata, path: &Path) -> bool {
+    path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (about.dev(), about.ino()))
 }
 
 fn all(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
@@ -234,7 +242,9 @@ mod tests {
             assert!(Target::find(&path(name)).unwrap().is_same_file(&path("f")), "{name}");
         }
         assert!(!Target::find(&path("other")).unwrap().is_same_file(&path("f")));
-        assert!(!Target::find(&path("none")).unwrap().is_same_file(&path("none")));
+        symlink(".", path("here")).unwrap();
+        assert!(Target::find(&path("here/none")).unwrap().is_same_file(&path("none")));
+        assert!(!Target::find(&path("here/none")).unwrap().is_same_file(&path("nothing")));
         assert!(!Target::find(Path::new("/dev/null")).unwrap().is_same_file(Path::new("/dev/null")));
     }
 

@@ -82,14 +82,18 @@ fn constant(group: &[&Case<'_>]) -> String {
 fn marks(source: &Source<'_>, row: &Row, metric: &Metric) -> Vec<Mark> {
     let Some(point) = row.points.first() else { return Vec::new() };
     let of = |seconds| metric.of.of(seconds, &point.work, point.evidence.clock_hz);
-    let figures: Vec<f64> = point.seconds().map_while(of).collect();
+    // A call of no time has no rate; its number is still counted.
+    let figures: Vec<Option<f64>> = point.seconds().map(of).collect();
     // That the first calls are slower than the last is what the picture shows, and no fault of it.
     let expected = [Flag::Bimodal, Flag::Correlated, Flag::Drift, Flag::Outliers, Flag::Quantized];
     let doubtful = point.flags.impugning().iter().any(|flag| !expected.contains(&flag));
     let at = format!("{}, {}", place(source, row), source.series.spec.cache.name());
     let name = clean(&metric.name);
     let mark = |calls: Range<usize>| {
-        let mut own = figures[calls.clone()].to_vec();
+        let mut own: Vec<f64> = figures[calls.clone()].iter().flatten().copied().collect();
+        if own.is_empty() {
+            return None;
+        }
         own.sort_unstable_by(f64::total_cmp);
         let (lo, median, hi) = (own[0], own[own.len() / 2], own[own.len() - 1]);
         let figure = |value: f64| clean(&metric.unit.format(value));
@@ -100,16 +104,16 @@ fn marks(source: &Source<'_>, row: &Row, metric: &Metric) -> Vec<Mark> {
                 format!("{}, from {} to {}", figure(median), figure(lo), figure(hi)),
             ),
         };
-        Mark {
+        Some(Mark {
             x: (calls.start + (calls.len() - 1) / 2) as f64,
             y: median,
             interval: Interval { lo, hi },
             doubtful,
             place: format!("{at}, {number}"),
             figure: format!("{name} {figure}"),
-        }
+        })
     };
-    bins(figures.len()).into_iter().map(mark).collect()
+    bins(figures.len()).into_iter().filter_map(mark).collect()
 }
 
 /// Which calls share a mark.

@@ -47,12 +47,19 @@ pub fn render(report: &Report<'_>) -> Vec<Picture> {
             let words = chart.title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
             let mut stem = words.collect::<Vec<_>>().join("-").to_lowercase();
             stem.truncate(80);
-            let twins = pictures.iter().filter(|picture| picture.file.starts_with(&stem)).count();
-            let file = if twins == 0 { format!("{stem}.svg") } else { format!("{stem}-{}.svg", twins + 1) };
+            let file = free(&stem, |file| pictures.iter().any(|picture| picture.file == file));
             pictures.push(Picture { file, svg: alone(&chart) });
         }
     }
     pictures
+}
+
+/// `STEM.svg`, or with the first number from 2 on that no other picture has. A title without a letter or digit has no stem.
+fn free(stem: &str, taken: impl Fn(&str) -> bool) -> String {
+    let stem = if stem.is_empty() { "picture" } else { stem };
+    let numbered = (2..).map(|number| format!("{stem}-{number}.svg"));
+    let mut names = std::iter::once(format!("{stem}.svg")).chain(numbered);
+    names.find(|name| !taken(name)).unwrap_or_else(|| unreachable!("there are more numbers than pictures"))
 }
 
 /// A picture as a whole file.

@@ -146,3 +146,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn no_two_pictures_share_a_file() {
+    let mut files: Vec<String> = Vec::new();
+    for stem in ["a-b-2", "a-b", "a-b", "a-b-2", "", ""] {
+        let file = free(stem, |file| files.iter().any(|known| known == file));
+        assert!(!files.contains(&file) && !file.starts_with('.'), "{file} of {files:?}");
+        files.push(file);
+    }
+    assert_eq!(files[..2], ["a-b-2.svg", "a-b.svg"]);
+}

@@ -37,7 +37,8 @@ pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
     let (s, sx, sxx) = (sum(&|_, w| w * w), sum(&|x, w| x * w * w), sum(&|x, w| x * x * w * w));
     let (sy, sxy) = (sum(&|_, w| w), sum(&|x, w| x * w));
     let determinant = s * sxx - sx * sx;
-    if determinant <= 1e-9 * s * sxx {
+    // Sums that overflow compare as false.
+    if !determinant.is_finite() || determinant <= 1e-9 * s * sxx {
         return None;
     }
     let (a, slope) = ((sxx * sy - sx * sxy) / determinant, (s * sxy - sx * sy) / determinant);
@@ -53,7 +54,11 @@ pub fn fit(points: &[(f64, Estimate)]) -> Option<Affine> {
         interval: Interval { lo: most / (slope + dslope), hi: most / (slope - dslope) },
     });
     let a = Estimate { value: a, interval: Interval { lo: a - da, hi: a + da } };
-    Some(Affine { a, b: rate, over: [least, most] })
+    is_finite(&a).then(|| Affine { a, b: rate.filter(is_finite), over: [least, most] })
+}
+
+fn is_finite(known: &Estimate) -> bool {
+    [known.value, known.interval.lo, known.interval.hi].iter().all(|number| number.is_finite())
 }
 
 /// The 97.5 % quantile of Student's distribution, by bisection.
@@ -93,6 +98,17 @@ mod tests {
         assert_eq!(fit(&made(1e-6, 1e12, || 0.0)[..2]), None);
         assert_eq!(fit(&[(4096.0, exactly(1e-6)); 9]), None);
         assert_eq!(fit(&[]), None);
+    }
+
+    #[test]
+    fn times_whose_sums_overflow_make_no_line() {
+        for a in [1e-307, 1e-300, 1e-160, 1e160, 1e300] {
+            let found = fit(&made(a, 1e12 / a, || 0.0));
+            assert!(
+                found.is_none_or(|line| is_finite(&line.a) && line.b.is_none_or(|b| is_finite(&b))),
+                "{a}: {found:?}"
+            );
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) struct Pair {
     pub clocks: Option<(f64, f64)>,
     /// Of both sides.
     pub flags: Flags,
+    /// Both are the very same measurement, as of a run that is compared with itself: nothing about it can differ.
+    pub identical: bool,
 }
 
 #[derive(Default)]
@@ -145,7 +147,7 @@ fn pair_devices(device: &str, base: &[Keyed<'_>], new: &[Keyed<'_>], paired: &mu
             continue;
         };
         match comparable(subject(row), row.figure, other) {
-            Ok(pair) => paired.pairs.push(pair),
+            Ok(pair) => paired.pairs.extend(pair),
             Err(incomparable) => paired.incomparable.push(incomparable),
         }
     }
@@ -178,7 +180,8 @@ impl Subject {
     }
 }
 
-fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pair, Incomparable> {
+/// `None` for the very same measurement without a figure.
+fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Option<Pair>, Incomparable> {
     let refuse = |why: String| Incomparable { what: subject.words(), why };
     let (a, b) = (&base.0.spec, &new.0.spec);
     let (metric, other) = match (a.metrics.first(), b.metrics.first()) {
@@ -198,7 +201,8 @@ fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pai
         return Err(refuse(format!("cache policies differ ({} and {})", a.cache.name(), b.cache.name())));
     }
     let flags = base.1.flags.union(new.1.flags);
-    if flags.contains(Flag::VerifyFail) {
+    let identical = base.1.points == new.1.points;
+    if !identical && flags.contains(Flag::VerifyFail) {
         return Err(refuse("a kernel's result was wrong (VERIFY_FAIL)".into()));
     }
     let clock_of = |row: &Row| row.clock_hz().filter(|&hertz| hertz > 0.0);
@@ -208,10 +212,13 @@ fn comparable(subject: Subject, base: Figure<'_>, new: Figure<'_>) -> Result<Pai
         return Err(refuse(format!("clocks differ by more than 10 % ({x} and {y})")));
     }
     let (Some(base), Some(new)) = (of_row(base.1, metric), of_row(new.1, metric)) else {
+        if identical {
+            return Ok(None);
+        }
         return Err(refuse(format!("{} could not be derived on one side", metric.name)));
     };
-    let Some(more_is_better) = metric.more_is_better() else {
+    let Some(more_is_better) = metric.more_is_better().or(identical.then_some(true)) else {
         return Err(refuse(format!("nothing says whether more or less {} is better", metric.name)));
     };
-    Ok(Pair { subject, metric: metric.clone(), more_is_better, base, new, clocks, flags })
+    Ok(Some(Pair { subject, metric: metric.clone(), more_is_better, base, new, clocks, flags, identical }))
 }

@@ -291,3 +291,21 @@ fn a_comparison_shows_the_figures_that_reports_show_and_knows_cycles_by_each_rou
     assert_eq!((row.base, row.new), (reported.value, reported.value));
     assert!(row.interval.half_width() < 1e-4 && row.verdict == Verdict::Same, "{row:?}");
 }
+
+#[test]
+fn a_run_compared_with_itself_is_the_same_however_noisy_and_whatever_its_flags_say() {
+    let flags = [Flag::VerifyFail, Flag::ThrottlePower, Flag::Budget].into_iter().collect();
+    for made in [
+        Made { within: 0.15, between: 0.15, ..PLAIN },
+        Made { rounds: 1, within: 0.15, ..PLAIN },
+        Made { flags, between: 0.15, ..PLAIN },
+    ] {
+        let run = made.run(&[1e-3, 2e-6], 7);
+        let comparison = compare(&run, &run, Across::default());
+        assert_eq!((comparison.counts.same, comparison.exit_code()), (2, 0), "{:?}", comparison.rows);
+        assert!(comparison.rows.iter().all(|row| row.ratio == 1.0 && row.interval.half_width() == 0.0));
+    }
+    // Of another measurement nothing of the kind follows.
+    let noisy = Made { within: 0.15, between: 0.15, ..PLAIN };
+    assert_eq!(compare(&noisy.run(&[1e-3], 7), &noisy.run(&[1e-3], 8), Across::default()).exit_code(), 4);
+}

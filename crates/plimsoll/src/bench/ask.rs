@@ -92,6 +92,9 @@ pub enum AskError {
         /// Those that it has, as a sentence.
         hint: String,
     },
+    /// An input that is described more than once, or once as another type or as a scalar.
+    #[error("'{0}' is described twice: as an input with --in, and again with --in, --dtype or --scalar")]
+    Twice(String),
     /// A scalar without a value.
     #[error("the scalar '{0}' has no value: give it one with --scalar {0}=VALUE")]
     NoValue(String),
@@ -135,6 +138,9 @@ impl Ask {
     /// # Errors
     /// Its text's; a type or a layout for a name that it doesn't have.
     pub fn graph(&self) -> Result<Graph, AskError> {
+        if let Some(name) = self.twice() {
+            return Err(AskError::Twice(name.chars().take(40).collect()));
+        }
         let mut tensors = self.types.clone();
         tensors.extend(self.operands.iter().map(|operand| (operand.name.clone(), operand.dtype)));
         let scalars = self.scalars.iter().map(|(name, value)| (name.clone(), self.scalar_type(value))).collect();
@@ -147,6 +153,16 @@ impl Ask {
             return Err(unknown("scalar", name, graph.scalars()));
         }
         Ok(graph)
+    }
+
+    /// A name that an operand gives a second meaning.
+    fn twice(&self) -> Option<&str> {
+        let again = |(place, operand): &(usize, &Operand)| {
+            let other_type = self.types.get(&operand.name).is_some_and(|dtype| *dtype != operand.dtype);
+            let earlier = self.operands[..*place].iter().any(|other| other.name == operand.name);
+            other_type || earlier || self.scalars.contains_key(&operand.name)
+        };
+        self.operands.iter().enumerate().find(again).map(|(_, operand)| operand.name.as_str())
     }
 
     /// Scalars are weak, so their type must only be wide enough: f64 beside f64, whole numbers beside integers.
@@ -311,6 +327,24 @@ mod tests {
         assert_eq!(points[0].problem.shape(), [64, 128]);
         assert_eq!(points[0].cell.shape, "b:1x128 x:128x64:transposed");
         assert_eq!(points[0].cell.traffic.read, 4 * (128 + 2 * 64 * 128));
+    }
+
+    #[test]
+    fn an_input_that_is_described_twice_is_refused() {
+        let operands = |all: &[&str]| all.iter().map(|text| text.parse().unwrap()).collect::<Vec<Operand>>();
+        let twice = operands(&["x:f32:8", "y:f32:8", "x:f32:8"]);
+        let types = [("x".to_owned(), DType::F16)].into();
+        let scalars = [("x".to_owned(), "1".to_owned())].into();
+        let once = || operands(&["x:f32:8"]);
+        for ask in [
+            Ask { operands: twice, ..ask("x + y") },
+            Ask { operands: once(), types, ..ask("x + y") },
+            Ask { operands: once(), scalars, ..ask("x + y") },
+        ] {
+            assert_eq!(ask.points().unwrap_err(), AskError::Twice("x".to_owned()));
+        }
+        let types = [("x".to_owned(), DType::F32)].into();
+        assert!(Ask { operands: once(), types, ..ask("x + 1") }.points().is_ok());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What of a plan is chosen by hand, as text: `vector=4,8,16 unroll=1,2` is every combination. What becomes of a choice, and
 //! whether it is possible, is the planner's to say.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use plimsoll_gen::elementwise::{Choose, Dependent, Form, GridPolicy, Tier};
@@ -29,6 +30,9 @@ pub enum VariantError {
     /// No axis, or no value of it.
     #[error("'{0}' is no choice: write {AXES}")]
     Unknown(String),
+    /// An axis twice, or one of its values.
+    #[error("'{0}' is chosen twice: write all values of an axis once, as vector=4,8,16")]
+    Twice(String),
     /// Too many combinations.
     #[error("{0} combinations: at most {MOST}")]
     TooMany(usize),
@@ -40,11 +44,15 @@ pub enum VariantError {
 /// For what is no choice.
 pub fn variants(axes: &[impl AsRef<str>]) -> Result<Vec<Variant>, VariantError> {
     let mut all = vec![Variant::default()];
+    let mut names = BTreeSet::new();
     for axis in axes {
         let axis = axis.as_ref();
         let unknown = || VariantError::Unknown(axis.chars().take(60).collect());
         let (name, values) = axis.split_once('=').ok_or_else(unknown)?;
         let values: Vec<&str> = values.split(',').collect();
+        if !names.insert(name) || values.iter().collect::<BTreeSet<_>>().len() < values.len() {
+            return Err(VariantError::Twice(axis.chars().take(60).collect()));
+        }
         let count = all.len() * values.len();
         if count > MOST {
             return Err(VariantError::TooMany(count));
@@ -145,6 +153,9 @@ mod tests {
         let all = variants(&["vector=4,16", "unroll=1,2"]).unwrap();
         let words: Vec<String> = all.iter().map(Variant::to_string).collect();
         assert_eq!(words, ["vector=4 unroll=1", "vector=4 unroll=2", "vector=16 unroll=1", "vector=16 unroll=2"]);
+        for twice in [&["vector=4", "vector=8"][..], &["unroll=1,2,1"]] {
+            assert!(matches!(variants(twice), Err(VariantError::Twice(_))), "{twice:?}");
+        }
         assert_eq!(variants(&[""; 0]).unwrap()[0].to_string(), "planned");
         assert_eq!(variants(&ALL).unwrap().len(), 216);
     }
@@ -185,7 +196,8 @@ mod tests {
             let error = variants(&[text]).unwrap_err().to_string();
             assert!(error.contains("vector=BYTES"), "{text}: {error}");
         }
-        let many = vec!["unroll=1,2,4,8"; 7];
-        assert_eq!(variants(&many).unwrap_err(), VariantError::TooMany(16384));
+        let numbers = (1..=100).map(|number| number.to_string()).collect::<Vec<String>>().join(",");
+        let many = ["vector", "unroll"].map(|axis| format!("{axis}={numbers}"));
+        assert_eq!(variants(&many).unwrap_err(), VariantError::TooMany(10_000));
     }
 }

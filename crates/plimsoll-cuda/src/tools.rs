@@ -1,0 +1,20 @@
+//! What kernels are compiled, read, watched and counted with, as far as it can be found without a device.
+
+use plimsoll_core::device::Capability;
+
+use crate::cupti::Cupti;
+use crate::disassembler::Disassembler;
+use crate::driver::nvml::Nvml;
+use crate::nvrtc::Nvrtc;
+use crate::unavailable::capability;
+
+/// Each tool: there, or the reason why not.
+#[must_use]
+pub fn tools() -> Vec<Capability> {
+    vec![
+        capability("NVRTC", &Nvrtc::find(None, None)),
+        capability("nvdisasm", &Disassembler::find(None)),
+        capability("NVML", &Nvml::system()),
+        capability("CUPTI", &Cupti::find(None, None)),
+    ]
+}
