@@ -85,11 +85,15 @@ impl Target {
     /// # Errors
     /// The system's.
     pub fn ready(&self) -> io::Result<()> {
-        match self.there {
-            // Dropped, and with it gone.
-            There::Nothing | There::Regular(_) => self.temporary().map(drop),
-            There::Stream(_) | There::Descriptor(..) => Ok(()),
+        if self.is_stream() {
+            return Ok(());
         }
+        // Dropped, and with it gone.
+        let file = self.temporary()?;
+        let There::Regular(about) = &self.there else { return Ok(()) };
+        let folder = folder(&self.path).metadata()?;
+        let kept = is_kept((folder.mode(), folder.uid()), about.uid(), file.as_file().metadata()?.uid());
+        if kept { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
     /// Writes `bytes`. What is already there is replaced only where `replace` says so, even if it came since
@@ -120,8 +124,6 @@ impl Target {
     /// default.
     fn temporary(&self) -> io::Result<tempfile::NamedTempFile> {
         let modes = PermissionsExt::from_mode(0o666);
-        // The system's words alone: the temporary file's name would say nothing to anyone.
-        let system = |error: io::Error| error.raw_os_error().map_or(error, io::Error::from_raw_os_error);
         let mut builder = tempfile::Builder::new();
         let file = builder.prefix(".plimsoll-").permissions(modes).tempfile_in(folder(&self.path)).map_err(system)?;
         if let There::Regular(about) = &self.there {
@@ -133,6 +135,20 @@ impl Target {
 
 fn is_at(about: &Metadata, path: &Path) -> bool {
     path.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (about.dev(), about.ino()))
+}
+
+/// Whether a folder, by its modes and owner, lets nobody but a file's owner replace it, as /tmp does (S_ISVTX of inode(7)).
+fn is_kept((modes, folder): (u32, u32), file: u32, user: u32) -> bool {
+    modes & 0o1000 != 0 && ![0, folder, file].contains(&user)
+}
+
+/// The system's words alone: the temporary file's name, which comes after them, would say nothing to anyone.
+fn system(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.split_once(" at path ") {
+        Some((words, _)) => io::Error::new(error.kind(), words),
+        None => error,
+    }
 }
 
 fn all(mut to: impl Write, bytes: &[u8]) -> io::Result<()> {
@@ -252,7 +268,8 @@ mod tests {
     fn folders_and_names_of_nothing_are_refused_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("none/f");
-        assert!(Target::find(&below).unwrap().ready().is_err());
+        let error = Target::find(&below).unwrap().ready().unwrap_err().to_string();
+        assert!(error.starts_with("No such file") && !error.contains(".plimsoll"), "{error}");
         for name in ["", ".", "..", "/", "new/"] {
             assert!(Target::find(&dir.path().join(name)).is_err(), "{name:?}");
         }
@@ -260,6 +277,14 @@ mod tests {
         let target = Target::find(&dir.path().join("f")).unwrap();
         target.ready().unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
+    }
+
+    #[test]
+    fn in_a_folder_like_tmp_a_file_is_replaced_by_its_owner_the_folder_s_and_root() {
+        let (root, folder, file, other) = (0, 1, 2, 3);
+        assert!(is_kept((0o41777, folder), file, other));
+        assert!([root, folder, file].iter().all(|&user| !is_kept((0o41777, folder), file, user)));
+        assert!(!is_kept((0o40777, folder), file, other));
     }
 
     #[test]
