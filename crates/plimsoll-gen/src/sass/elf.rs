@@ -4,6 +4,8 @@
 //! and two bytes that are the value or, for format 4, the length of what follows. NVIDIA doesn't document it; the names
 //! are those that nvdisasm prints (`EIATTR_REGCOUNT`), and every figure here is checked against its output in the tests.
 
+use std::collections::HashMap;
+
 use super::SassError;
 
 /// Largest cubin that is read, bytes.
@@ -15,8 +17,16 @@ const EIFMT_SVAL: u8 = 4;
 /// Bytes of a symbol, and the type of those that are variables (System V ABI, `Elf64_Sym`).
 const SYMBOL: usize = 24;
 const STT_OBJECT: u8 = 1;
+/// Kinds of sections that have no bytes in the file, and the index that says that the real one is elsewhere (System V ABI).
+const SHT_NULL: u32 = 0;
+const SHT_NOBITS: u32 = 8;
+const SHN_XINDEX: u16 = 0xffff;
 const EIATTR_FRAME_SIZE: u8 = 0x11;
 const EIATTR_REGCOUNT: u8 = 0x2f;
+
+/// How often a file's size its names and sections may come to.
+const MOST_OVERLAP: usize = 2;
+const OVERLAPS: SassError = SassError::NotACubin("its names or sections overlap");
 
 /// What one function needs of a multiprocessor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,35 +41,46 @@ pub struct Resources {
     pub shared_bytes: u64,
 }
 
-/// Reads each function's resources, in the file's order.
+/// Reads each function's resources, in the file's order. Time and memory grow with the file's size alone.
 ///
 /// # Errors
 /// [`SassError::NotACubin`] and [`SassError::TooLarge`].
 pub fn resources(cubin: &[u8]) -> Result<Vec<Resources>, SassError> {
-    let (sections, symbols) = read(cubin)?;
-    let strings = |link: u32| sections.get(link as usize).map_or(&[][..], |s| s.data);
-    let name_of = |index: u32| {
-        let symbol = symbols.data.chunks_exact(SYMBOL).nth(index as usize)?;
-        text_at(strings(symbols.link), word(symbol, 0)? as usize)
-    };
+    let mut file = Cubin::read(cubin)?;
     let mut found: Vec<Resources> = Vec::new();
-    for info in sections.iter().filter(|s| s.name == ".nv.info") {
-        for (attribute, value) in attributes(info.data) {
-            let (Some(symbol), Some(number)) = (word(value, 0), word(value, 4)) else { continue };
-            let Some(name) = name_of(symbol) else { continue };
-            let at = found.iter().position(|known| known.name == name).unwrap_or_else(|| {
-                found.push(Resources { name: name.to_owned(), ..Resources::default() });
-                found.len() - 1
-            });
-            match attribute {
-                EIATTR_REGCOUNT => found[at].registers = number,
-                _ => found[at].local_bytes = number,
+    let mut by_symbol: HashMap<u32, Option<usize>> = HashMap::new();
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    let information: Vec<Section<'_>> = file.sections.iter().filter(|s| s.name == ".nv.info").copied().collect();
+    file.spend(information.iter().map(|section| section.data.len()).sum())?;
+    for (attribute, value) in information.iter().flat_map(|section| attributes(section.data)) {
+        let (Some(symbol), Some(number)) = (word(value, 0), word(value, 4)) else { continue };
+        let place = match by_symbol.get(&symbol) {
+            Some(place) => *place,
+            None => {
+                let place = file.symbol_name(symbol as usize)?.map(|name| {
+                    *by_name.entry(name).or_insert_with(|| {
+                        found.push(Resources { name: name.to_owned(), ..Resources::default() });
+                        found.len() - 1
+                    })
+                });
+                by_symbol.insert(symbol, place);
+                place
             }
+        };
+        let Some(function) = place.and_then(|place| found.get_mut(place)) else { continue };
+        match attribute {
+            EIATTR_REGCOUNT => function.registers = number,
+            _ => function.local_bytes = number,
+        }
+    }
+    let mut shared: HashMap<&str, u64> = HashMap::new();
+    for section in &file.sections {
+        if let Some(function) = section.name.strip_prefix(".nv.shared.") {
+            shared.entry(function).or_insert(section.size);
         }
     }
     for function in &mut found {
-        let shared = sections.iter().find(|s| s.name.strip_prefix(".nv.shared.") == Some(&function.name));
-        function.shared_bytes = shared.map_or(0, |s| s.size);
+        function.shared_bytes = shared.get(function.name.as_str()).copied().unwrap_or(0);
     }
     Ok(found)
 }
@@ -72,17 +93,26 @@ pub fn resources(cubin: &[u8]) -> Result<Vec<Resources>, SassError> {
 /// # Errors
 /// [`SassError::NotACubin`] and [`SassError::TooLarge`].
 pub fn module_data(cubin: &[u8]) -> Result<Vec<String>, SassError> {
-    let (sections, symbols) = read(cubin)?;
-    let strings = sections.get(symbols.link as usize).map_or(&[][..], |s| s.data);
+    let mut file = Cubin::read(cubin)?;
+    let mut variables: HashMap<usize, Vec<usize>> = HashMap::new();
+    for (place, symbol) in file.symbols.data.chunks_exact(SYMBOL).enumerate() {
+        if symbol[4] & 0xf == STT_OBJECT {
+            let section = half(symbol, 6).map_or(0, usize::from);
+            variables.entry(section).or_default().push(place);
+        }
+    }
     let mut found = Vec::new();
-    for (index, section) in sections.iter().enumerate().filter(|(_, s)| s.size > 0 && of_module(s.name)) {
-        let within = symbols
-            .data
-            .chunks_exact(SYMBOL)
-            .filter(|symbol| symbol[4] & 0xf == STT_OBJECT && half(symbol, 6).map(usize::from) == Some(index));
-        let named = within.filter_map(|symbol| text_at(strings, word(symbol, 0)? as usize));
+    for index in 0..file.sections.len() {
+        let section = file.sections[index];
+        if section.size == 0 || !of_module(section.name) {
+            continue;
+        }
         let before = found.len();
-        found.extend(named.map(|name| format!("{name} in {}", section.name)));
+        for variable in variables.get(&index).into_iter().flatten() {
+            if let Some(name) = file.symbol_name(*variable)? {
+                found.push(format!("{name} in {}", section.name));
+            }
+        }
         if found.len() == before {
             found.push(section.name.to_owned());
         }
@@ -103,17 +133,48 @@ struct Section<'a> {
     link: u32,
 }
 
-/// Its sections, and which of them holds the symbols.
-fn read(cubin: &[u8]) -> Result<(Vec<Section<'_>>, Section<'_>), SassError> {
-    if cubin.len() > MAX_CUBIN {
-        return Err(SassError::TooLarge { what: "a cubin", bytes: cubin.len(), limit: MAX_CUBIN });
-    }
-    let sections = sections(cubin)?;
-    let symbols = sections.iter().find(|s| s.name == ".symtab").copied();
-    Ok((sections, symbols.ok_or(SassError::NotACubin("no symbols"))?))
+/// An ELF file whose sections and symbols are found.
+struct Cubin<'a> {
+    sections: Vec<Section<'a>>,
+    /// The section that holds the symbols.
+    symbols: Section<'a>,
+    /// The text that holds their names.
+    strings: &'a [u8],
+    /// Bytes of sections and names that may still be read. A file can let them overlap, so that a small one names as much as it
+    /// likes; those of compilers hardly do.
+    budget: usize,
 }
 
-fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
+impl<'a> Cubin<'a> {
+    fn read(file: &'a [u8]) -> Result<Self, SassError> {
+        if file.len() > MAX_CUBIN {
+            return Err(SassError::TooLarge { what: "a cubin", bytes: file.len(), limit: MAX_CUBIN });
+        }
+        let mut budget = file.len().saturating_mul(MOST_OVERLAP);
+        let sections = sections(file, &mut budget)?;
+        let symbols = sections.iter().find(|s| s.name == ".symtab").copied();
+        let symbols = symbols.ok_or(SassError::NotACubin("no symbols"))?;
+        let strings = sections.get(symbols.link as usize).map_or(&[][..], |s| s.data);
+        Ok(Self { sections, symbols, strings, budget })
+    }
+
+    fn symbol_name(&mut self, index: usize) -> Result<Option<&'a str>, SassError> {
+        let symbol = self.symbols.data.chunks_exact(SYMBOL).nth(index);
+        let Some(at) = symbol.and_then(|symbol| word(symbol, 0)) else { return Ok(None) };
+        text_at(self.strings, at as usize, &mut self.budget)
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), SassError> {
+        spend(&mut self.budget, bytes)
+    }
+}
+
+fn spend(budget: &mut usize, bytes: usize) -> Result<(), SassError> {
+    *budget = budget.checked_sub(bytes).ok_or(OVERLAPS)?;
+    Ok(())
+}
+
+fn sections<'a>(file: &'a [u8], budget: &mut usize) -> Result<Vec<Section<'a>>, SassError> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return Err(SassError::NotACubin("it doesn't begin like an ELF file of 64 bits"));
     }
@@ -125,33 +186,42 @@ fn sections(file: &[u8]) -> Result<Vec<Section<'_>>, SassError> {
     let (Some(table), Some(count), Some(names)) = (table, half(file, 0x3c), half(file, 0x3e)) else {
         return Err(broken);
     };
-    let headers: Vec<&[u8]> = table.chunks_exact(64).take(count.into()).collect();
+    // What doesn't fit into 16 bits is in the first section's header (System V ABI, 'ELF Header').
+    let count = match count {
+        0 => long(table, 32).and_then(|count| usize::try_from(count).ok()).unwrap_or(0),
+        count => count.into(),
+    };
+    let names = if names == SHN_XINDEX { word(table, 40).unwrap_or(0) } else { names.into() };
     let read = |header: &[u8]| {
         let (kind, begin, size) = (word(header, 4)?, long(header, 24)?, long(header, 32)?);
-        const SHT_NOBITS: u32 = 8;
         let range = usize::try_from(begin).ok()?..usize::try_from(begin.checked_add(size)?).ok()?;
-        let data = if kind == SHT_NOBITS { &[] } else { file.get(range)? };
+        // Nothing of the file belongs to these; the first, which belongs to nothing, may hold counts.
+        let data = if matches!(kind, SHT_NULL | SHT_NOBITS) { &[] } else { file.get(range)? };
         Some((word(header, 0)?, Section { name: "", data, size, link: word(header, 40)? }))
     };
-    let read: Option<Vec<(u32, Section<'_>)>> = headers.iter().map(|header| read(header)).collect();
+    let read: Option<Vec<(u32, Section<'a>)>> = table.chunks_exact(64).take(count).map(read).collect();
     let read = read.ok_or(broken)?;
-    let names = read.get(usize::from(names)).map_or(&[][..], |(_, section)| section.data);
-    let named = |(name, section)| Section { name: text_at(names, name).unwrap_or_default(), ..section };
-    Ok(read.into_iter().map(|(name, section)| named((name as usize, section))).collect())
+    let names = read.get(names as usize).map_or(&[][..], |(_, section)| section.data);
+    let named = |(name, section): (u32, Section<'a>)| {
+        Ok(Section { name: text_at(names, name as usize, budget)?.unwrap_or_default(), ..section })
+    };
+    read.into_iter().map(named).collect()
 }
 
 /// The attributes of interest with their values.
-fn attributes(mut data: &[u8]) -> Vec<(u8, &[u8])> {
-    let mut found = Vec::new();
-    while let (Some([format, attribute, ..]), Some(length)) = (data.get(..4), half(data, 2)) {
+fn attributes(mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let next = move || {
+        let ([format, attribute, ..], length) = (data.get(..4)?, half(data, 2)?) else { return None };
         let length = if *format == EIFMT_SVAL { usize::from(length) } else { 0 };
-        let Some(value) = data.get(4..4 + length) else { break };
-        if *format == EIFMT_SVAL && matches!(*attribute, EIATTR_REGCOUNT | EIATTR_FRAME_SIZE) {
-            found.push((*attribute, value));
-        }
+        let value = data.get(4..4 + length)?;
         data = &data[4 + length..];
-    }
-    found
+        Some((*format, *attribute, value))
+    };
+    let of_interest = |(format, attribute, value): (u8, u8, _)| {
+        let known = matches!(attribute, EIATTR_REGCOUNT | EIATTR_FRAME_SIZE);
+        (format == EIFMT_SVAL && known).then_some((attribute, value))
+    };
+    std::iter::from_fn(next).filter_map(of_interest)
 }
 
 fn half(data: &[u8], at: usize) -> Option<u16> {
@@ -166,11 +236,17 @@ fn long(data: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(data.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
-/// The zero-terminated text that begins at `at`.
-fn text_at(data: &[u8], at: usize) -> Option<&str> {
-    let rest = data.get(at..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
+/// The zero-terminated text that begins at `at`, paid for by the budget; `None` where there is none.
+fn text_at<'a>(data: &'a [u8], at: usize, budget: &mut usize) -> Result<Option<&'a str>, SassError> {
+    let Some(rest) = data.get(at..) else { return Ok(None) };
+    let end = rest.iter().take(*budget).position(|byte| *byte == 0);
+    let Some(end) = end else {
+        // Either it has no end, or it is longer than may be read.
+        spend(budget, rest.len())?;
+        return Ok(None);
+    };
+    spend(budget, end)?;
+    Ok(std::str::from_utf8(&rest[..end]).ok())
 }
 
 #[cfg(test)]
@@ -212,6 +288,108 @@ mod tests {
         let mut program = CUBIN.to_vec();
         program[0x12] = 62;
         assert!(resources(&program).unwrap_err().to_string().contains("another machine"));
+    }
+
+    /// A section header: offset of its name, kind, place and size of its data, and its link.
+    fn header(name: usize, kind: u32, (begin, size): (usize, usize), link: u32) -> Vec<u8> {
+        let mut header = [(name as u32).to_le_bytes(), kind.to_le_bytes()].concat();
+        for value in [0, 0, begin as u64, size as u64] {
+            header.extend(value.to_le_bytes());
+        }
+        header.extend(link.to_le_bytes());
+        header.resize(64, 0);
+        header
+    }
+
+    /// A file of these sections: name, kind, data, link. With more than 65,279 the counts lie in the first header.
+    fn file(sections: &[(&str, u32, Vec<u8>, u32)]) -> Vec<u8> {
+        let mut file = vec![0; 64];
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        file[0x12..0x14].copy_from_slice(&EM_CUDA.to_le_bytes());
+        let (mut names, mut headers) = (vec![0], Vec::new());
+        for (name, kind, data, link) in sections {
+            headers.extend(header(names.len(), *kind, (file.len(), data.len()), *link));
+            names.extend(name.bytes().chain([0]));
+            file.extend(data);
+        }
+        headers.extend(header(0, 3, (file.len(), names.len()), 0));
+        file.extend(names);
+        let count = sections.len() + 2;
+        let small = u16::try_from(count).is_ok_and(|count| count < 0xff00);
+        let first = header(0, SHT_NULL, (0, if small { 0 } else { count }), (count - 1) as u32);
+        let table = file.len() as u64;
+        file[0x28..0x30].copy_from_slice(&table.to_le_bytes());
+        let ends = if small { [count as u16, count as u16 - 1] } else { [0, SHN_XINDEX] };
+        file[0x3c..0x3e].copy_from_slice(&ends[0].to_le_bytes());
+        file[0x3e..0x40].copy_from_slice(&ends[1].to_le_bytes());
+        [file, first, headers].concat()
+    }
+
+    /// A cubin of so many functions, each with its own name, registers and shared memory.
+    fn cubin_of(functions: usize) -> Vec<u8> {
+        let (mut strings, mut symbols, mut information) = (vec![0], vec![0; SYMBOL], Vec::new());
+        for function in 0..functions {
+            let mut symbol = (strings.len() as u32).to_le_bytes().to_vec();
+            symbol.resize(SYMBOL, 0);
+            symbols.extend(symbol);
+            strings.extend(format!("function_{function}\0").bytes());
+            information.extend([EIFMT_SVAL, EIATTR_REGCOUNT, 8, 0]);
+            information.extend((function as u32 + 1).to_le_bytes());
+            information.extend((function as u32 % 200 + 8).to_le_bytes());
+        }
+        let shared = (0..functions).map(|function| format!(".nv.shared.function_{function}"));
+        let shared: Vec<String> = shared.collect();
+        let mut sections =
+            vec![(".strtab", 3, strings, 0), (".symtab", 2, symbols, 1), (".nv.info", 1, information, 0)];
+        sections.extend(shared.iter().map(|name| (name.as_str(), 1, vec![0; 4], 0)));
+        file(&sections)
+    }
+
+    #[test]
+    fn every_one_of_100_000_functions_is_found() {
+        let found = resources(&cubin_of(100_000)).unwrap();
+        assert_eq!(found.len(), 100_000);
+        let last = Resources { name: "function_99999".into(), registers: 207, local_bytes: 0, shared_bytes: 4 };
+        assert_eq!(found.last(), Some(&last));
+    }
+
+    #[test]
+    fn time_grows_with_the_number_of_functions_and_not_with_its_square() {
+        let [small, large] = [5_000, 50_000].map(cubin_of);
+        let time = |cubin: &[u8]| {
+            let run = || {
+                let start = std::time::Instant::now();
+                let found = (resources(cubin).unwrap().len(), module_data(cubin).unwrap().len());
+                (found, start.elapsed())
+            };
+            (0..5).map(|_| run().1).min().unwrap()
+        };
+        let (small, large) = (time(&small), time(&large));
+        assert!(large < 40 * small, "ten times as many functions took {large:?} instead of {small:?}");
+    }
+
+    #[test]
+    fn names_and_sections_that_overlap_are_refused() {
+        // A thousand symbols whose names are the ends of one long name; a thousand sections of the same attributes.
+        let long = [vec![0], vec![b'x'; 1 << 20], vec![0]].concat();
+        let (mut symbols, mut information) = (vec![0; SYMBOL], Vec::new());
+        for symbol in 1..1000_u32 {
+            symbols.extend([symbol.to_le_bytes().to_vec(), vec![0; SYMBOL - 4]].concat());
+            information.extend([[EIFMT_SVAL, EIATTR_REGCOUNT, 8, 0], symbol.to_le_bytes(), [9, 0, 0, 0]].concat());
+        }
+        let cubin = file(&[(".strtab", 3, long, 0), (".symtab", 2, symbols, 1), (".nv.info", 1, information, 0)]);
+        assert_eq!(resources(&cubin), Err(OVERLAPS));
+        let mut cubin = cubin_of(1000);
+        let table = long_at(&cubin, 0x28);
+        let information = cubin[table + 3 * 64..table + 4 * 64].to_vec();
+        for section in 4..1000 {
+            cubin[table + section * 64..][..64].copy_from_slice(&information);
+        }
+        assert_eq!(resources(&cubin), Err(OVERLAPS));
+    }
+
+    fn long_at(cubin: &[u8], at: usize) -> usize {
+        long(cubin, at).unwrap().try_into().unwrap()
     }
 
     proptest! {

@@ -5,7 +5,7 @@
 //! and round in a loop; with several ways through it, all count. Where a register is read before anything wrote it, it
 //! comes from outside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,29 @@ impl Roles {
     }
 }
 
+/// Which instructions load from a module's own tables: their address comes from constant bank 4, where a module keeps the addresses of
+/// its variables, and not from the kernel's parameters. Registers are followed in the order of the text.
+#[must_use]
+pub fn table_loads(instructions: &[Instruction]) -> Vec<bool> {
+    let mut from_tables: BTreeSet<Register> = BTreeSet::new();
+    let follow = |instruction: &Instruction| {
+        let uses = Uses::of(instruction);
+        let any = |registers: &[Register]| registers.iter().any(|register| from_tables.contains(register));
+        let loads = instruction.class() == Class::GlobalLoad && any(&uses.address);
+        let named = instruction.operands.iter().any(|operand| operand.contains("c[0x4]["));
+        let leads = !moves(instruction) && (named || any(&uses.data));
+        for result in uses.results {
+            if leads {
+                from_tables.insert(result);
+            } else if instruction.predicate.is_none() {
+                from_tables.remove(&result);
+            }
+        }
+        loads
+    };
+    instructions.iter().map(follow).collect()
+}
+
 /// True of what has a memory operand.
 fn moves(instruction: &Instruction) -> bool {
     let class = instruction.class();
@@ -66,7 +89,7 @@ fn moves(instruction: &Instruction) -> bool {
 /// A register: its bank (`R`, `UR`, `P`, `UP`) and number.
 type Register = (Bank, u16);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Bank {
     General,
     Uniform,
@@ -201,14 +224,18 @@ impl<'a> Flow<'a> {
         Self { part, looping, written }
     }
 
-    /// Those whose result may be in the register when `at` reads it: backwards to the first that always writes it.
-    fn writers(&self, register: Register, at: usize) -> Vec<usize> {
+    /// Those whose result may be in the register when `at` reads it: backwards to the first that always writes it, or to one that
+    /// was `seen` for this register, beyond which all was.
+    fn writers(&self, register: Register, at: usize, seen: &mut HashSet<(Register, usize)>) -> Vec<usize> {
         let Some(places) = self.written.get(&register) else { return Vec::new() };
         let before = places.partition_point(|place| *place < at);
         let round = if self.looping { &places[before..] } else { &[] };
         let backwards = places[..before].iter().rev().chain(round.iter().rev());
         let mut found = Vec::new();
         for &place in backwards {
+            if !seen.insert((register, place)) {
+                break;
+            }
             found.push(place);
             if self.part[place].predicate.is_none() {
                 break;
@@ -220,9 +247,9 @@ impl<'a> Flow<'a> {
     /// All that the registers, each read at a place, are made from. Loads end it: what leads to their address is their own.
     fn slice(&self, seeds: Vec<(Register, usize)>) -> BTreeSet<usize> {
         let mut open = seeds;
-        let mut slice = BTreeSet::new();
+        let (mut slice, mut seen) = (BTreeSet::new(), HashSet::new());
         while let Some((register, at)) = open.pop() {
-            for writer in self.writers(register, at) {
+            for writer in self.writers(register, at, &mut seen) {
                 let instruction = self.part[writer];
                 if moves(instruction) || !slice.insert(writer) {
                     continue;

@@ -6,12 +6,14 @@
 //! Running the disassembler is the caller's.
 
 pub mod control;
+mod dominators;
 pub mod elf;
 pub mod expect;
 pub mod flow;
 pub mod graph;
 pub mod instruction;
 mod listing;
+mod path;
 mod report;
 mod table;
 

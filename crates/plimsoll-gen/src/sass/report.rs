@@ -1,16 +1,17 @@
 //! What the reader found in one cubin: per kernel the hot loop, its accesses, its instructions by class, and resources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use plimsoll_core::model::Pipe;
 use serde::{Deserialize, Serialize};
 
 use super::elf::Resources;
-use super::flow::Roles;
+use super::flow::{Roles, table_loads};
 use super::graph::Graph;
 use super::instruction::{Access, Class, Instruction};
 use super::listing::{Function, Listing};
+use super::path::{Way, Ways, moved};
 
 /// Findings of one cubin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,15 +59,16 @@ pub struct KernelReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HotKind {
-    /// A loop that contains no other: counts are per iteration. With several ways through it, all of them count.
+    /// One round of a loop: counts are per iteration.
     Loop,
-    /// No loop, or none that moves as much: the block that moves most, and all that always runs before it. Counts are
-    /// per thread.
+    /// No loop, or none that moves as much: the blocks that move most, from the first to the last, and all that always runs before
+    /// them. Counts are per thread.
     Straight,
 }
 
-/// The part of a kernel where the time goes: of the innermost loops and the blocks outside loops, that which moves most
-/// bytes of global memory; where none moves any, the loop with most instructions. What bulk copies have brought to shared memory counts where it
+/// The part of a kernel where the time goes: of the loops and the blocks outside loops, that which moves most bytes of global memory;
+/// where none moves any, the innermost loop with most instructions. Where branches leave a choice, one way is counted: the one that moves most,
+/// among those the one with fewest calls and loops, among those the longest. Routines that it calls count with it. What bulk copies have brought to shared memory counts where it
 /// is loaded from there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hot {
@@ -82,6 +84,15 @@ pub struct Hot {
     pub read: u32,
     /// Bytes of global memory written per iteration and thread.
     pub written: u32,
+    /// Bytes of tables of the module that are read per iteration and thread: coefficients of functions. No part of `read`.
+    #[serde(default)]
+    pub tables: u32,
+    /// Instructions of the shortest way through the same part, where branches leave a choice; else as many as `instructions`.
+    #[serde(default)]
+    pub shortest: u32,
+    /// Instructions of other ways, which aren't counted: slow paths, special values, routines that only they call, loops inside.
+    #[serde(default)]
+    pub beside: u32,
     /// Accesses to memory, like ones counted together.
     pub accesses: Vec<Accesses>,
     /// Instructions by class.
@@ -137,9 +148,11 @@ impl Report {
     /// Joins the listing with the cubin's resources (empty where there is no cubin).
     #[must_use]
     pub fn new(listing: &Listing, resources: &[Resources]) -> Self {
-        let kernel = |function: &Function| {
-            KernelReport::new(function, resources.iter().find(|known| known.name == function.name))
-        };
+        let mut by_name: HashMap<&str, &Resources> = HashMap::new();
+        for function in resources {
+            by_name.entry(&function.name).or_insert(function);
+        }
+        let kernel = |function: &Function| KernelReport::new(function, by_name.get(function.name.as_str()).copied());
         let target = listing.target.clone().unwrap_or_default();
         Self { target, kernels: listing.functions.iter().map(kernel).collect() }
     }
@@ -182,88 +195,161 @@ fn number(count: usize) -> u32 {
 }
 
 fn looped(instructions: &[Instruction], graph: &Graph) -> BTreeMap<String, BTreeMap<String, u32>> {
-    let part = |blocks: &mut dyn Iterator<Item = usize>| -> Vec<&Instruction> {
-        blocks.flat_map(|block| &instructions[graph.blocks[block].instructions.clone()]).collect()
-    };
-    let largest = graph.innermost().map(|l| part(&mut l.blocks.iter().copied())).max_by_key(Vec::len);
+    let length = |blocks: &[usize]| blocks.iter().map(|block| graph.blocks[*block].instructions.len()).sum::<usize>();
+    let largest = graph.innermost().max_by_key(|innermost| length(&innermost.blocks));
     let mut mnemonics: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
-    for instruction in largest.into_iter().flatten() {
+    let blocks = largest.into_iter().flat_map(|innermost| &innermost.blocks);
+    for instruction in blocks.flat_map(|block| &instructions[graph.blocks[*block].instructions.clone()]) {
         let written = instruction.operands.iter().find(|name| name.starts_with('R')).cloned().unwrap_or_default();
         *mnemonics.entry(instruction.mnemonic.clone()).or_default().entry(written).or_default() += 1;
     }
     mnemonics
 }
 
-fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
-    let part = |blocks: &mut dyn Iterator<Item = usize>| -> Vec<&Instruction> {
-        blocks.flat_map(|block| &instructions[graph.blocks[block].instructions.clone()]).collect()
-    };
-    let bulk = instructions.iter().any(|instruction| instruction.opcode() == "UBLKCP");
-    // With whether it goes over what bulk copies have brought.
-    let of = |kind, part: &[&Instruction]| {
-        let hot = Hot::new(kind, part);
-        let tile = bulk && hot.goes_over_tile();
+/// A function whose hot part is looked for.
+struct Code<'a> {
+    instructions: &'a [Instruction],
+    /// Loads from the module's own tables.
+    tables: Vec<bool>,
+    /// It has bulk copies.
+    bulk: bool,
+}
+
+/// A candidate, with whether it goes over what bulk copies have brought.
+type Candidate = (bool, Hot, Way);
+
+impl Code<'_> {
+    fn count(&self, kind: HotKind, part: &[usize]) -> (bool, Hot) {
+        let hot = Hot::counted(kind, self, part);
+        let tile = self.bulk && hot.goes_over_tile();
         (tile, if tile { hot.reading_tile() } else { hot })
-    };
-    let loops = graph.innermost().map(|l| of(HotKind::Loop, &part(&mut l.blocks.iter().copied())));
-    let hottest = loops.max_by_key(|(tile, hot)| (hot.moved(), *tile, hot.instructions));
-    // A block is weighed by what it moves itself, so that what runs before it counts for none or for one.
-    let weigh = |block: usize| (of(HotKind::Straight, &part(&mut std::iter::once(block))), block);
-    let heavier = |best: ((bool, Hot), usize), next: ((bool, Hot), usize)| {
-        if next.0.1.moved() > best.0.1.moved() { next } else { best }
-    };
-    let straight = graph.straight().map(weigh).reduce(heavier);
-    let looping = |block: &usize| graph.loops.iter().any(|l| l.blocks.contains(block));
-    let straight = straight.filter(|((_, hot), _)| hot.moved() > 0).map(|((tile, hot), block)| {
-        let way = graph.way_to(block);
-        let all = Hot::new(HotKind::Straight, &part(&mut way.into_iter().filter(|block| !looping(block))));
-        (hot.moved(), tile, if tile { all.reading_tile() } else { all })
-    });
-    match (hottest, straight) {
-        (Some((looped_tile, looped)), Some((moved, tile, straight))) => {
-            // Vectors of four, or a tile, in straight code, and after it a loop over single elements that moves as much: a remainder.
-            let single = looped.global() >= 4 * straight.global() || (tile && !looped_tile);
-            let remainder = moved == looped.moved() && single;
-            Some(if moved > looped.moved() || remainder { straight } else { looped })
+    }
+
+    /// Of the innermost loops that which moves most in one round.
+    fn hottest_loop(&self, graph: &Graph, ways: &Ways<'_>) -> Option<Candidate> {
+        let weigh = |number: usize| {
+            let (tile, hot) = self.count(HotKind::Loop, &ways.around(number, usize::MAX)?);
+            Some(((hot.moved(), tile, hot.instructions), number))
+        };
+        let innermost = (0..graph.loops.len()).filter(|number| graph.loops[*number].children.is_empty());
+        let (_, number) = innermost.filter_map(weigh).max_by_key(|(key, _)| *key)?;
+        let way = ways.whole_round(number)?;
+        let (tile, hot) = self.count(HotKind::Loop, &way.instructions);
+        Some((tile, hot, way))
+    }
+
+    /// Whether a loop goes over data: reads and writes global memory in one round.
+    fn loops_over_data(&self, graph: &Graph, ways: &Ways<'_>) -> bool {
+        // A round of a loop goes past those inside it, so that deep nests would take the square of their depth.
+        let mut left = MOST_NESTED * graph.blocks.len();
+        (0..graph.loops.len()).any(|number| {
+            let Some(part) = ways.around(number, left) else { return false };
+            left = left.saturating_sub(graph.all_of(number, left).map_or(0, |blocks| blocks.len()));
+            let (_, hot) = self.count(HotKind::Loop, &part);
+            hot.read > 0 && hot.written > 0
+        })
+    }
+
+    /// Groups of blocks outside loops. Where a loop goes over data, others between two blocks are part of what is computed; else they may
+    /// be where the time goes, and end a group.
+    fn groups(&self, graph: &Graph, ways: &Ways<'_>) -> Vec<Vec<usize>> {
+        let groups = graph.straight();
+        if self.loops_over_data(graph, ways) {
+            return groups;
         }
-        (looped, straight) => looped.map(|(_, looped)| looped).or(straight.map(|(_, _, straight)| straight)),
+        let split = |group: &Vec<usize>| -> Vec<Vec<usize>> {
+            group.chunk_by(|before, after| !graph.loops_between(*before, *after)).map(<[usize]>::to_vec).collect()
+        };
+        groups.iter().flat_map(split).collect()
+    }
+
+    /// Of the blocks outside loops the group that moves most, with what runs between its blocks and before them.
+    fn straight(&self, graph: &Graph, ways: &Ways<'_>) -> Option<(u32, Candidate)> {
+        let mut best: Option<(u32, bool, [usize; 2])> = None;
+        for group in self.groups(graph, ways) {
+            let of = |block: &usize| graph.blocks[*block].instructions.clone();
+            let loads_tile = |block: &usize| of(block).any(|at| self.instructions[at].class() == Class::SharedLoad);
+            // What is loaded before the tile is the same for all and no part of it.
+            let first = group.iter().position(loads_tile).filter(|_| self.bulk).unwrap_or(0);
+            let part: Vec<usize> = group[first..].iter().flat_map(of).collect();
+            let (tile, hot) = self.count(HotKind::Straight, &part);
+            if hot.moved() > best.map_or(0, |(moved, ..)| moved) {
+                best = group.last().map(|last| (hot.moved(), tile, [group[first], *last]));
+            }
+        }
+        let (moved, tile, [first, last]) = best?;
+        let way = ways.whole_way(first, last)?;
+        let hot = Hot::counted(HotKind::Straight, self, &way.instructions);
+        Some((moved, (tile, if tile { hot.reading_tile() } else { hot }, way)))
     }
 }
 
+/// How often the blocks of a function may be looked at in loops around others.
+const MOST_NESTED: usize = 64;
+
+fn hot(instructions: &[Instruction], graph: &Graph) -> Option<Hot> {
+    let bulk = instructions.iter().any(|instruction| instruction.opcode() == "UBLKCP");
+    let code = Code { instructions, tables: table_loads(instructions), bulk };
+    let ways = Ways::new(instructions, graph, &|at| moved(&instructions[at], code.tables[at]));
+    let (_, hot, way) = match (code.hottest_loop(graph, &ways), code.straight(graph, &ways)) {
+        (Some(looped), Some((moved, straight))) => {
+            // Vectors of four, or a tile, in straight code, and after it a loop over single elements that moves as much: a remainder.
+            let single = looped.1.global() >= 4 * straight.1.global() || (straight.0 && !looped.0);
+            let remainder = moved == looped.1.moved() && single;
+            if moved > looped.1.moved() || remainder { straight } else { looped }
+        }
+        (looped, straight) => looped.or(straight.map(|(_, straight)| straight))?,
+    };
+    Some(hot.on(&way, instructions))
+}
+
 impl Hot {
-    fn new(kind: HotKind, part: &[&Instruction]) -> Self {
-        let mut in_order = part.to_vec();
-        in_order.sort_by_key(|instruction| instruction.address);
-        let mut hot = Self::counted(kind, &in_order);
-        hot.roles = Roles::of(&in_order, kind == HotKind::Loop);
-        hot.stalls = Stalls::of(&in_order);
-        hot
+    /// What is only looked for in the part that was chosen.
+    fn on(mut self, way: &Way, instructions: &[Instruction]) -> Self {
+        let part: Vec<&Instruction> = way.instructions.iter().map(|at| &instructions[*at]).collect();
+        self.roles = Roles::of(&part, self.kind == HotKind::Loop);
+        self.stalls = Stalls::of(&part);
+        let own = || way.own.iter().map(|at| instructions[*at].address);
+        self.first = own().min().unwrap_or(0);
+        self.last = own().max().unwrap_or(0);
+        self.shortest = number(way.shortest);
+        self.beside = number(way.beside);
+        self
     }
 
-    fn counted(kind: HotKind, part: &[&Instruction]) -> Self {
+    fn counted(kind: HotKind, code: &Code<'_>, part: &[usize]) -> Self {
         let mut pipes: BTreeMap<Pipe, u32> = BTreeMap::new();
         let mut accesses: BTreeMap<Access, u32> = BTreeMap::new();
         let mut classes: BTreeMap<Class, u32> = BTreeMap::new();
-        for instruction in part {
+        let [mut read, mut written, mut tables] = [0_u32; 3];
+        for &at in part {
+            let instruction = &code.instructions[at];
             *classes.entry(instruction.class()).or_default() += 1;
             for pipe in [Some(Pipe::Issue), instruction.pipe()].into_iter().flatten() {
                 *pipes.entry(pipe).or_default() += 1;
             }
-            if let Some(access) = instruction.access() {
-                *accesses.entry(access).or_default() += 1;
+            let Some(access) = instruction.access() else { continue };
+            let sum = match access.class {
+                Class::GlobalStore => Some(&mut written),
+                Class::GlobalLoad if code.tables[at] => Some(&mut tables),
+                Class::GlobalLoad => Some(&mut read),
+                _ => None,
+            };
+            if let Some(sum) = sum {
+                *sum = sum.saturating_add(access.bytes);
             }
+            *accesses.entry(access).or_default() += 1;
         }
-        let moved = |class: Class| {
-            let of_class = accesses.iter().filter(|(access, _)| access.class == class);
-            of_class.map(|(access, count)| access.bytes.saturating_mul(*count)).fold(0, u32::saturating_add)
-        };
         Self {
             kind,
-            first: part.iter().map(|i| i.address).min().unwrap_or(0),
-            last: part.iter().map(|i| i.address).max().unwrap_or(0),
+            first: 0,
+            last: 0,
             instructions: number(part.len()),
-            read: moved(Class::GlobalLoad),
-            written: moved(Class::GlobalStore),
+            read,
+            written,
+            tables,
+            shortest: 0,
+            beside: 0,
             accesses: accesses.into_iter().map(|(access, count)| Accesses { access, count }).collect(),
             classes,
             pipes,
@@ -340,7 +426,17 @@ impl fmt::Display for KernelReport {
             HotKind::Straight => ("straight code", "thread"),
         };
         writeln!(f, "  {part} at 0x{:04x}…0x{:04x}: {} instructions per {per}", hot.first, hot.last, hot.instructions)?;
+        if hot.beside > 0 {
+            let (shortest, beside) = (hot.shortest, hot.beside);
+            writeln!(
+                f,
+                "    of several ways: the shortest has {shortest}; {beside} more are in slow paths and special cases"
+            )?;
+        }
         writeln!(f, "  {} bytes per {per}: {} read, {} written", hot.moved(), hot.read, hot.written)?;
+        if hot.tables > 0 {
+            writeln!(f, "    and {} of the module's tables", hot.tables)?;
+        }
         for accesses in &hot.accesses {
             writeln!(f, "    {accesses}")?;
         }
@@ -448,6 +544,55 @@ mod tests {
         let end =
             of("LDG.E.128 R4, [R2.64]; STG.E.128 [R2.64], R4; @P0 BRA 0x30; LDS R3, [R4]; STG.E [R2.64], R3", 0x80);
         assert_eq!(end, (HotKind::Loop, 0x50, 16, 16));
+    }
+
+    /// `x/6` of four elements in bf16 for sm_90, compiled by NVRTC 13.0: the test of each quotient may call a routine.
+    const DIVISION: &str = include_str!("../../tests/data/division.sm_90.sass");
+
+    #[test]
+    fn straight_code_is_followed_past_branches_to_what_it_stores() {
+        let hot = hot(DIVISION, "elementwise");
+        assert_eq!((hot.kind, hot.read, hot.written), (HotKind::Straight, 16, 16));
+        // Every division tests its operands once, and none is done in the routine.
+        let count = |class| hot.classes[&class];
+        assert_eq!((hot.instructions, hot.shortest, count(Class::Branch)), (112, 112, 9));
+        assert!(hot.beside > 100 && hot.roles.memory == 2, "{hot:?}");
+    }
+
+    #[test]
+    fn routines_that_are_always_called_count_and_slow_paths_stand_beside() {
+        let routine = "MOV R8, 0x60; CALL.REL.NOINC `(.L_r); STG.E [R2.64], R5; EXIT";
+        let text = |guard: &str| {
+            let code = format!("LDG.E R4, [R2.64]; {guard}; {routine}");
+            let lines = |from: usize, text: &str| -> String {
+                text.split("; ")
+                    .enumerate()
+                    .map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", (from + at) * 16))
+                    .collect()
+            };
+            let routine = "FADD R5, R4, R4; FMUL R5, R5, R5; RET.REL.NODEC R8 `(k)";
+            format!(".section .text.k\n{}.L_r:\n{}", lines(0, &code), lines(6, routine))
+        };
+        let always = hot(&text("FADD R4, R4, 1"), "k");
+        assert_eq!((always.instructions, always.beside, always.read, always.written), (9, 0, 4, 4));
+        // Where a branch leads past the call, the call is the rare case.
+        let seldom = hot(&text("@P0 BRA 0x40"), "k");
+        assert_eq!((seldom.instructions, seldom.beside, seldom.read, seldom.written), (4, 5, 4, 4));
+    }
+
+    #[test]
+    fn tables_of_the_module_are_no_data_that_a_kernel_reads() {
+        let found = hot_of(
+            "LDG.E R4, [R2.64]; LDC.64 R8, c[0x4][RZ]; IMAD.WIDE R8, R4, 0x8, R8; LDG.E.64 R6, [R8.64]; STG.E [R2.64], R6",
+        );
+        assert_eq!((found.read, found.tables, found.written), (4, 8, 4));
+    }
+
+    #[test]
+    fn of_two_ways_that_move_as_much_the_longer_one_counts() {
+        let found =
+            hot_of("LDG.E R4, [R2.64]; @P0 BRA 0x40; FADD R4, R4, R4; FMUL R4, R4, R4; STG.E [R2.64], R4; EXIT");
+        assert_eq!((found.instructions, found.shortest, found.beside), (6, 4, 0));
     }
 
     #[test]
