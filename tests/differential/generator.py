@@ -28,6 +28,15 @@ WEIGHTS = {
     "logic": 3,
 }
 """How often each sort of operation is tried."""
+FAVOURED = {
+    ("int", "bits"): 3,
+    ("int", "shift"): 3,
+    ("int", "numeric"): 3,
+    ("int", "cast"): 2,
+    ("bool", "logic"): 8,
+    ("bool", "bits"): 3,
+}
+"""What is tried more often on operands of a kind, as few others have it."""
 FAMILIES = [
     ["f32", "f64"],
     ["f16", "bf16", "f32"],
@@ -83,7 +92,7 @@ class Generator:
 
     def pick(self) -> Node:
         random = self.random
-        return self.pool[-1] if random.random() < 0.45 else random.choice(self.pool)
+        return self.pool[-1] if random.random() < 0.55 else random.choice(self.pool)
 
     def beside(self, other: Node) -> Node:
         """A second operand: often a number."""
@@ -109,9 +118,9 @@ class Generator:
         return constant(self.random.choice([0.5, 0.1, 3.0, 1.25, 100.0]), dtype)
 
     def attempt(self) -> Node:
-        random = self.random
-        sort = random.choices(list(WEIGHTS), WEIGHTS.values())[0]
-        a = self.pick()
+        random, a = self.random, self.pick()
+        weights = [weight * FAVOURED.get((a.dtype.kind, sort), 1) for sort, weight in WEIGHTS.items()]
+        sort = random.choices(list(WEIGHTS), weights)[0]
         if sort == "function":
             return operation(random.choice(ex.FUNCTIONS), a)
         if sort == "numeric":
@@ -176,8 +185,13 @@ class Generator:
     def outputs(self) -> list[Output]:
         random = self.random
         made = [node for node in self.pool if node.args] or self.pool[:1]
-        count = random.choice([1, 1, 1, 1, 2, 2, 3])
-        roots = [made[-1], *(random.choice(made) for _ in range(count - 1))]
+        used = {id(arg) for node in made for arg in node.args}
+        # What nothing else uses, the last first, so that most of what was made matters.
+        unused = [node for node in reversed(made) if id(node) not in used] or made[-1:]
+        roots = unused[: random.choice([1, 1, 2, 2, 3, 4])]
+        if random.random() < 0.2:
+            roots.append(random.choice(made))
+        count = len(roots)
         outputs, taken = [], set()
         for place, node in enumerate(roots):
             alike = [k for k, dtype in enumerate(self.inputs) if k not in taken]
