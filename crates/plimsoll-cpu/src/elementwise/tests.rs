@@ -417,7 +417,7 @@ proptest! {
             let Ok(laid) = Layout::strided(&shape, &strides, offset) else { continue };
             let Ok(full) = Layout::contiguous(&shape) else { continue };
             for (input, output) in [(&laid, &full), (&full, &laid), (&laid, &laid)] {
-                let prepared = Program::new(&graph).prepare(&[input.clone(), full.clone()], &[output.clone()], &How::on(1));
+                let prepared = Program::new(&graph).prepare(&[input.clone(), full.clone()], std::slice::from_ref(output), &How::on(1));
                 if let Err(error @ Error::Internal(_)) = prepared.map(drop) {
                     prop_assert!(false, "{laid:?}: {error}");
                 }

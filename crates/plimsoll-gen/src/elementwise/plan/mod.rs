@@ -20,7 +20,7 @@ use self::shape::Shape;
 use self::tensors::{Tensor, Tensors};
 use self::tuning::Tuning;
 use super::geometry::{Geometry, geometry};
-use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier, is_copy};
+use super::spec::{Dependent, Form, GridPolicy, KernelSpec, Tier, element_bytes, is_copy};
 use super::table::Table;
 use crate::Target;
 use crate::kernel::{Hints, Index};
@@ -230,6 +230,7 @@ pub fn plan(graph: &Graph, walk: &Walk, device: &Device, table: &Table, choose: 
         let scalars = graph.scalars().len();
         return Err(PlanError::Count { tensors: expected, scalars, given: (walk.accesses.len(), scalars) });
     }
+    walk.check(&element_bytes(&graph))?;
     let tensors = Tensors::new(&graph, walk);
     if tensors.elements == 0 {
         return Err(PlanError::Empty);

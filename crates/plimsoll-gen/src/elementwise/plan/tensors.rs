@@ -59,7 +59,7 @@ impl Tensors {
             }
         };
         let all = walk.accesses.iter().zip(element_bytes(graph)).enumerate().map(tensor).collect();
-        Self { all, elements: extents.iter().product(), extents }
+        Self { all, elements: walk.elements(), extents }
     }
 
     /// Tensors whose elements differ from place to place.
