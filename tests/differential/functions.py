@@ -152,7 +152,10 @@ def _wave(shift: float, x: Bounds, low: np.ndarray, high: np.ndarray):
 
 
 def true_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.power(a.astype(WIDE), b.astype(WIDE))
+    """The C library's powl takes -inf to the power of -2^63 for infinity, so operands that are special go through its pow."""
+    special = ~np.isfinite(a) | ~np.isfinite(b) | (a == 0)
+    of_doubles = np.power(a.astype(np.float64), b.astype(np.float64)).astype(WIDE)
+    return np.where(special, of_doubles, np.power(a.astype(WIDE), b.astype(WIDE)))
 
 
 def true_atan2(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 import exact
 from bounds import Bounds, corners, exactly, order
 from dtypes import TYPES, WIDE, round_to
-from functions import FUNCTIONS, true_range
+from functions import FUNCTIONS, true_pow, true_range
 from generator import Generator
 from promises import Promise
 
@@ -119,6 +119,12 @@ class Functions(unittest.TestCase):
                         head, tail = float(found), float(found - WIDE(float(found)))
                         error = abs(mpmath.mpf(head) + mpmath.mpf(tail) - true)
                     self.assertLessEqual(error, abs(true) * mpmath.mpf(2) ** -digits, (name, carrier, value))
+
+    def test_powers_of_infinities_are_those_of_the_c_standard(self):
+        infinite = np.array([-np.inf, -np.inf, -np.inf, np.inf, -0.0], np.float32)
+        powers = true_pow(infinite, np.array([-(2.0**63), -3.0, 3.0, -0.5, -(2.0**63)], np.float32))
+        self.assertEqual(powers.tolist(), [0.0, 0.0, -np.inf, 0.0, np.inf])
+        self.assertEqual(np.signbit(powers).tolist(), [False, True, True, False, False])
 
     def test_promises_hold_the_rounded_result_and_its_sign(self):
         for name in FUNCTIONS:
