@@ -11,6 +11,9 @@ use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Policy, Workload,
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::{Fault, FaultClass};
 
+/// By which name a point says how many elements of its check couldn't be judged.
+const UNJUDGED: &str = "unjudged";
+
 /// A sweep to be measured: a series, its points, and how much of the probe's time it may take.
 #[derive(Clone, Debug)]
 pub struct Sweep<'p, P> {
@@ -225,6 +228,7 @@ impl<'s, B: Backend> Session<'s, B> {
         measured.evidence.clock_hz = workload.clock_hz().or(measured.evidence.clock_hz);
         let cut = matches!(measured.ended, Ended::Budget) && !trace;
         flags.insert_if(Flag::Budget, cut && !narrow_enough(measured.seconds, asked));
+        let [unjudged, looked_at] = if measured.check.is_some() { workload.unjudged() } else { [0, 0] };
         let wrong = match measured.check {
             Some(Check::Failed(what)) => Some(what),
             _ => None,
@@ -253,6 +257,9 @@ impl<'s, B: Backend> Session<'s, B> {
         }
         workload.extra(&mut point.extra);
         point.extra.retain(|_, value| value.is_finite());
+        if unjudged > 0 {
+            point.extra.insert(UNJUDGED.to_owned(), unjudged as f64);
+        }
         let record = Record::Point(point);
         let written = self.parts.sink.write(&record);
         let Record::Point(point) = record else { unreachable!("made a few lines above") };
@@ -267,6 +274,11 @@ impl<'s, B: Backend> Session<'s, B> {
         if let Some(what) = wrong {
             let fault = FaultRecord::new(self.device_index, self.spec.name, FaultClass::Verify, what);
             self.parts.sink.write(&Record::Fault(fault.at(sweep.series.id, at)))?;
+        }
+        if unjudged > 0 && unjudged == looked_at {
+            let why = format!("all {unjudged} elements looked at depend on rounding errors that are allowed");
+            let mend = "see whether an expression without its steps passes".to_owned();
+            self.tell(&Fault::Unavailable { what: "a check of the results", why, mend })?;
         }
         match ended {
             Ended::Fault(fault) => Err(fault),

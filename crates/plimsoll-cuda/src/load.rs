@@ -1,7 +1,7 @@
 //! The workloads that the probes hand to the sampling engine: what is launched k times in a sample, in which form, and
 //! what is timed. What the kernels do, and whether they did it, is the probes' business.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,6 +131,7 @@ pub struct Load {
     turn: usize,
     prepare: Option<Prepare>,
     check: Option<Verify>,
+    unjudged: Rc<Cell<[u64; 2]>>,
     extra: Vec<(&'static str, f64)>,
 }
 
@@ -163,6 +164,7 @@ impl Load {
             turn: 0,
             prepare: None,
             check: None,
+            unjudged: Rc::default(),
             extra: Vec::new(),
         })
     }
@@ -204,6 +206,13 @@ impl Load {
     #[must_use]
     pub fn with_prepare(mut self, prepare: impl FnMut(&Arc<Stream>) -> Result<(), Fault> + 'static) -> Self {
         self.prepare = Some(Box::new(prepare));
+        self
+    }
+
+    /// Where the check says how many elements it couldn't judge, of all.
+    #[must_use]
+    pub fn with_unjudged(mut self, unjudged: &Rc<Cell<[u64; 2]>>) -> Self {
+        self.unjudged = Rc::clone(unjudged);
         self
     }
 
@@ -429,6 +438,10 @@ impl Workload for Load {
     fn once(&mut self) -> Result<(), Fault> {
         self.cycle.iter().try_for_each(|action| action.enqueue(&self.stream))?;
         wait::stream(&self.stream)
+    }
+
+    fn unjudged(&self) -> [u64; 2] {
+        self.unjudged.get()
     }
 
     fn extra(&self, out: &mut BTreeMap<String, f64>) {

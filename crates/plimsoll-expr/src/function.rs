@@ -1,6 +1,6 @@
 //! Functions by themselves: as expressions, and with operands to try them on.
 
-use crate::graph::{Builder, ExprError, Graph};
+use crate::graph::{Builder, ExprError, Graph, Kind, Node};
 use crate::op::{Binary, Domain, Unary};
 use crate::{DType, Value};
 
@@ -19,6 +19,18 @@ impl Function {
     pub fn all() -> Vec<Self> {
         let unary = Unary::ALL.iter().filter(|op| op.domain() == Domain::Float).map(|op| Self::Unary(*op));
         unary.chain([Self::Binary(Binary::Div), Self::Binary(Binary::Pow), Self::Binary(Binary::Atan2)]).collect()
+    }
+
+    /// The one that a node computes; `None` where it is exact.
+    #[must_use]
+    pub fn from_node(node: &Node) -> Option<Self> {
+        match node.kind {
+            Kind::Unary(op, _) if op.domain() == Domain::Float => Some(Self::Unary(op)),
+            Kind::Binary(op @ (Binary::Div | Binary::Pow | Binary::Atan2), _) if node.dtype.is_float() => {
+                Some(Self::Binary(op))
+            }
+            _ => None,
+        }
     }
 
     /// Its name in text.

@@ -53,11 +53,16 @@ impl LastPlace {
             return Some(0.0);
         }
         let right = right.min(self.beyond);
+        Some((found - right).abs() / self.unit(right))
+    }
+
+    /// The unit of the last place of a finite number; that of its subnormal numbers for 0.
+    #[must_use]
+    pub fn unit(&self, x: f64) -> f64 {
         // The exponent field of an f64; subnormal f64 are far below what any of these types hold.
-        let exponent = (right.to_bits() >> 52) as i32 - 1023;
+        let exponent = (x.abs().to_bits() >> 52) as i32 - 1023;
         let place = exponent.max(self.lowest) - self.fraction;
-        let unit = f64::from_bits(((place + 1023).max(1) as u64) << 52);
-        Some((found - right).abs() / unit)
+        f64::from_bits(((place + 1023).max(1) as u64) << 52)
     }
 }
 

@@ -25,6 +25,6 @@ pub use graph::{Builder, ExprError, Graph, Node, NodeId};
 pub use last_place::LastPlace;
 pub use layout::{Layout, LayoutError, Space};
 pub use parse::{Names, ParseError, parse};
-pub use problem::{Problem, ProblemError};
+pub use problem::{Judgement, Problem, ProblemError};
 pub use trace::{In, InOut, Scalar, Traced, trace};
 pub use value::Value;

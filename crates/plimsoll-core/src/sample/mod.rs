@@ -86,6 +86,12 @@ pub trait Workload {
     /// Those of the device; a wrong result is not an error but [`Check::Failed`].
     fn check(&mut self) -> Result<Check, Fault>;
 
+    /// Of the elements that the last check looked at, how many couldn't be judged, as they depend on errors that are allowed; and how
+    /// many there were.
+    fn unjudged(&self) -> [u64; 2] {
+        [0, 0]
+    }
+
     /// Figures that the workload measured beside its time, by metric name in base units.
     fn extra(&self, _out: &mut BTreeMap<String, f64>) {}
 
@@ -128,6 +134,9 @@ impl<W: Workload + ?Sized> Workload for Box<W> {
     }
     fn check(&mut self) -> Result<Check, Fault> {
         (**self).check()
+    }
+    fn unjudged(&self) -> [u64; 2] {
+        (**self).unjudged()
     }
     fn extra(&self, out: &mut BTreeMap<String, f64>) {
         (**self).extra(out);

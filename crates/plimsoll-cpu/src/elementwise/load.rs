@@ -7,12 +7,14 @@ use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
-use plimsoll_expr::{Layout, Problem, Value};
+use plimsoll_expr::oracle::Bound;
+use plimsoll_expr::{Judgement, Layout, Problem, Value};
 
 use super::error::Error;
 use super::plan::How;
 use super::prepared::{Prepared, Program, Set};
 use super::rotation::{Memories, Pieces, Rotation, own_inputs};
+use super::verify::bounds;
 use crate::threads::Team;
 
 /// Elements of random data that are repeated over a tensor.
@@ -26,6 +28,10 @@ pub struct Load {
     team: Rc<RefCell<Team>>,
     prepared: Prepared,
     problem: Problem,
+    /// What the functions of its nodes keep.
+    bounds: Vec<Bound>,
+    /// Elements that the last check couldn't judge, and all it looked at.
+    unjudged: [u64; 2],
     rotation: Rotation,
     memories: Memories,
     /// Which input is the memory of an output.
@@ -58,7 +64,8 @@ impl Load {
         let memories = rotation.allocate(&team, stop)?;
         let blocks = (0..graph.inputs().len()).map(|input| block(problem, input, seed)).collect();
         let sets = rotation.sets as usize;
-        let mut load = Self { team, prepared, problem: problem.clone(), rotation, memories, in_place, blocks };
+        let (problem, bounds, unjudged) = (problem.clone(), bounds(graph), [0, 0]);
+        let mut load = Self { team, prepared, problem, bounds, unjudged, rotation, memories, in_place, blocks };
         load.fill(sets, stop)?;
         Ok(load)
     }
@@ -171,6 +178,10 @@ impl Workload for Load {
         Ok(())
     }
 
+    fn unjudged(&self) -> [u64; 2] {
+        self.unjudged
+    }
+
     fn check(&mut self) -> Result<Check, Fault> {
         // Data that runs have not yet overwritten.
         self.fill(1, &AtomicBool::new(false))?;
@@ -180,14 +191,18 @@ impl Workload for Load {
             .collect();
         let before: Vec<Option<Vec<Value>>> = places.iter().map(|&place| self.inputs_at(place)).collect();
         self.timed(1, 1)?;
+        let (mut unjudged, mut judged) = (0, 0);
         for (&place, inputs) in places.iter().zip(before).take_while(|(place, _)| **place < elements) {
             let (Some(inputs), Some(outputs)) = (inputs, self.outputs_at(place)) else {
                 return Ok(Check::Failed(format!("element {place} is outside of its memory")));
             };
-            if let Some(wrong) = self.problem.wrong(place, &inputs, &outputs) {
-                return Ok(Check::Failed(wrong));
+            match self.problem.judge(place, &inputs, &outputs, &self.bounds) {
+                Judgement::Right => judged += 1,
+                Judgement::Wrong(wrong) => return Ok(Check::Failed(wrong)),
+                Judgement::Unjudged => unjudged += 1,
             }
         }
+        self.unjudged = [unjudged, judged + unjudged];
         Ok(Check::Passed)
     }
 }

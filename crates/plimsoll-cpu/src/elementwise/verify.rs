@@ -12,8 +12,8 @@ use plimsoll_core::probe::{ACCURACY, Case, Depth};
 use plimsoll_core::sample::{Check, Workload as _};
 use plimsoll_expr::function::{Function, pair};
 use plimsoll_expr::op::{Binary, Unary};
-use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{DType, Graph, LastPlace, Layout, Names, Problem, Value, parse};
+use plimsoll_expr::oracle::{Bound, Precision, apply};
+use plimsoll_expr::{DType, Graph, LastPlace, Layout, Names, Node, Problem, Value, parse};
 
 use super::load::Load;
 use super::plan::{How, StorePolicy};
@@ -83,6 +83,21 @@ pub fn bound(function: Function, dtype: DType) -> f64 {
         Function::Unary(Unary::Rsqrt) => 1.5,
         _ => 0.51,
     }
+}
+
+/// What the functions of every node keep: those of 16 and 8 bits are evaluated as f32, those of f64 by the oracle's library.
+#[must_use]
+pub fn bounds(graph: &Graph) -> Vec<Bound> {
+    let of_node = |node: &Node| {
+        let dtype = node.dtype.carrier();
+        let ulp = match Function::from_node(node) {
+            Some(_) if dtype != DType::F32 => 1.0,
+            Some(function) => bound(function, dtype),
+            None => 0.5,
+        };
+        Bound { ulp, dtype }
+    };
+    graph.nodes().iter().map(of_node).collect()
 }
 
 /// Which arguments to try.

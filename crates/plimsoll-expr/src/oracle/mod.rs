@@ -2,6 +2,7 @@
 //! computed in f64 with `libm`, whose results are the same on every system. Comparing results with it, and how far off they
 //! may be, is the verifier's.
 
+mod allowed;
 mod apply;
 mod quotient;
 
@@ -10,6 +11,7 @@ use crate::graph::{Graph, Kind};
 use crate::layout::{Layout, LayoutError, Space};
 use crate::value::Value;
 
+pub use allowed::{Allowed, Bound, allowed};
 pub use apply::apply;
 
 /// How floats are rounded between loads and stores. Casts and stores round in either case.

@@ -3,10 +3,11 @@
 
 pub use plimsoll_expr::function::Function;
 use plimsoll_expr::op::{Binary, Unary};
-use plimsoll_expr::oracle::{Precision, apply};
-use plimsoll_expr::{DType, ExprError, LastPlace, Value};
+use plimsoll_expr::oracle::{Bound, Precision, apply};
+use plimsoll_expr::{DType, ExprError, Graph, LastPlace, Node, Value};
 
 use super::Tier;
+use super::body::need::{self, Need};
 
 /// What is promised of one function in one type and tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +65,33 @@ fn fast(function: Function) -> f64 {
     }
 }
 
+/// What the functions of every node keep, as bodies are written: those whose results become 16-bit floats are off by what a result,
+/// rounded to such a type, may be more than half a unit; those of f64 by what CUDA publishes of the worst of them (`erfc`: 5 units
+/// from the correctly rounded result), and ours by no more than in f32.
+#[must_use]
+pub fn bounds(graph: &Graph, tier: Tier) -> Vec<Bound> {
+    let of_node = |(node, need): (&Node, Need)| {
+        let carrier = node.dtype.carrier();
+        let Some(function) = Function::from_node(node) else { return Bound { ulp: 0.5, dtype: carrier } };
+        let correct = full(function) == 0.5;
+        let narrow = tier == Tier::Fast || (tier == Tier::Accurate && need != Need::Full);
+        let (ulp, dtype) = match (carrier, need) {
+            (DType::F64, _) if correct => (0.5, carrier),
+            (DType::F64, _) => (full(function).max(5.5), carrier),
+            _ if !narrow => (full(function), carrier),
+            (_, Need::Bf16 | Need::F16) if correct => (0.5, carrier),
+            (_, Need::Bf16) => (SMALL - 0.5, DType::Bf16),
+            (_, Need::F16) => (SMALL - 0.5, DType::F16),
+            (_, Need::Wide | Need::Full) => (fast(function), carrier),
+        };
+        Bound { ulp, dtype }
+    };
+    graph.nodes().iter().zip(need::of(graph)).map(of_node).collect()
+}
+
+/// The largest error of results in 16 bits.
+const SMALL: f64 = 0.65;
+
 /// Every promise, by function, type and tier.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
@@ -78,7 +106,7 @@ pub fn claims() -> Vec<Claim> {
             let ulp = match (dtype, tier) {
                 (DType::F32, Tier::Accurate) => full(function),
                 (DType::F32, Tier::Fast) => fast(function),
-                _ => 0.65,
+                _ => SMALL,
             };
             claims.push(Claim { function, dtype, tier, ulp });
         }

@@ -18,7 +18,7 @@
 //! ```
 
 pub mod catalogue;
-mod need;
+pub(super) mod need;
 mod statement;
 
 use std::fmt::Write;

@@ -1,12 +1,15 @@
 //! Whether what was timed did what it claims: single elements against the oracle, whole windows against the simplest kernel
 //! of the same expression, which shares neither plan nor access with the one that was timed.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
-use plimsoll_expr::{DType, Problem, Value};
+use plimsoll_expr::{DType, Judgement, Problem, Value, oracle};
+use plimsoll_gen::elementwise::Tier;
+use plimsoll_gen::elementwise::accuracy::bounds;
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::stream::Op;
 
@@ -30,6 +33,10 @@ pub(super) struct Sample {
 pub(super) struct Outputs {
     checker: Rc<Checker>,
     problem: Arc<Problem>,
+    /// What the functions of its nodes keep.
+    bounds: Vec<oracle::Bound>,
+    /// Samples that the last run couldn't judge, and all.
+    pub(super) unjudged: Rc<Cell<[u64; 2]>>,
     pub(super) samples: Vec<Sample>,
     /// The simplest kernel of a window, its outputs, and those to compare.
     pub(super) compared: Vec<(Bound, Vec<Span>, Vec<Span>)>,
@@ -38,9 +45,10 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn new(checker: &Rc<Checker>, problem: &Arc<Problem>) -> Self {
-        let (checker, problem) = (Rc::clone(checker), Arc::clone(problem));
-        Self { checker, problem, samples: Vec::new(), compared: Vec::new(), again: None }
+    pub(super) fn new(checker: &Rc<Checker>, problem: &Arc<Problem>, tier: Tier) -> Self {
+        let (checker, problem, bounds) = (Rc::clone(checker), Arc::clone(problem), bounds(problem.graph(), tier));
+        let unjudged = Rc::default();
+        Self { checker, problem, bounds, unjudged, samples: Vec::new(), compared: Vec::new(), again: None }
     }
 
     /// # Errors
@@ -59,10 +67,13 @@ impl Outputs {
             again.enqueue(stream)?;
             wait::stream(stream)?;
         }
+        let mut unjudged = 0;
         for (sample, read) in self.samples.iter().zip(&read) {
             let found = values(stream, &sample.outputs, &outputs)?;
-            if let Some(wrong) = self.problem.wrong(sample.place, read, &found) {
-                return Ok(Check::Failed(wrong));
+            match self.problem.judge(sample.place, read, &found, &self.bounds) {
+                Judgement::Right => {}
+                Judgement::Wrong(wrong) => return Ok(Check::Failed(wrong)),
+                Judgement::Unjudged => unjudged += 1,
             }
         }
         for (naive, expected, found) in &self.compared {
@@ -79,6 +90,7 @@ impl Outputs {
                 }
             }
         }
+        self.unjudged.set([unjudged, self.samples.len() as u64]);
         Ok(Check::Passed)
     }
 }

@@ -241,7 +241,7 @@ impl Running {
             load = load.with_prepare(move |stream| refill.run(stream));
         }
         Ok(match check {
-            Some(check) => load.with_check(move |stream| check.run(stream)),
+            Some(check) => load.with_unjudged(&check.unjudged).with_check(move |stream| check.run(stream)),
             None => load,
         })
     }
@@ -255,7 +255,7 @@ impl Running {
         point: &Point,
         sets: &[Set],
     ) -> Result<Outputs, Fault> {
-        let mut outputs = Outputs::new(&self.checker, &point.problem);
+        let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
         if layouts.in_place() {
             let again = bind(expression, point, &sets[0], &chosen(point))?;
             outputs.again = Some((self.arrays.fill(&point.problem)?, again));

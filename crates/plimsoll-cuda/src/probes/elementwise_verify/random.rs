@@ -10,6 +10,7 @@ use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, parse};
+use plimsoll_gen::elementwise::body::catalogue::integer_idioms;
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -44,32 +45,72 @@ pub(super) fn run(
     let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
     let mut drawn = 0..expressions;
     while !drawn.is_empty() {
-        let some: Vec<(usize, Expression)> = drawn
+        let some: Vec<(usize, Graph)> = drawn
             .by_ref()
             .take(TOGETHER)
             .filter_map(|number| draw(&mut runner, &strategy).map(|graph| (number, graph)))
-            .map(|(number, graph)| Ok::<_, Fault>((number, engine.expression(&graph)?)))
-            .collect::<Result<_, _>>()?;
-        let mut benches = Vec::new();
-        for (number, expression) in &some {
-            for kind in Tensors::ALL {
-                let Some(shape) = kind.shape(&mut runner, *number, expression.graph().least_rank()) else { continue };
-                let bench = Bench::new(device, expression, kind, &shape, &mut runner)?;
-                benches.push((kind, choices(expression.graph(), *number, kind), bench));
-            }
+            .collect();
+        together(device, engine, (&some, &Tensors::ALL), &mut runner, report)?;
+    }
+    // One tensor of a size that holds the ends of every type many times over.
+    let always: Vec<(usize, Graph)> = always().into_iter().map(|graph| (ALWAYS, graph)).collect();
+    for some in always.chunks(8 * TOGETHER) {
+        together(device, engine, (some, &[Tensors::Flat]), &mut runner, report)?;
+    }
+    Ok(())
+}
+
+/// The number of an expression that is always tried: on 4,099 elements.
+const ALWAYS: usize = 7;
+
+/// What random expressions rarely are: integers that a compiler might take for an absolute value, floored divisions of one type by
+/// itself, and quotients near whole numbers of any size.
+fn always() -> Vec<Graph> {
+    let mut graphs: Vec<Graph> = integer_idioms().into_iter().map(|entry| entry.graph).collect();
+    for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
+        let other = match dtype {
+            _ if dtype.is_int() => "p = pow(a, b)",
+            DType::F64 => "in n: i64, k: i8\np = (a*(n >> abs(k))) // a\ns = (a*(n >> abs(k))) % a",
+            _ => "in n: i32, k: i8\np = (a*(n >> abs(k))) // a\ns = (a*(n >> abs(k))) % a",
+        };
+        let text = format!("in a: {dtype}, b: {dtype}\nq = a // b\nr = a % b\n{other}");
+        graphs.extend(parse(&text, &Names::default()));
+    }
+    graphs
+}
+
+/// Expressions with their numbers, on tensors of some kinds each, whose kernels are compiled at once.
+fn together(
+    device: &CudaDevice,
+    engine: &Engine,
+    (graphs, kinds): (&[(usize, Graph)], &[Tensors]),
+    runner: &mut TestRunner,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    let expression = |(number, graph): &(usize, Graph)| Ok::<_, Fault>((*number, engine.expression(graph)?));
+    let some = graphs.iter().map(expression).collect::<Result<Vec<(usize, Expression)>, _>>()?;
+    let mut benches = Vec::new();
+    for (number, expression) in &some {
+        for &kind in kinds {
+            let Some(shape) = kind.shape(runner, *number, expression.graph().least_rank()) else { continue };
+            let bench = Bench::new(device, expression, kind, &shape, runner)?;
+            let choices = match *number {
+                ALWAYS if kinds.len() == 1 => vec![Choose::default()],
+                number => choices(expression.graph(), number, kind),
+            };
+            benches.push((kind, choices, bench));
         }
-        let mut specs = HashSet::new();
-        for (_, choices, bench) in &benches {
-            specs.extend(bench.kernels(choices)?);
-        }
-        engine.ahead(&specs);
-        for (kind, choices, bench) in &benches {
-            for choose in choices {
-                if let Some((on, wrong)) = bench.case(choose)? {
-                    let kernel =
-                        format!("{kind:?} of {}", bench.expression.graph().to_string().trim().replace('\n', "; "));
-                    report(Case { kernel, on, wrong });
-                }
+    }
+    let mut specs = HashSet::new();
+    for (_, choices, bench) in &benches {
+        specs.extend(bench.kernels(choices)?);
+    }
+    engine.ahead(&specs);
+    for (kind, choices, bench) in &benches {
+        for choose in choices {
+            if let Some((on, wrong)) = bench.case(choose)? {
+                let kernel = format!("{kind:?} of {}", bench.expression.graph().to_string().trim().replace('\n', "; "));
+                report(Case { kernel, on, wrong });
             }
         }
     }
@@ -365,4 +406,28 @@ fn wrong_batch(device: &CudaDevice, sets: &[[Tensor; 3]]) -> Result<String, Faul
         }
     }
     Ok(String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisions_and_idioms_of_integers_are_always_among_the_expressions() {
+        let graphs = always();
+        assert_eq!(graphs.len(), integer_idioms().len() + DType::ALL.len() - 1);
+        let has = |op: Binary, float: bool| {
+            let is = |node: &plimsoll_expr::Node| matches!(node.kind, Kind::Binary(of, _) if of == op);
+            graphs.iter().any(|graph| graph.nodes().iter().any(|node| is(node) && node.dtype.is_float() == float))
+        };
+        for (op, float) in [
+            (Binary::FloorDiv, true),
+            (Binary::Rem, true),
+            (Binary::FloorDiv, false),
+            (Binary::Rem, false),
+            (Binary::Pow, false),
+        ] {
+            assert!(has(op, float), "{op:?} {float}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use plimsoll_expr::{DType, Graph, NodeId};
 
 /// What a value has to be good to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(in crate::elementwise) enum Need {
     /// The rounding of bf16, over the range of f32.
     Bf16,
     /// The rounding of f16, and of the 8-bit floats, over the range of f16: what is below 2⁻¹⁰⁰ may be 0.
@@ -47,7 +47,7 @@ impl Need {
 }
 
 /// The need of every node.
-pub(super) fn of(graph: &Graph) -> Vec<Need> {
+pub(in crate::elementwise) fn of(graph: &Graph) -> Vec<Need> {
     let mut needs: Vec<Option<Need>> = vec![None; graph.nodes().len()];
     for output in graph.outputs() {
         join(&mut needs, output.node, Need::of(output.dtype));
