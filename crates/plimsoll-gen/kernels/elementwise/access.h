@@ -86,6 +86,18 @@ __device__ __forceinline__ u32 apart(u32 x) {
     return x;
 }
 
+// Who computes which of the elements that are in no whole tile: a thread has `first` and every `step`th behind it.
+struct Share {
+    u32 first, step;
+};
+
+// The blocks behind those of the whole tiles share them, one element per thread: one block by itself would take a load, an
+// operation and a store after the other, for longer than a small launch takes.
+__device__ __forceinline__ Share share_of_rest(u32 whole) {
+    const Share share = {(blockIdx.x - whole) * THREADS + threadIdx.x, (gridDim.x - whole) * THREADS};
+    return share;
+}
+
 // BYTES (1 to 32, a power of two) at an address that is a multiple of them, in the low bits of `word`.
 template <int HINTS, int BYTES> __device__ __forceinline__ void load_bytes(u64 from, u32* word) {
 #if defined(__CUDA_ARCH__)

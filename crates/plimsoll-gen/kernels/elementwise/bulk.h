@@ -247,12 +247,12 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
 }
 
 // What no whole tile has, before and behind them.
-__device__ __forceinline__ void bulk_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end) {
+__device__ __forceinline__ void bulk_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, Share share) {
 #if SETS > 0
 #pragma unroll 1
-    for (u64 place = end + threadIdx.x; place < p.at[FORM_AT]; place += THREADS) walked_one(p, s, same, Place(place));
+    for (u64 place = end + share.first; place < p.at[FORM_AT]; place += share.step) walked_one(p, s, same, Place(place));
 #else
-    flat_rest(p, s, same, head, end, p.at[FORM_AT]);
+    flat_rest(p, s, same, head, end, p.at[FORM_AT], share);
 #endif
 }
 
@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     if (blockIdx.x < whole) bulk_tile(p, s, blockIdx.x * u64(TILE) + head, whole);
     if (blockIdx.x >= apart(whole)) {
         wait_for_previous();
-        bulk_rest(p, s, same_for_all(p, 0), head, u64(whole) * TILE + head);
+        bulk_rest(p, s, same_for_all(p, 0), head, u64(whole) * TILE + head, share_of_rest(whole));
     }
     let_next_begin(LATE);
 }

@@ -1,5 +1,5 @@
 // flat: every tensor is a run of elements that are visited in order. A block does a tile of THREADS · UNROLL vectors of LANES
-// elements; one more does, element by element, what lies before the first aligned element and behind the last whole tile. Its
+// elements; the blocks behind those do, element by element, what lies before the first aligned element and behind the last whole tile. A tile's
 // base has 64 bits and offsets inside the tile 32, so that one kernel does for every n. LINEAR tensors are aligned from
 // element `head` on, SHIFTED ones are not (shift.h); a shifted output is stored element by element.
 //
@@ -153,7 +153,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     Place tile = blockIdx.x;
 #pragma unroll 1
     for (; tile < whole; tile += gridDim.x) flat_tile<false>(p, s, same, 0, tile * Place(TILE) + Place(head), threadIdx.x);
-    if (tile == whole) flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+    if (tile == whole) {
+        const Share all = {threadIdx.x, THREADS};
+        flat_rest(p, s, same, head, u64(whole) * TILE + head, n, all);
+    }
 #else
     const u32 thread = apart(threadIdx.x);
     Same same = Same();
@@ -167,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
             wait_for_previous();
             same = same_for_all(p, 0);
         }
-        flat_rest(p, s, same, head, u64(whole) * TILE + head, n);
+        flat_rest(p, s, same, head, u64(whole) * TILE + head, n, share_of_rest(whole));
     }
 #endif
 #endif

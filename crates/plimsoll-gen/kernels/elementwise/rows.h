@@ -71,8 +71,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     const Same same = same_for_all(p, 0);
     if (blockIdx.x < whole) rows_tile(p, s, same, base);
     if (blockIdx.x >= apart(whole)) {
+        const Share share = share_of_rest(whole);
 #pragma unroll 1
-        for (Place place = base + threadIdx.x; place < n; place += THREADS) walked_one(p, s, same, place);
+        for (Place place = whole * Place(TILE) + share.first; place < n; place += share.step) walked_one(p, s, same, place);
     }
     let_next_begin(LATE);
 }

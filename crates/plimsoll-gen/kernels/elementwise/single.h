@@ -37,8 +37,8 @@ __device__ __forceinline__ void ask_for_tile(const Parameters& p, u64 base) {
 }
 
 // What no whole tile has: the first `head` elements, and those from `end` to n.
-__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n) {
+__device__ __forceinline__ void flat_rest(const Parameters& p, const Scalars& s, const Same& same, u64 head, u64 end, u64 n, Share share) {
     const u32 rest = u32(n - end + head);
 #pragma unroll 1
-    for (u32 e = threadIdx.x; e < rest; e += THREADS) flat_one(p, s, same, 0, e < head ? e : end - head + e);
+    for (u32 e = share.first; e < rest; e += share.step) flat_one(p, s, same, 0, e < head ? e : end - head + e);
 }

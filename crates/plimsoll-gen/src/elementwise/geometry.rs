@@ -26,17 +26,19 @@ pub(super) struct Tiles {
     pub head: u64,
     /// Whole tiles.
     pub whole: u64,
-    /// Blocks: one per tile, and one for the rest.
+    /// Blocks: one per tile, and as many for the rest as have a thread for each element of it.
     pub blocks: u64,
 }
 
 impl Tiles {
-    /// `elements` of which the first `head` and at least the last `kept` are no part of a tile of `tile` elements.
-    pub fn new(elements: u64, head: u64, kept: u64, tile: u64) -> Self {
+    /// `elements` of which the first `head` and at least the last `kept` are no part of a tile: a block of so many threads
+    /// with `per_thread` elements each.
+    pub fn new(elements: u64, head: u64, kept: u64, threads: u32, per_thread: u32) -> Self {
+        let tile = u64::from(threads) * u64::from(per_thread);
         let head = head.min(elements);
         let whole = (elements - head).saturating_sub(kept) / tile.max(1);
         let rest = elements - whole * tile;
-        Self { elements, head, whole, blocks: (whole + u64::from(rest > 0)).max(1) }
+        Self { elements, head, whole, blocks: (whole + rest.div_ceil(u64::from(threads.max(1)))).max(1) }
     }
 }
 

@@ -16,17 +16,49 @@ const SHORT: [Unary; 5] = [Unary::Exp, Unary::Exp2, Unary::Log, Unary::Log2, Una
 /// Those of them of which results in f32 take hardly more.
 const SHORT_OF_32_BITS: [Unary; 2] = [Unary::Exp, Unary::Exp2];
 
+/// What an expression computes, as far as the choice of a plan goes.
+struct Weight {
+    /// Operations per element.
+    operations: u64,
+    /// Those of them that take many instructions: functions, quotients, roots.
+    long: u64,
+    /// The functions among them.
+    functions: Vec<Function>,
+}
+
+impl Weight {
+    fn of(graph: &Graph) -> Self {
+        let operations = Cost::of(graph).operations;
+        let mut weight = Self { operations: operations.values().sum(), long: 0, functions: Vec::new() };
+        for ((class, _), count) in operations {
+            if let Operation::Function(function) = class {
+                weight.functions.extend((0..count).map(|_| function));
+            }
+            if matches!(class, Operation::Function(_) | Operation::Divide | Operation::Root) {
+                weight.long += count;
+            }
+        }
+        weight
+    }
+}
+
+/// Whether an expression is as short as those that rows are measured with: at most one function, and few other operations.
+pub(super) fn is_as_short_as_measured(graph: &Graph) -> bool {
+    let weight = Weight::of(graph);
+    weight.long <= 1 && weight.operations <= FEW
+}
+
 /// How much is to be done with an element, as far as the choice of a plan goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
     /// Nothing: its bytes are moved, whatever they mean.
     Copy,
-    /// A few operations and no function.
+    /// A few operations, and no function, quotient or root.
     Arithmetic,
     /// As few operations, and one of them an exponential with results of up to 32 bits or a logarithm with results of up to 16: bulk copies still gain.
     Short,
-    /// Other functions or a long chain of arithmetic, so that issue slots count beside memory.
+    /// Other functions, quotients, roots, or a long chain of arithmetic, so that issue slots count as well as memory.
     Long,
 }
 
@@ -35,21 +67,16 @@ impl Work {
         if is_copy(graph) {
             return Self::Copy;
         }
-        let operations = Cost::of(graph).operations;
-        let functions = operations.iter().filter_map(|((class, _), count)| match class {
-            Operation::Function(function) => Some((*function, *count)),
-            _ => None,
-        });
-        let functions: Vec<(Function, u64)> = functions.collect();
-        let few = operations.values().sum::<u64>() <= FEW;
+        let weight = Weight::of(graph);
+        let few = weight.operations <= FEW;
         let short = match graph.outputs().iter().map(|output| output.dtype.bytes()).max() {
             Some(1 | 2) => &SHORT[..],
             Some(4) => &SHORT_OF_32_BITS,
             _ => &[],
         };
-        match functions[..] {
-            [] if few => Self::Arithmetic,
-            [(Function::Unary(function), 1)] if few && short.contains(&function) => Self::Short,
+        match weight.functions[..] {
+            [] if few && weight.long == 0 => Self::Arithmetic,
+            [Function::Unary(function)] if few && weight.long == 1 && short.contains(&function) => Self::Short,
             _ => Self::Long,
         }
     }
@@ -132,7 +159,7 @@ pub struct Wanted {
     pub class: Class,
     /// Bytes moved.
     pub bytes: u64,
-    /// The launch may overlap with its neighbours.
+    /// A row for launches that may overlap with their neighbours, if the class has one.
     pub dependent: bool,
     /// The second-level cache holds the data.
     pub cached: bool,
@@ -191,14 +218,27 @@ impl Table {
         self
     }
 
-    /// The row for a class and a number of bytes moved: of the class itself or else of the one that is most like it, for the
-    /// same kind of launch where there are rows of it, and the smallest number of bytes that is enough. Rows for cached data
-    /// stand beside the others and go before those of the same size. [`Form::Bulk`] where it is possible and was measured to
-    /// be faster.
+    /// The row for a class and a number of bytes moved: of the class itself or else of the one that is most like it, and the
+    /// smallest number of bytes that is enough. Rows for cached data come before others of the same size. [`Form::Bulk`]
+    /// where it is possible and was measured to be faster.
+    ///
+    /// Rows for dependent launches are for their own class alone; other classes get a row for plain launches. Dependent rows give a thread
+    /// many elements, because the launch before hides the time that this takes. It doesn't hide it if an element takes longer: on an H200
+    /// the row of `a*x + y` for 4 to 16 MiB made functions of two inputs up to four times slower than a plain launch.
     #[must_use]
     pub fn row(&self, wanted: Wanted) -> Option<&Row> {
-        let allowed = |row: &&Row| (wanted.bulk || row.form != Form::Bulk) && (wanted.cached || !row.cached);
-        let distance = |row: &Row| wanted.class.distance(row, wanted.dependent);
+        let measured = |row: &Row| row.dependent && row.class == wanted.class;
+        let dependent = wanted.dependent && self.rows.iter().any(measured);
+        self.nearest(Wanted { dependent, ..wanted })
+    }
+
+    fn nearest(&self, wanted: Wanted) -> Option<&Row> {
+        let allowed = |row: &&Row| {
+            row.dependent == wanted.dependent
+                && (wanted.bulk || row.form != Form::Bulk)
+                && (wanted.cached || !row.cached)
+        };
+        let distance = |row: &Row| wanted.class.distance(row.class);
         // Of two classes that are as like the first in their order.
         let nearest = self.rows.iter().filter(allowed).map(|row| (distance(row), row.class)).min()?;
         let rows = || self.rows.iter().filter(allowed).filter(|row| (distance(row), row.class) == nearest);
@@ -209,15 +249,13 @@ impl Table {
 }
 
 impl Class {
-    /// How unlike a row is: 0 for the same class and launch. Other numbers of tensors count most, then functions, then sizes of elements, as
-    /// vectors are counted in bytes, the launch, and at last what else is done. Of copies sizes mean nothing, and nothing else is like them.
-    fn distance(self, row: &Row, dependent: bool) -> u32 {
-        let other = row.class;
+    /// How unlike another class is: 0 for the same. Other numbers of tensors count most, then functions, then sizes of elements, as
+    /// vectors are counted in bytes, and at last what else is done. Of copies sizes mean nothing, and nothing else is like them.
+    fn distance(self, other: Self) -> u32 {
         let log = |bytes: u32| bytes.max(1).ilog2();
         let copies = [self.work, other.work].map(|work| work == Work::Copy);
         let apart = |a, b| if copies.contains(&true) { 0 } else { log(a).abs_diff(log(b)) };
-        2 * u32::from(row.dependent != dependent)
-            + 16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
+        16 * (self.inputs.abs_diff(other.inputs) + self.outputs.abs_diff(other.outputs))
             + 8 * u32::from(self.work.is_function() != other.work.is_function())
             + u32::from(self.work != other.work)
             + 12 * u32::from(copies[0] != copies[1])
@@ -260,7 +298,10 @@ mod tests {
         let work = [
             ("x", Work::Copy),
             ("x + 42", Work::Arithmetic),
-            ("x*x + sqrt(x)/3", Work::Arithmetic),
+            ("x*x + min(x, 2)", Work::Arithmetic),
+            ("x/3", Work::Long),
+            ("sqrt(x)", Work::Long),
+            ("exp(x)/x", Work::Long),
             ("0.5*exp(x)", Work::Short),
             ("log10(x + 1)", Work::Short),
             ("exp(log(x))", Work::Long),

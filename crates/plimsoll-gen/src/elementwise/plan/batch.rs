@@ -63,7 +63,7 @@ pub fn plan_batch(
     let flat = Choose { form: Some(Form::Flat), ..*choose };
     let tuning = Tuning::new(&graph, &tensors, device, table, &flat, false)?;
     let (lanes, unroll) = super::shape::lanes_and_unroll(&graph, &tensors, &tuning, choose);
-    let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
+    let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
     let mut words = vec![0; most + 1];
     words[0] = lengths.len() as u64;
     let mut blocks = 0;

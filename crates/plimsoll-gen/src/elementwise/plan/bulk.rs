@@ -96,7 +96,7 @@ pub fn shape(
     let widest = device.target.widest_access();
     let access = |output: &Tensor| (lanes * output.bytes).min(widest).max(BULK_BYTES);
     let Beginning { head, kept } = beginning(tensors, access).map_err(no)?;
-    let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
+    let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
     let copied = || read(tensors).filter(|tensor| tensor.linear).map(|tensor| tile * u64::from(tensor.bytes));
     if copied().any(|bytes| !bytes.is_multiple_of(BULK_BYTES.into())) {
         return Err(no("a tile isn't a multiple of 16 bytes of each input"));
@@ -114,7 +114,7 @@ pub fn shape(
     if !tensors.flat() && lanes * unroll > most_statements(graph) {
         return Err(no("the turns over a tile would be too many operations, written out beside broadcast inputs"));
     }
-    let tiles = Tiles::new(tensors.elements, head, kept, tile);
+    let tiles = Tiles::new(tensors.elements, head, kept, tuning.threads, lanes * unroll);
     let mut words = vec![tiles.elements, tiles.whole, given_back(tuning, device, bytes)];
     let Walked { streams, sets, small, words: found } = if tensors.flat() {
         let aligned = |tensor: &Tensor| stream(tensor, head, if tensor.output { access(tensor) } else { BULK_BYTES });

@@ -116,8 +116,8 @@ pub fn shape(
     let form = if lanes > 1 || forced == Some(Form::Rows) { Form::Rows } else { Form::Strided };
     // As many elements in flight as wider vectors would have had.
     let unroll = if choose.unroll.is_some() { unroll } else { (unroll * (wanted / lanes)).clamp(1, 8) };
-    let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
-    let tiles = Tiles::new(tensors.elements, 0, 0, tile);
+    let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
+    let tiles = Tiles::new(tensors.elements, 0, 0, tuning.threads, lanes * unroll);
     let Walked { streams, sets, small, words } = Walked::new(tensors, lanes, tile, device, choose);
     let crosses = crosses(tensors, lanes);
     let why = match (form, crosses) {

@@ -135,8 +135,8 @@ pub fn shape(
     if choose.unroll.is_some() {
         unroll = tuning.unroll;
     }
-    let tile = u64::from(lanes) * u64::from(unroll) * u64::from(tuning.threads);
-    let tiles = Tiles::new(tensors.elements, fit.head, fit.kept, tile);
+    let tile = u64::from(lanes * unroll) * u64::from(tuning.threads);
+    let tiles = Tiles::new(tensors.elements, fit.head, fit.kept, tuning.threads, lanes * unroll);
     let vector = lanes * narrowest;
     let why = match fit.form {
         Form::Flat if lanes < wanted => format!("every tensor is a run, aligned to no more than {vector} bytes"),

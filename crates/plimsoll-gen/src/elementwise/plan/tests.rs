@@ -390,6 +390,39 @@ fn what_was_found_for_the_loads_of_bulk_copies_is_not_for_those_of_flat_kernels(
 }
 
 #[test]
+fn a_dependent_launch_of_what_was_not_measured_has_the_plan_of_a_plain_one() {
+    let table = Table::for_device("NVIDIA H200", 90);
+    let spec = |text: &str, elements: u64, dependent: bool| {
+        let graph = graph(text);
+        let count = graph.inputs().len() + 1;
+        let layouts = vec![Layout::contiguous(&[elements]).unwrap(); count];
+        let walk = Walk::new(&graph, &Space::of(&[elements], &layouts).unwrap(), &vec![0; count]).unwrap();
+        let choose = Choose { dependent, ..Choose::default() };
+        plan(&graph, &walk, &device(90), &table, &choose).unwrap().spec
+    };
+    // A quotient of two inputs, a second function, other numbers of inputs, other types.
+    let others = [
+        "in x: f32, y: f32\nz = exp(-abs(1/(abs(y*x) + 0.5)))",
+        "in x: f32\nz = cos(log(abs(x) + 0.5)/tanh(x))",
+        "in x: f16, y: f16, z: f16\nw = x*y + z",
+        "in x: f64\nz = x + 1",
+    ];
+    for text in others {
+        for elements in [MIB / 2, 789_504, MIB, 3 * MIB, 16 * MIB, 256 * MIB] {
+            let (plain, dependent) = (spec(text, elements, false), spec(text, elements, true));
+            let bytes = elements * dependent.element_bytes().iter().map(|&bytes| u64::from(bytes)).sum::<u64>();
+            let fits = bytes <= device(90).l2_bytes / 2;
+            assert_eq!(dependent.dependent, if fits { Dependent::Tail } else { Dependent::Exit }, "{text} {elements}");
+            assert_eq!(dependent.prefetch, fits, "{text} {elements}");
+            let alike = KernelSpec { dependent: plain.dependent, prefetch: plain.prefetch, ..dependent };
+            assert_eq!(alike, plain, "{text} {elements}");
+        }
+    }
+    let measured = spec("in x: f32, y: f32\nz = 0.5*x + y", MIB, true);
+    assert_eq!((measured.form, measured.dependent), (Form::Bulk, Dependent::Early));
+}
+
+#[test]
 fn a_batch_is_refused_beyond_what_a_launch_can_name() {
     let graph = graph(TRIAD);
     let most = batch_capacity(&graph);

@@ -4,7 +4,7 @@ use plimsoll_expr::Graph;
 
 use super::{Choose, Device, PlanError, Reason, Tensors, bulk};
 use crate::elementwise::spec::{Dependent, Form};
-use crate::elementwise::table::{Class, Row, Table, Wanted, Work};
+use crate::elementwise::table::{Class, Row, Table, Wanted, Work, is_as_short_as_measured};
 use crate::kernel::Hints;
 
 /// The free choices of a kernel, each with its reason in the same order as in [`Tuning::reasons`].
@@ -66,7 +66,7 @@ fn rule(tensors: &Tensors, device: &Device, dependent: bool) -> (Row, String) {
         threads: 256,
         // Written once and not read again soon, unless all of it fits into the cache.
         hints: if tensors.bytes_moved() > device.l2_bytes { 3 } else { 0 },
-        release: if dependent { Dependent::Tail } else { Dependent::No },
+        release: Dependent::No,
     };
     let why = format!("{} KiB in flight per multiprocessor keep memory busy", bytes_in_flight(device) >> 10);
     (row, why)
@@ -89,8 +89,9 @@ impl Tuning {
         let free = choose.form.is_none() && choose.vector.or(choose.unroll).or(choose.threads).is_none();
         let bulk = choose.form == Some(Form::Bulk) || (free && takes_bulk && bulk::takes_bulk(graph, tensors, device));
         let class = Class { inputs: tensors.streamed_inputs(), ..Class::of(graph) };
-        let Choose { dependent, cached, .. } = *choose;
-        let (row, why) = match table.row(Wanted { class, bytes: tensors.bytes_moved(), dependent, cached, bulk }) {
+        let bytes = tensors.bytes_moved();
+        let dependent = choose.dependent && is_as_short_as_measured(graph);
+        let (row, why) = match table.row(Wanted { class, bytes, dependent, cached: choose.cached, bulk }) {
             Some(row) => (row.clone(), table.source.clone()),
             None => rule(tensors, device, choose.dependent),
         };
@@ -117,18 +118,20 @@ impl Tuning {
         let hints = choose.hints.unwrap_or(Hints { load_no_allocate: loads, ..found });
         // In words when the form is settled.
         because("hints", String::new(), choose.hints.is_some());
-        let dependent = release(choose, &row)?;
+        let dependent = release(choose, &row, bytes, device)?;
         if choose.dependent {
             because("dependent", dependent.name().to_owned(), choose.release.is_some());
         }
-        let short = tensors.bytes_moved() <= MOST_PREFETCHED;
-        let prefetch = choose.prefetch.unwrap_or(choose.dependent && !choose.cached && short);
+        let waits_early = choose.dependent && dependent != Dependent::Exit;
+        let prefetch = choose.prefetch.unwrap_or(waits_early && !choose.cached && bytes <= MOST_PREFETCHED);
         Ok(Self { form: row.form, vector, unroll, threads, hints, dependent, prefetch, reasons })
     }
 }
 
-/// When the next kernel may begin.
-fn release(choose: &Choose, row: &Row) -> Result<Dependent, PlanError> {
+/// When the next kernel may begin. A dependent launch with a plan for plain ones overlaps with the next one while the data of
+/// both fit into the second-level cache. That saves an H200 up to 1 µs; beyond, little is left of it, and
+/// the instructions for it cost kernels of several functions up to 6 %.
+fn release(choose: &Choose, row: &Row, bytes: u64, device: &Device) -> Result<Dependent, PlanError> {
     let no = |release: Dependent, why| Err(refused("release", release.name(), why));
     match (choose.dependent, choose.release) {
         (false, Some(release @ (Dependent::Early | Dependent::Late | Dependent::Start | Dependent::Tail))) => {
@@ -138,8 +141,8 @@ fn release(choose: &Choose, row: &Row) -> Result<Dependent, PlanError> {
         (false, release) => Ok(release.unwrap_or(Dependent::Exit)),
         (true, Some(Dependent::No)) => no(Dependent::No, "a dependent launch is no ordinary one"),
         (true, Some(release)) => Ok(release),
-        // No size of blocks pays for it.
-        (true, None) if row.release == Dependent::No => Ok(Dependent::Tail),
+        (true, None) if row.release == Dependent::No && bytes <= device.l2_bytes / 2 => Ok(Dependent::Tail),
+        (true, None) if row.release == Dependent::No => Ok(Dependent::Exit),
         (true, None) => Ok(row.release),
     }
 }
