@@ -53,3 +53,20 @@ pub(super) fn geometry(spec: &KernelSpec, blocks: u64, device: &Device) -> Resul
     }
     Ok(Geometry { blocks: blocks as u32, threads: spec.threads, shared: 0 })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Tiles;
+
+    #[test]
+    fn the_rest_has_a_thread_for_each_element() {
+        // 789,504 elements in tiles of 4,096: 192 whole ones, and 3,072 elements for 24 blocks.
+        let tiles = Tiles::new(789_504, 0, 0, 128, 32);
+        assert_eq!((tiles.whole, tiles.blocks), (192, 192 + 24));
+        // Three elements before the tiles, and at least one behind them.
+        let tiles = Tiles::new(3 + 2 * 512, 3, 1, 128, 4);
+        assert_eq!((tiles.whole, tiles.blocks), (1, 1 + 5));
+        assert_eq!(Tiles::new(1024, 0, 0, 128, 8).blocks, 1);
+        assert_eq!(Tiles::new(1, 5, 0, 128, 8), Tiles { elements: 1, head: 1, whole: 0, blocks: 1 });
+    }
+}
