@@ -3,6 +3,7 @@
 mod bodies;
 mod differential;
 mod forms;
+mod fuzz;
 mod hip;
 mod licences;
 mod model;
@@ -25,6 +26,9 @@ commands:
   differential [--device D] [--cases N] [--sets M] [--seed S] [--jobs J] [--anew]
                    holds elementwise expressions to an oracle in Python, on 'cpu' or 'cuda:0'; goes on where it was
                    interrupted
+  fuzz [TARGET] [--seconds S] [--seed N] [--plant]
+                   feeds the readers of records, expressions, operands, cubins, listings, profiles, plans and references with
+                   damaged copies of real inputs; finds are kept in tests/fuzz; --plant shows that a panic is found
   stages [-o FILE] the executable and a script that runs everything on a GPU machine without cargo, in stages;
                    carry/stages.sh by default
   model [--bless]  errors of the model of a launch's cost against what was measured; --bless writes them into docs/model.md
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         Some("profiles") => profiles::command(&arguments.collect::<Vec<_>>()),
         Some("headlines") => profiles::headlines(&arguments.collect::<Vec<_>>()),
         Some("differential") => differential::command(&arguments.collect::<Vec<_>>()),
+        Some("fuzz") => fuzz::command(&arguments.collect::<Vec<_>>()),
         Some("stages") => stages::command(&arguments.collect::<Vec<_>>()),
         Some("help" | "--help" | "-h") => {
             eprintln!("{USAGE}");

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{differential, hip, licences, sass};
+use crate::{differential, fuzz, hip, licences, sass};
 
 struct Step {
     name: &'static str,
@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     Step { name: "hip", run: hip::run },
     Step { name: "unit", run: unit },
     Step { name: "differential", run: differential::step },
+    Step { name: "fuzz", run: fuzz::step },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "interop", run: interop },

@@ -31,7 +31,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fakecupti", &[]),
     ("fakecublas", &[]),
     ("plimsoll-soundness", &[]),
-    ("xtask", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr", "plimsoll-gen", "plimsoll-cuda"]),
+    (
+        "xtask",
+        &[
+            "plimsoll",
+            "plimsoll-core",
+            "plimsoll-suite",
+            "plimsoll-expr",
+            "plimsoll-gen",
+            "plimsoll-cpu",
+            "plimsoll-cuda",
+        ],
+    ),
 ];
 
 /// Crates of the workspace with the workspace crates that they use outside tests.

@@ -113,10 +113,9 @@ impl Graph {
                 groups.len() - 1
             });
             groups[group].push(block);
-            if let Some(before) = self.dominators.immediate(block) {
-                if self.postdominators.dominates(block, before) {
-                    group_of.insert(before, group);
-                }
+            let before = self.dominators.immediate(block);
+            if let Some(before) = before.filter(|before| self.postdominators.dominates(block, *before)) {
+                group_of.insert(before, group);
             }
         }
         groups.iter_mut().for_each(|group| group.reverse());

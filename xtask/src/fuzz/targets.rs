@@ -1,0 +1,216 @@
+//! What is fed: each reader with real inputs and what is done with one input.
+
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use plimsoll::bench::{Operand, Table};
+use plimsoll::expr::{DType, Graph, Layout, Names, Space, Value, parse};
+use plimsoll_core::record::{Limits, read};
+use plimsoll_cpu::elementwise::{How, Program, Set};
+use plimsoll_cpu::threads::{Team, affinity};
+use plimsoll_cpu::timer::Timer;
+use plimsoll_gen::elementwise::representative::waits_first;
+use plimsoll_gen::elementwise::{Choose, Device, Walk, generate, plan};
+use plimsoll_gen::sass::{Listing, Report, elf};
+use plimsoll_suite::profile::Profile;
+use plimsoll_suite::references;
+
+use crate::test::root;
+
+/// One reader.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub name: &'static str,
+    /// Real inputs, all of which are accepted.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Reads an input; true where it was accepted.
+    pub run: fn(&[u8]) -> bool,
+}
+
+pub(super) const TARGETS: &[Target] = &[
+    Target { name: "records", seeds: || small("records/h200", &["jsonl", "gz"]), run: record },
+    Target { name: "expressions", seeds: || texts(EXPRESSIONS), run: expression },
+    Target { name: "operands", seeds: || texts(OPERANDS), run: operand },
+    Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &["cubin"]), run: cubin },
+    Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &["sass"]), run: listing },
+    Target { name: "profiles", seeds: profiles, run: profile },
+    Target { name: "plans", seeds: || small("crates/plimsoll-gen/src/elementwise", &["json"]), run: plans },
+    Target { name: "references", seeds: known_references, run: reference },
+];
+
+const EXPRESSIONS: &[&str] = &[
+    "in x: f32, z: f32\nscalar a: f32\ny = a*x + z",
+    "in x: bf16\ny = x/6",
+    "in x: f64, y: f64\nz = pow(x, y) + atan2(x, y)//3",
+    "in p: f32, m: f32, v: f32, g: bf16\nscalar r: f32\nm = 0.9*m + 0.1*g\nv = 0.999*v + 0.001*(g*g)\np = p - r*m/(sqrt(v) + 1e-8)",
+    "in x: i32, y: i16\nz = x//y % 7 + (x << 3 ^ ~y) + abs(x)",
+    "in x: f16\ny: f32 = where(x > 0, max(x, 2), erf(-x))",
+    "in x: f32, y: f32\nlet a = x; let b = y\niterate 5: a, b = a*a - b*b + x, 2*a*b + y\nz = a + b",
+];
+
+const OPERANDS: &[&str] = &[
+    "x:bf16:8x3x1025x128",
+    "x:f32:4096x4096:transposed",
+    "y:f64:16x1:offset=3",
+    "z:i8:4x4:strides=8x2:offset=64",
+    "x:f32:4611686018427387904x1",
+    "b:bool:1",
+];
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// The smallest files below a folder with one of these endings.
+fn small(folder: &str, endings: &[&str]) -> Vec<Vec<u8>> {
+    let (mut files, mut open): (Vec<PathBuf>, _) = (Vec::new(), vec![root().join(folder)]);
+    while let Some(folder) = open.pop() {
+        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|known| endings.iter().any(|ending| known == *ending)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    let mut files: Vec<Vec<u8>> = files.iter().filter_map(|path| fs::read(path).ok()).collect();
+    files.sort_by_key(Vec::len);
+    files.truncate(4);
+    files
+}
+
+fn text(input: &[u8]) -> Option<&str> {
+    std::str::from_utf8(input).ok()
+}
+
+fn record(input: &[u8]) -> bool {
+    read(BufReader::new(input), Limits::default()).is_ok()
+}
+
+fn operand(input: &[u8]) -> bool {
+    let Some(Ok(operand)) = text(input).map(str::parse::<Operand>) else { return false };
+    let _ = (operand.is_plain(), operand.to_string());
+    true
+}
+
+fn cubin(input: &[u8]) -> bool {
+    let _ = elf::module_data(input);
+    elf::resources(input).is_ok()
+}
+
+fn listing(input: &[u8]) -> bool {
+    let Some(Ok(listing)) = text(input).map(Listing::parse) else { return false };
+    let _ = Report::new(&listing, &[]).to_string();
+    for function in &listing.functions {
+        let _ = waits_first(function);
+    }
+    true
+}
+
+fn plans(input: &[u8]) -> bool {
+    let Some(Ok(table)) = text(input).map(Table::from_json) else { return false };
+    assert!(Table::from_json(&table.to_json()).is_ok(), "a table that was written isn't read");
+    true
+}
+
+fn reference(input: &[u8]) -> bool {
+    text(input).is_some_and(|text| references::parse(text).is_ok())
+}
+
+/// The shipped profile with its first findings: a whole one takes milliseconds.
+fn profiles() -> Vec<Vec<u8>> {
+    let text = fs::read(root().join("crates/plimsoll-suite/profiles/h200.json")).unwrap_or_default();
+    let mut profile: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    if let Some(findings) = profile["findings"].as_array_mut() {
+        findings.truncate(20);
+    }
+    vec![profile.to_string().into_bytes()]
+}
+
+fn known_references() -> Vec<Vec<u8>> {
+    let text = fs::read_to_string(root().join("records/references.jsonl")).unwrap_or_default();
+    vec![text.lines().take(30).map(|line| format!("{line}\n")).collect::<String>().into_bytes()]
+}
+
+fn profile(input: &[u8]) -> bool {
+    let folder = root().join("target/fuzz");
+    let path: &Path = &folder.join(format!("profile.{}.json", std::process::id()));
+    if fs::create_dir_all(&folder).and_then(|()| fs::write(path, input)).is_err() {
+        return false;
+    }
+    let read = Profile::load_any(path);
+    let _ = fs::remove_file(path);
+    let Ok(Some(profile)) = read else { return false };
+    let _ = profile.text();
+    true
+}
+
+/// Reads, prints and reads again; plans for several layouts and generates; runs on the CPU.
+fn expression(input: &[u8]) -> bool {
+    let Some(text) = text(input) else { return false };
+    let _ = parse(text, &Names::all(DType::F32));
+    let Ok(graph) = parse(text, &Names::default()) else { return false };
+    let printed = graph.to_string();
+    let again = parse(&printed, &Names::default());
+    assert!(again.is_ok(), "what was printed isn't read: {printed}");
+    let tensors = graph.inputs().len() + graph.outputs().len();
+    for shape in [&[3, 5][..], &[64, 130]] {
+        let layouts: Result<Vec<Layout>, _> = (0..tensors).map(|_| Layout::contiguous(shape)).collect();
+        let Ok(layouts) = layouts else { return true };
+        planned(&graph, &layouts);
+        if shape.len() < 3 && shape[0] == 3 {
+            computed(&graph, &layouts);
+        }
+    }
+    true
+}
+
+fn planned(graph: &Graph, layouts: &[Layout]) {
+    let device = Device {
+        target: plimsoll_gen::Target::plain(90),
+        multiprocessors: 132,
+        threads_per_multiprocessor: 2048,
+        l2_bytes: 50 << 20,
+    };
+    let Ok(space) = Space::of(layouts[0].shape(), layouts) else { return };
+    for start in [0, 16, 8] {
+        let Ok(walk) = Walk::new(graph, &space, &vec![start; layouts.len()]) else { continue };
+        if let Ok(plan) = plan(graph, &walk, &device, &Table::default(), &Choose::default()) {
+            assert!(!generate(&plan.spec).text.is_empty());
+        }
+    }
+}
+
+fn computed(graph: &Graph, layouts: &[Layout]) {
+    let inputs = graph.inputs().len();
+    let Ok(mut team) = Team::new(&affinity::allowed_cpus()[..1], Timer::best()) else { return };
+    let Ok(mut prepared) = Program::new(graph).prepare(&layouts[..inputs], &layouts[inputs..], &How::on(1)) else {
+        return;
+    };
+    let scalars: Vec<Value> = graph.scalars().iter().map(|scalar| scalar.dtype.decode(0x3f80_0001)).collect();
+    // 15 elements of at most 8 bytes, at an address that suits all types.
+    let mut memory: Vec<[u64; 16]> = (0..layouts.len()).map(|k| [0x3ff0_0000_4000_3c01 + k as u64; 16]).collect();
+    let in_place: Vec<Option<u32>> = graph.outputs().iter().map(|output| output.in_place).collect();
+    let sizes = graph
+        .inputs()
+        .iter()
+        .map(|i| i.dtype)
+        .chain(graph.outputs().iter().map(|o| o.dtype))
+        .map(|dtype| 15 * dtype.bytes() as usize);
+    let mut bytes: Vec<Vec<u8>> = memory
+        .iter_mut()
+        .zip(sizes)
+        .map(|(words, size)| words.iter().flat_map(|w| w.to_le_bytes()).take(size).collect())
+        .collect();
+    let mut outputs = bytes.split_off(inputs);
+    let separate = bytes
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| !in_place.contains(&u32::try_from(*k).ok()))
+        .map(|(_, bytes)| bytes.as_slice());
+    let read: Vec<&[u8]> = separate.collect();
+    let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let _ = prepared.run(&mut team, Set { inputs: &read, outputs: &mut written }, &scalars);
+}
