@@ -186,6 +186,10 @@ class Oracle:
             of_pow = (a.low > 0) | ((a.high < 0) & (b.low == b.high))
             monotone = of_pow if name == "pow" else ~crosses_zero(a) | (b.low > 0)
             sure = sure & (points | monotone)
+        if name == "pow":
+            # The powers of 1, and the zeroth of anything, are 1 even with NaN.
+            ones = np.isnan(b.low) & (a.low < 1) & (a.high > 1)
+            sure = sure & ~ones & ~(np.isnan(a.low) & (b.low < 0) & (b.high > 0))
         low, high = _extremes(ends)
         zero = (low == 0) & (high == 0) & (a.low == a.high)
         zero = zero & ((a.low == 0) | np.isinf(a.low) | np.isinf(b.low))
@@ -273,10 +277,10 @@ def converted(x: Bounds, arg: Node, node: Node) -> Bounds:
     """An operand in the type that an operation takes: weak ones aren't rounded to 16 bits on the way."""
     dtype = node.taken
     carrier = TYPES[{4: "f32", 8: "f64"}[dtype.carrier.itemsize]] if dtype.is_float else dtype
-    if arg.op in ("literal", "constant"):
-        value = _number(arg)
-        known = np.asarray(cast(carrier, np.asarray(value))) if arg.op == "literal" else _typed(arg, carrier)
-        return exactly(np.full(x.low.shape, known), x.sure)
+    if arg.op == "literal":
+        return exactly(np.full(x.low.shape, cast(carrier, np.asarray(_number(arg)))), x.sure)
+    if arg.op == "constant":
+        x = exactly(np.full(x.low.shape, cast(arg.dtype, np.asarray(_number(arg)))), x.sure)
     if arg.dtype.carrier == dtype.carrier:
         return x
     return cast_bounds(carrier if arg.strength < node.strength else dtype, x)
@@ -284,11 +288,6 @@ def converted(x: Bounds, arg: Node, node: Node) -> Bounds:
 
 def _number(arg: Node):
     return np.longdouble(arg.value) if isinstance(arg.value, float) else np.array(arg.value)
-
-
-def _typed(arg: Node, carrier: DType) -> np.ndarray:
-    own = cast(arg.dtype, np.asarray(_number(arg)))
-    return own if own.dtype == carrier.carrier else cast(carrier, own)
 
 
 def _index(dimension: int | None, shape: tuple[int, ...], elements: int) -> np.ndarray:
