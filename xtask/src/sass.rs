@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::Source;
-use plimsoll_gen::sass::Report;
+use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults, differences, faults};
+use plimsoll_gen::sass::{Image, Report};
 
 use crate::bodies;
 use crate::forms;
@@ -166,7 +166,20 @@ fn one(tools: &Tools, source: Source, target: Target) -> Result<Read> {
     std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &code.cubin)?;
     std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &code.listing)?;
     let data = module_data(&code.cubin)?;
+    takes_what_it_states(Image::new(code.cubin)?, &source.kernels(target))?;
     Ok((code.report, data))
+}
+
+/// Whether the compiled kernels take parameters of the sizes that their descriptions state: launches are checked by these.
+fn takes_what_it_states(image: Image, kernels: &[KernelDesc]) -> Result<()> {
+    for kernel in kernels {
+        let stated: Vec<u64> = kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect();
+        let found = image.parameters(&kernel.name);
+        if found != Some(&stated[..]) {
+            bail!("{} takes parameters of {found:?} bytes and states {stated:?}", kernel.name);
+        }
+    }
+    Ok(())
 }
 
 /// Compares with the committed facts, or writes them.

@@ -8,8 +8,8 @@ use plimsoll_core::Fault;
 use plimsoll_core::device::Calibration;
 
 use crate::clock::{TICK, settle};
-use crate::driver::{Event, Function, Graph, Stream};
-use crate::launch::{Arguments, Geometry, Launch};
+use crate::driver::{Event, Graph, Stream};
+use crate::launch::{Arguments, Geometry, Kernel, Launch};
 use crate::spin::Spinner;
 use crate::wait;
 
@@ -83,7 +83,7 @@ fn fit(points: &[(f64, f64)]) -> Replay {
 ///
 /// # Errors
 /// [`Fault::Hung`]; the driver's, among them that it has no graphs.
-pub fn replay(stream: &Stream, empty: &Function, lead: &Spinner) -> Result<Replay, Fault> {
+pub fn replay(stream: &Stream, empty: &Kernel, lead: &Spinner) -> Result<Replay, Fault> {
     let context = stream.context();
     let launch = Launch::new(empty, Geometry::linear(1, 32), Arguments::new())?;
     let (start, end) = (Event::new(context)?, Event::new(context)?);
@@ -112,7 +112,7 @@ pub fn replay(stream: &Stream, empty: &Function, lead: &Spinner) -> Result<Repla
 /// [`Fault::Hung`]; the driver's.
 pub fn calibrate(
     stream: &Arc<Stream>,
-    kernels: Option<(&Spinner, &Function)>,
+    kernels: Option<(&Spinner, &Kernel)>,
 ) -> Result<(Calibration, Option<Replay>), Fault> {
     let seen = events(stream)?;
     let (mut clock_hz, mut fitted) = (None, None);

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
+use plimsoll_gen::kernel::{HEADERS, KernelDesc, OPTIONS, Source, unit};
+use plimsoll_gen::sass::Image;
 
 use crate::cache::{Cache, Key};
 use crate::driver::{Context, Module};
+use crate::launch::Kernel;
 use crate::unavailable::Unavailable;
 
 /// A source with all that decides what becomes of it.
@@ -37,7 +40,10 @@ impl Program<'_> {
 }
 
 /// What makes cubins of sources.
-pub trait Compiler: Send + Sync {
+///
+/// # Safety
+/// What it makes of a program must be what that program says, for its target: it is run with the memory of whoever launches it.
+pub unsafe trait Compiler: Send + Sync {
     /// Its name and exact version: part of the cache's key.
     fn identity(&self) -> String;
 
@@ -130,6 +136,22 @@ impl Kernels {
         });
     }
 
+    /// The same as an image that lies inside of itself and has these kernels, with parameters of these sizes. What the cache held is
+    /// compiled anew where it hasn't.
+    fn image(&self, program: &Program<'_>, fresh: bool, wanted: &[Wanted<'_>]) -> Result<(Image, bool), Fault> {
+        let (cubin, compiled) = self.cubin(program, fresh)?;
+        let size = cubin.len();
+        match Image::new(cubin).map_err(|error| error.to_string()).and_then(|image| fits(image, wanted)) {
+            Ok(image) => Ok((image, compiled)),
+            Err(_) if !compiled => self.image(program, true, wanted),
+            Err(why) => {
+                let why = format!("what {} was compiled to, {size} bytes, can't be used: {why}", program.name);
+                let mend = "Install another NVRTC: pip install nvidia-cuda-nvrtc";
+                Err(Unavailable::new("kernel image", why, mend).into())
+            }
+        }
+    }
+
     /// Compiles and loads a source for this device.
     ///
     /// # Errors
@@ -149,15 +171,56 @@ impl Kernels {
     /// # Errors
     /// Those of [`Kernels::load`].
     pub fn load_as(&self, program: &Program<'_>) -> Result<Arc<Module>, Fault> {
-        let (cubin, compiled) = self.cubin(program, false)?;
-        match Module::load(&self.context, &cubin) {
+        self.load_with(program, &[])
+    }
+
+    /// The same where the module must have these kernels.
+    ///
+    /// # Errors
+    /// Those of [`Kernels::load`]; [`Fault::Unavailable`] where the compiler makes them with other parameters.
+    pub(crate) fn load_with(&self, program: &Program<'_>, wanted: &[Wanted<'_>]) -> Result<Arc<Module>, Fault> {
+        let (image, compiled) = self.image(program, false, wanted)?;
+        match Module::load_checked(&self.context, image) {
             Ok(module) => Ok(module),
             // What the cache held may be whole and still not for this driver.
             Err(error) if !compiled && !error.loses_the_device() => {
-                let (cubin, _) = self.cubin(program, true)?;
-                Ok(Module::load(&self.context, &cubin)?)
+                let (image, _) = self.image(program, true, wanted)?;
+                Ok(Module::load_checked(&self.context, image)?)
             }
             Err(error) => Err(error.into()),
         }
     }
+
+    /// Loads the kernels of these descriptions, all of one source and compiled as one unit.
+    ///
+    /// # Errors
+    /// Those of [`Kernels::load_with`].
+    pub(crate) fn load_stated(
+        &self,
+        target: &str,
+        source: Source,
+        stated: &[KernelDesc],
+    ) -> Result<Vec<Kernel>, Fault> {
+        let (name, text, options) = (format!("{}.cu", source.name()), unit(source, stated), OPTIONS.map(str::to_owned));
+        let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target };
+        let bytes = |kernel: &KernelDesc| kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect();
+        let wanted: Vec<Wanted<'_>> = stated.iter().map(|kernel| (kernel.name.as_str(), bytes(kernel))).collect();
+        let module = self.load_with(&program, &wanted)?;
+        stated.iter().map(|kernel| Kernel::new(module.function(&kernel.name)?, kernel)).collect()
+    }
+}
+
+/// A kernel by its name, and bytes of its parameters.
+pub(crate) type Wanted<'w> = (&'w str, Vec<u64>);
+
+/// Whether an image has kernels with parameters of these sizes.
+fn fits(image: Image, wanted: &[Wanted<'_>]) -> Result<Image, String> {
+    for (name, sizes) in wanted {
+        match image.parameters(name) {
+            Some(own) if own == sizes => {}
+            Some(own) => return Err(format!("{name} takes parameters of {own:?} bytes instead of {sizes:?}")),
+            None => return Err(format!("it has no {name}")),
+        }
+    }
+    Ok(image)
 }

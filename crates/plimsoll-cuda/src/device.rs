@@ -10,7 +10,6 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench, Case, Depth};
 use plimsoll_core::sample::Workload;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
 
 use crate::cache::Cache;
 use crate::calibrate::calibrate;
@@ -22,8 +21,7 @@ use crate::cupti::Cupti;
 use crate::driver;
 use crate::driver::nvml::Nvml;
 use crate::driver::{
-    Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, Function, NO_DEVICE, STUB_LIBRARY,
-    Stream, mend,
+    Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, mend,
 };
 use crate::info::{Found, info};
 use crate::nvrtc::Nvrtc;
@@ -32,9 +30,6 @@ use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
 use crate::unavailable::Unavailable;
 use crate::wait;
-
-/// The empty kernel of `clock.cu`.
-const EMPTY: &str = "plimsoll_empty";
 
 /// The CUDA backend.
 #[derive(Debug)]
@@ -376,7 +371,7 @@ fn refusal(error: DriverError) -> Fault {
     }
 }
 
-type Own = (Arc<Spinner>, Function);
+type Own = (Arc<Spinner>, crate::launch::Kernel);
 
 /// The spin kernel and the empty one; the reason where kernels can't be compiled here. A device that fails is a fault.
 fn own_kernels(
@@ -385,9 +380,8 @@ fn own_kernels(
     multiprocessors: u32,
 ) -> Result<Result<Own, Unavailable>, Fault> {
     let load = || -> Result<Own, Fault> {
-        let module = kernels.load("clock.cu", Source::Clock.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
-        let spinner = Spinner::new(context, module.function(crate::spin::KERNEL)?, multiprocessors)?;
-        Ok((Arc::new(spinner), module.function(EMPTY)?))
+        let (spinner, empty) = Spinner::with_empty(context, kernels, multiprocessors)?;
+        Ok((Arc::new(spinner), empty))
     };
     match load() {
         Ok(own) => Ok(Ok(own)),

@@ -9,6 +9,7 @@
 pub mod cache;
 mod calibrate;
 mod clock;
+#[allow(unsafe_code)]
 pub mod compile;
 pub mod counters;
 pub mod cublas;
@@ -20,6 +21,7 @@ pub mod disassembler;
 pub mod driver;
 pub mod elementwise;
 mod info;
+#[allow(unsafe_code)]
 pub mod launch;
 #[allow(unsafe_code)]
 mod library;

@@ -11,7 +11,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
 use crate::cublas::{Numbers, Products};
-use crate::driver::{Context, Event, Graph, Stream};
+use crate::driver::{Event, Graph, Stream};
 use crate::launch::Launch;
 use crate::memory::{HostBuffer, Span};
 use crate::spin::Spinner;
@@ -45,19 +45,8 @@ pub enum Action {
     Across(Span, Span),
     /// Every byte set to a value.
     Fill(Span, u8),
-    /// One device to another, whose contexts are named because either's stream may do it.
-    Peer {
-        /// Where it ends.
-        to: Span,
-        /// Whose memory that is.
-        to_context: Arc<Context>,
-        /// Where it begins.
-        from: Span,
-        /// Whose memory that is.
-        from_context: Arc<Context>,
-    },
-    /// A kernel that reads or writes pinned memory of the host, which it keeps.
-    OnHost(Rc<RefCell<HostBuffer>>, Launch),
+    /// One device to another: to, from.
+    Peer(Span, Span),
     /// A square product by the vendor's library, on its own stream: of what numbers, of how many rows, of A, B and C.
     Product(Rc<Products>, Numbers, u32, [Span; 3]),
 }
@@ -65,18 +54,12 @@ pub enum Action {
 impl Action {
     pub(crate) fn enqueue(&self, stream: &Arc<Stream>) -> Result<(), Fault> {
         match self {
-            Self::Launch(launch) => Ok(stream.launch(launch)?),
+            Self::Launch(launch) => stream.launch(launch),
             Self::Up(host, span) => host.borrow_mut().copy_to(stream, *span),
             Self::Down(host, span) => host.borrow_mut().copy_from(stream, *span),
             Self::Across(to, from) => to.copy_from(stream, *from),
-            Self::Fill(span, value) => Ok(span.fill(stream, *value)?),
-            Self::Peer { to, to_context, from, from_context } => {
-                to.copy_from_peer(stream, to_context, *from, from_context)
-            }
-            Self::OnHost(host, launch) => {
-                host.borrow_mut().enter(stream)?;
-                Ok(stream.launch(launch)?)
-            }
+            Self::Fill(span, value) => span.fill(stream, *value),
+            Self::Peer(to, from) => to.copy_from_peer(stream, *from),
             Self::Product(products, numbers, n, parts) => products.square(*numbers, *n, *parts),
         }
     }

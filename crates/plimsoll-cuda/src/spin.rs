@@ -5,39 +5,53 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
+use plimsoll_gen::kernel::{Source, clock};
 
-use crate::driver::{Context, Function, Stream};
-use crate::launch::{Arguments, Geometry, Launch};
+use crate::compile::Kernels;
+use crate::driver::{Context, Stream};
+use crate::launch::{Arguments, Geometry, Kernel, Launch};
 use crate::memory::DeviceBuffer;
 use crate::wait;
 
-/// Name of the kernel in `clock.cu`.
-pub const KERNEL: &str = "plimsoll_spin";
 /// Threads of a block, as `clock.cu` is written for.
 const THREADS: u32 = 256;
 
 /// The loaded kernel and where it writes.
 #[derive(Debug)]
 pub struct Spinner {
-    function: Function,
+    kernel: Kernel,
     out: DeviceBuffer,
     multiprocessors: u32,
 }
 
 impl Spinner {
-    /// From the kernel `KERNEL` on a device with so many multiprocessors.
+    /// Compiled for a device with so many multiprocessors.
     ///
     /// # Errors
-    /// Those of the allocation of its 16 bytes.
-    pub fn new(context: &Arc<Context>, function: Function, multiprocessors: u32) -> Result<Self, Fault> {
+    /// [`Fault::Unavailable`] where kernels can't be compiled; those of the allocation of its 16 bytes.
+    pub fn compile(context: &Arc<Context>, kernels: &Kernels, multiprocessors: u32) -> Result<Self, Fault> {
+        Ok(Self::with_empty(context, kernels, multiprocessors)?.0)
+    }
+
+    /// The same, with the kernel that does nothing, of the same source.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn with_empty(
+        context: &Arc<Context>,
+        kernels: &Kernels,
+        multiprocessors: u32,
+    ) -> Result<(Self, Kernel), Fault> {
+        let loaded = kernels.load_stated(kernels.target(), Source::Clock, &[clock::spin(), clock::empty()])?;
+        let [kernel, empty]: [Kernel; 2] = loaded.try_into().map_err(|_| Fault::Invalid("two kernels".to_owned()))?;
         let out = DeviceBuffer::new(context, 16)?;
-        Ok(Self { function, out, multiprocessors: multiprocessors.max(1) })
+        Ok((Self { kernel, out, multiprocessors: multiprocessors.max(1) }, empty))
     }
 
     fn launch(&self, stream: &Stream, blocks: u32, length: Duration) -> Result<(), Fault> {
         let nanoseconds = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let arguments = Arguments::new().buffer(&self.out).u64(nanoseconds);
-        let launch = Launch::new(&self.function, Geometry::linear(blocks, THREADS), arguments)?;
+        let launch = Launch::new(&self.kernel, Geometry::linear(blocks, THREADS), arguments)?;
         Ok(stream.launch(&launch)?)
     }
 

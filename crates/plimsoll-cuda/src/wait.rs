@@ -30,7 +30,8 @@ pub fn stream(stream: &Stream) -> Result<(), Fault> {
     until(stream.context(), "cuStreamQuery", || stream.is_done())
 }
 
-fn until(
+/// Waits until a query says so.
+pub(crate) fn until(
     context: &Context,
     call: &'static str,
     mut done: impl FnMut() -> Result<bool, DriverError>,

@@ -12,8 +12,8 @@ use libtest_mimic::{Failed, Trial};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Depth, EXPRESSIONS, Instrument};
 use plimsoll_core::sample::{Work, Workload};
-use plimsoll_cuda::compile::{Compiler, Kernels, Program};
-use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Module, Stream};
+use plimsoll_cuda::compile::{Compiler, Kernels};
+use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Stream};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
 use plimsoll_cuda::nvrtc::Nvrtc;
@@ -54,10 +54,11 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let stream = Arc::new(Stream::new(&context)?);
     let no_cache = Err(Unavailable::new("kernel cache", "a test", "none"));
     let compiler: Arc<dyn Compiler> = nvrtc;
-    let kernels = Kernels::new(&context, format!("sm_{major}{minor}"), Ok(compiler), no_cache);
+    let kernels = Kernels::new(&context, format!("sm_{major}{minor}"), Ok(Arc::clone(&compiler)), no_cache);
     let module = kernels.load("clock.cu", Source::Clock.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
-    let spinner = Arc::new(Spinner::new(&context, module.function("plimsoll_spin")?, multiprocessors)?);
-    let empty = Launch::new(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new())?;
+    let spinner = Arc::new(Spinner::compile(&context, &kernels, multiprocessors)?);
+    // SAFETY: the kernel takes nothing.
+    let empty = unsafe { Launch::raw(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new()) }?;
     let dependent = empty.clone().with_form(Form { dependent: true, ..Form::default() });
 
     let (a, b) = (DeviceBuffer::new(&context, BYTES)?, DeviceBuffer::new(&context, BYTES)?);
@@ -132,24 +133,16 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     if std::env::var_os("PLIMSOLL_TEST_HANG").is_none() {
         return Ok(());
     }
-    hang(
-        driver,
-        &kernels.compiler()?.compile(&Program {
-            name: "clock.cu",
-            source: Source::Clock.text(),
-            headers: &HEADERS,
-            options: &OPTIONS.map(str::to_owned),
-            target: kernels.target(),
-        })?,
-    )
+    hang(driver, compiler, kernels.target())
 }
 
 /// A kernel that runs for an hour ends as a fault at the deadline, and the process ends all the same.
-fn hang(driver: &Arc<Driver>, cubin: &[u8]) -> Result<(), Fault> {
+fn hang(driver: &Arc<Driver>, compiler: Arc<dyn Compiler>, target: &str) -> Result<(), Fault> {
     let deadline = Duration::from_millis(300);
     let context = Context::new(DeviceHandle::new(driver, 0)?, deadline)?;
     let stream = Stream::new(&context)?;
-    let spinner = Spinner::new(&context, Module::load(&context, cubin)?.function("plimsoll_spin")?, 1)?;
+    let no_cache = Err(Unavailable::new("kernel cache", "a test", "none"));
+    let spinner = Spinner::compile(&context, &Kernels::new(&context, target.to_owned(), Ok(compiler), no_cache), 1)?;
     spinner.spin(&stream, Duration::from_secs(3600))?;
     let start = Instant::now();
     let fault = wait::stream(&stream).unwrap_err();

@@ -123,6 +123,14 @@ calls! {
         give(free, memory.saturating_sub(state.used()))?;
         give(total, memory)
     }
+    fn cuPointerGetAttributes(
+        state, count: c_uint, attributes: *const c_uint, values: *mut *mut c_void, pointer: u64
+    ) {
+        // SAFETY: as many attributes and places as said.
+        let (attribute, to) = unsafe { (*attributes, *values) };
+        let kind = if state.is_pinned(pointer as usize, 1) { 1 } else { u32::from(state.holds(pointer as usize, 1)) * 2 };
+        if count == 1 && attribute == 2 { give(to.cast(), kind) } else { Err(INVALID_VALUE) }
+    }
     fn cuMemAlloc_v2(state, pointer: *mut u64, bytes: usize) {
         let free = state.orders().memory.saturating_sub(state.used());
         if bytes == 0 || bytes > free {
@@ -166,11 +174,22 @@ calls! {
     }
     fn cuMemcpyHtoDAsync_v2(state, to: u64, from: *const c_void, bytes: usize, stream: Handle) {
         known(state.streams.contains(&stream))?;
-        copy(state, to as usize, from.expose_provenance(), bytes, &[to as usize])
+        let from = from.expose_provenance();
+        // What a device reaches is copied when the device comes to it.
+        if state.is_pinned(from, bytes) && state.hangs() {
+            state.pending.push((from, bytes));
+            return Ok(());
+        }
+        copy(state, to as usize, from, bytes, &[to as usize])
     }
     fn cuMemcpyDtoHAsync_v2(state, to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
         known(state.streams.contains(&stream))?;
-        copy(state, to.expose_provenance(), from as usize, bytes, &[from as usize])
+        let to = to.expose_provenance();
+        if state.is_pinned(to, bytes) && state.hangs() {
+            state.pending.push((to, bytes));
+            return Ok(());
+        }
+        copy(state, to, from as usize, bytes, &[from as usize])
     }
     fn cuMemcpyDtoDAsync_v2(state, to: u64, from: u64, bytes: usize, stream: Handle) {
         known(state.streams.contains(&stream))?;
@@ -204,6 +223,10 @@ calls! {
         let handle = state.handle();
         state.graphs.insert(handle, nodes);
         give(graph, handle)
+    }
+    fn cuStreamIsCapturing(state, stream: Handle, status: *mut c_uint) {
+        known(state.streams.contains(&stream))?;
+        give(status, c_uint::from(state.recorded.contains_key(&stream)))
     }
     fn cuStreamQuery(state, stream: Handle) {
         known(state.streams.contains(&stream))?;

@@ -33,6 +33,12 @@ pub unsafe extern "C" fn fakecuda_count(call: *const c_char) -> u64 {
     lock().get().calls.get(&*call).copied().unwrap_or(0)
 }
 
+/// How many copies are still to come that read or write pinned memory of the host.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_pending() -> u64 {
+    lock().get().pending.len() as u64
+}
+
 /// How many objects of any kind still exist.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakecuda_alive() -> u64 {

@@ -20,17 +20,21 @@
 //! | `persisting=0` | how much of the cache may be set aside, bytes; with 0 there is no such limit |
 //! | `kernel=100000` | nanoseconds that a kernel takes |
 //!
+//! It is its own compiler as well, by NVRTC's calls, for the texts of expressions.
+//!
 //! An older driver is a copy of the library in which names of calls were made unreadable: see [`without`].
 #![allow(unsafe_code, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 mod call;
 mod calls;
 mod control;
+mod elf;
 mod kernels;
 mod launches;
 mod limits;
 mod mapped;
 mod memory;
+mod nvrtc;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -39,24 +43,7 @@ use std::path::{Path, PathBuf};
 /// sizes of their parameters, ended by a zero byte.
 pub const MAGIC: &str = "FAKECUDA:";
 
-/// An image with these kernels, as a compiler for this driver would make it.
-#[must_use]
-pub fn image(kernels: &str) -> Vec<u8> {
-    let mut bytes = b"\x7fELF".to_vec();
-    bytes.resize(64, 0);
-    bytes.extend_from_slice(MAGIC.as_bytes());
-    bytes.extend_from_slice(kernels.as_bytes());
-    bytes.push(0);
-    bytes
-}
-
-/// An image of kernels that take whatever they are given.
-#[must_use]
-pub fn any_image() -> Vec<u8> {
-    let mut bytes = b"\x7fELF".to_vec();
-    bytes.resize(256, 0);
-    bytes
-}
+pub use elf::{image, of_text};
 
 /// The library beside the running test, if it was built.
 ///

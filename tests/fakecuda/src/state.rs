@@ -132,6 +132,8 @@ pub struct State {
     pub memory: BTreeMap<usize, usize>,
     /// Pinned allocations: address and bytes.
     pub pinned: BTreeMap<usize, usize>,
+    /// Copies from and to pinned memory that the device hasn't come to: address and bytes.
+    pub pending: Vec<(usize, usize)>,
     /// Memory without an address: handle, bytes and compression.
     pub physical: BTreeMap<usize, (usize, u8)>,
     /// Addresses without memory: address and bytes.
@@ -180,6 +182,12 @@ impl State {
             below.is_some_and(|(start, size)| address - start + bytes <= *size)
         };
         inside(&self.memory) || inside(&self.mapped)
+    }
+
+    /// Whether these bytes are inside one pinned allocation.
+    pub fn is_pinned(&self, address: usize, bytes: usize) -> bool {
+        let below = self.pinned.range(..=address).next_back();
+        below.is_some_and(|(start, size)| address - start + bytes <= *size)
     }
 
     /// Whether waiting is in vain.

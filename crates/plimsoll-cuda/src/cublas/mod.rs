@@ -150,16 +150,29 @@ impl Products {
     /// factors are read along the sums.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for parts too short; the library's; the driver's.
+    /// [`Fault::Invalid`] for parts too short or freed, or while the stream is recorded; the library's; the driver's.
     pub fn square(&self, numbers: Numbers, n: u32, [a, b, c]: [Span; 3]) -> Result<(), Fault> {
         let elements = u64::from(n) * u64::from(n);
-        let short = |part: Span, bytes| part.bytes() < elements * bytes;
+        let short = |part: Span, bytes: u64| elements.checked_mul(bytes).is_none_or(|needed| part.bytes() < needed);
         if short(a, numbers.bytes()) || short(b, numbers.bytes()) || short(c, numbers.sum_bytes()) {
             return Err(Fault::Invalid(format!("a part is too short for {n} × {n} numbers of {}", numbers.name())));
         }
         let size = i32::try_from(n).map_err(|_| Fault::Invalid(format!("{n} rows are more than cuBLAS counts")))?;
+        let entered = self.stream.enter()?;
+        if entered.is_recording() {
+            return Err(Fault::Invalid("products can't be recorded".to_owned()));
+        }
+        let mut regions = Vec::with_capacity(3);
+        for part in [a, b, c] {
+            let region = part.region()?;
+            region.share(self.stream.context());
+            entered.admit(&region)?;
+            regions.push(region);
+        }
         self.stream.context().bind()?;
-        Ok(self.handle.gemm(numbers, size, [a, b, c].map(Span::pointer)).map_err(refusal)?)
+        let answer = self.handle.gemm(numbers, size, [a, b, c].map(Span::pointer));
+        drop(regions);
+        Ok(answer.map_err(refusal)?)
     }
 }
 

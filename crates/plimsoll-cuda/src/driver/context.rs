@@ -1,9 +1,9 @@
 //! The primary context of a device, shared with any other library of this process, and whether it still lives.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::streams::Shared;
 use super::types::Handle;
 use super::{Calls, DeviceHandle, Driver, DriverError};
 
@@ -12,7 +12,7 @@ use super::{Calls, DeviceHandle, Driver, DriverError};
 pub struct Context {
     device: DeviceHandle,
     handle: Handle,
-    dead: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     deadline: Duration,
 }
 
@@ -26,8 +26,8 @@ impl Context {
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the device number is the driver's own.
         unsafe { device.driver().call().context_retain(&raw mut handle, device.number()) }?;
-        let dead = device.driver().mark(device.number());
-        let context = Arc::new(Self { device, handle, dead, deadline });
+        let shared = device.driver().shared(device.number());
+        let context = Arc::new(Self { device, handle, shared, deadline });
         context.bind()?;
         Ok(context)
     }
@@ -53,6 +53,11 @@ impl Context {
     #[must_use]
     pub fn driver(&self) -> &Driver {
         self.device.driver()
+    }
+
+    /// What all contexts of the device share.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub(crate) fn call(&self) -> Calls<'_> {
@@ -107,18 +112,18 @@ impl Context {
 
     /// Nothing is destroyed in this context from now on, whoever uses it: it is lost, or something in it hangs.
     pub fn give_up(&self) {
-        self.dead.store(true, Ordering::Relaxed);
+        self.shared.give_up();
     }
 
     /// Whether [`Context::give_up`] was called or a loss was seen.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
-        self.dead.load(Ordering::Relaxed)
+        self.shared.is_given_up()
     }
 
     /// Runs a destructor's call, unless the context was given up. Its answer has nowhere to go.
     pub(crate) fn destroy(&self, call: impl FnOnce(Calls<'_>) -> Result<(), DriverError>) {
-        if !self.dead.load(Ordering::Relaxed) && self.bind().is_ok() {
+        if !self.shared.is_given_up() && self.bind().is_ok() {
             let _ = self.watch(call(self.call()));
         }
     }
@@ -126,7 +131,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if !self.dead.load(Ordering::Relaxed) {
+        if !self.shared.is_given_up() {
             // SAFETY: retained once in `new`, released once here; everything made in it is gone, since all of it holds
             // an `Arc` of this.
             let _ = unsafe { self.call().context_release(self.device.number()) };

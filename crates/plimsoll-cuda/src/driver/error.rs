@@ -51,6 +51,15 @@ impl DriverError {
     }
 }
 
+/// Whether what was asked has been done, from the answer to a query.
+pub(super) fn done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(DriverError::Call { code: NOT_READY, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Codes after which every later call on the context fails, by cuda.h's description of each, and those that say that
 /// the device itself is gone. A code that this table doesn't know is not taken for a loss.
 const LOSSES: &[Code] =

@@ -1,7 +1,12 @@
 //! A chain of kernels as one instantiated graph: what a throughput sample launches.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use plimsoll_core::Fault;
+
+use super::stream::{Entered, Kept};
 use super::types::{GraphEdge, Handle, KernelNodeParams};
 use super::{Context, DriverError, Stream};
 use crate::launch::Launch;
@@ -9,15 +14,16 @@ use crate::unavailable::Unavailable;
 
 /// A kernel's place in a graph that is being built.
 #[derive(Clone, Copy, Debug)]
-pub struct Node(Handle);
+struct Node(Handle);
 
-/// An instantiated graph: kernels one after another.
+/// An instantiated graph: kernels one after another, and what they need. A graph is launched by one thread at a time: the driver
+/// doesn't order calls on the same one.
 #[derive(Debug)]
 pub struct Graph {
     context: Arc<Context>,
     executable: Handle,
-    /// The kernels' modules must outlive it; those of a recorded graph are kept by who recorded it.
-    _functions: Vec<super::Function>,
+    kept: Kept,
+    one_thread_at_a_time: PhantomData<Cell<()>>,
 }
 
 /// A graph under construction, destroyed whatever happens.
@@ -88,28 +94,29 @@ impl Graph {
         for launch in cycle.iter().cycle().take(count as usize) {
             last = Some(context.watch(plan.add(launch, last, dependent))?);
         }
-        Self::of(plan, cycle.iter().map(|launch| launch.function.clone()).collect())
+        Self::of(plan, Kept::of(cycle))
     }
 
     /// What a stream recorded: `handle` is a graph that the driver just gave and that nobody else has.
-    pub(super) fn recorded(context: &Arc<Context>, handle: Handle) -> Result<Self, DriverError> {
+    pub(super) fn recorded(context: &Arc<Context>, handle: Handle, kept: Kept) -> Result<Self, DriverError> {
         let plan = Plan { context, handle };
-        Self::of(plan, Vec::new())
+        Self::of(plan, kept)
     }
 
-    fn of(plan: Plan<'_>, functions: Vec<super::Function>) -> Result<Self, DriverError> {
+    fn of(plan: Plan<'_>, kept: Kept) -> Result<Self, DriverError> {
         let mut executable = Handle::NULL;
         let context = plan.context;
         // SAFETY: the graph is live; the handle is written to a live variable.
         context.watch(unsafe { context.call().graph_instantiate(&raw mut executable, plan.handle, 0) })?;
-        Ok(Self { context: Arc::clone(context), executable, _functions: functions })
+        Ok(Self { context: Arc::clone(context), executable, kept, one_thread_at_a_time: PhantomData })
     }
 
     /// Moves it to the device, so that the first launch doesn't.
     ///
     /// # Errors
-    /// The driver's.
+    /// [`DriverError::Unavailable`] while the stream is recorded; the driver's.
     pub fn upload(&self, stream: &Stream) -> Result<(), DriverError> {
+        let _entered = enter(stream)?;
         // SAFETY: both handles live.
         self.context.watch(unsafe { self.context.call().graph_upload(self.executable, stream.handle()) })
     }
@@ -117,10 +124,33 @@ impl Graph {
     /// Launches all of it.
     ///
     /// # Errors
-    /// The driver's.
-    pub fn launch(&self, stream: &Stream) -> Result<(), DriverError> {
-        // SAFETY: both handles live.
-        self.context.watch(unsafe { self.context.call().graph_launch(self.executable, stream.handle()) })
+    /// [`Fault::Invalid`] while the host looks at memory that it uses; [`Fault::Unavailable`] while the stream is recorded; the
+    /// driver's.
+    pub fn launch(&self, stream: &Stream) -> Result<(), Fault> {
+        let entered = enter(stream)?;
+        self.kept.regions.iter().try_for_each(|region| entered.admit(region))?;
+        // SAFETY: both handles live; no other thread uses the graph, which isn't `Sync`. Its kernels' code and memory are kept.
+        Ok(self.context.watch(unsafe { self.context.call().graph_launch(self.executable, stream.handle()) })?)
+    }
+}
+
+/// To ask something of a stream that isn't recorded: nothing would keep a graph within a graph.
+fn enter(stream: &Stream) -> Result<Entered<'_>, DriverError> {
+    let entered = stream.enter()?;
+    let why = "a graph can't be launched on a stream that is recorded";
+    if entered.is_recording() {
+        Err(Unavailable::new("graph", why, "Launch it before or after").into())
+    } else {
+        Ok(entered)
+    }
+}
+
+impl Kept {
+    /// What launches need.
+    fn of(launches: &[Launch]) -> Self {
+        let things = launches.iter().map(|launch| Arc::new(launch.clone()) as _).collect();
+        let regions = launches.iter().flat_map(|launch| launch.kept.iter());
+        Self { things, regions: regions.filter(|region| region.is_careful()).cloned().collect() }
     }
 }
 

@@ -9,18 +9,20 @@ mod context;
 #[cfg(feature = "cudarc")]
 mod cudarc;
 mod error;
+mod event;
+mod gate;
 mod graph;
 mod info;
 mod limits;
 mod module;
 pub(crate) mod nvml;
 mod stream;
+mod streams;
 mod table;
 mod types;
 mod window;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -30,11 +32,16 @@ use crate::unavailable::Unavailable;
 pub use context::Context;
 pub(crate) use error::{DEVICE_UNAVAILABLE, NO_DEVICE, OUT_OF_MEMORY, STUB_LIBRARY};
 pub use error::{DriverError, mend, name};
-pub use graph::{Graph, Node};
+pub use event::Event;
+pub use graph::Graph;
 pub use info::{Attribute, DeviceHandle};
 pub use limits::{Found, Held, Limit};
 pub use module::{Function, Module};
-pub use stream::{Event, Stream};
+pub(crate) use stream::Entered;
+#[cfg(feature = "cudarc")]
+pub(crate) use stream::Staying;
+pub use stream::Stream;
+use streams::Shared;
 pub(crate) use table::Calls;
 use types::DeviceNumber;
 pub(crate) use types::{AllocationProperties, MappedAccess};
@@ -54,8 +61,8 @@ pub struct Driver {
     version: i32,
     /// Opened by the name that every other library opens it by.
     system: bool,
-    /// Whether the primary context of a device was given up: it is one for all of this process.
-    dead: Mutex<Vec<(DeviceNumber, Arc<AtomicBool>)>>,
+    /// What users of a device share: its primary context is one for all of this process.
+    devices: Mutex<Vec<(DeviceNumber, Arc<Shared>)>>,
 }
 
 impl std::fmt::Debug for Driver {
@@ -102,7 +109,7 @@ impl Driver {
                 ),
             )
         })?;
-        let mut driver = Self { table: table::Table::new(library), version: 0, system, dead: Mutex::default() };
+        let mut driver = Self { table: table::Table::new(library), version: 0, system, devices: Mutex::default() };
         driver.initialise().map_err(|error| match error {
             DriverError::Unavailable(reason) => reason,
             DriverError::Call { code, .. } => Unavailable::new("CUDA driver", error.to_string(), mend(code)),
@@ -131,15 +138,15 @@ impl Driver {
         Calls(&self.table)
     }
 
-    /// The mark of a device's context, shared by all who use it.
-    fn mark(&self, device: DeviceNumber) -> Arc<AtomicBool> {
-        let mut marks = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, mark)) = marks.iter().find(|(number, _)| *number == device) {
-            return Arc::clone(mark);
+    /// What all who use a device share.
+    fn shared(&self, device: DeviceNumber) -> Arc<Shared> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, shared)) = devices.iter().find(|(number, _)| *number == device) {
+            return Arc::clone(shared);
         }
-        let mark = Arc::new(AtomicBool::new(false));
-        marks.push((device, Arc::clone(&mark)));
-        mark
+        let shared = Arc::<Shared>::default();
+        devices.push((device, Arc::clone(&shared)));
+        shared
     }
 
     /// Whether the driver has a call, by its symbol.

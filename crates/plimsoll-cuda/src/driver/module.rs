@@ -3,39 +3,46 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
+use plimsoll_gen::sass::Image;
+
 use super::Context;
 use super::error::DriverError;
 use super::types::{ATTRIBUTE_CLUSTER, Handle, LaunchAttribute, LaunchConfig};
-use crate::launch::{Geometry, SLOT_BYTES};
+use crate::launch::Geometry;
 use crate::unavailable::Unavailable;
-
-/// Smallest image that may be handed to the driver: an ELF header.
-const SMALLEST_IMAGE: usize = 64;
 
 /// A cubin loaded into a context.
 #[derive(Debug)]
 pub struct Module {
     context: Arc<Context>,
     handle: Handle,
+    /// What was read of it; nothing of a file that our reader doesn't understand.
+    image: Option<Image>,
 }
 
 impl Module {
-    /// Loads a cubin, which must be an ELF file that is whole: the driver reads as far as the headers in it say.
+    /// Loads a cubin of unknown origin.
+    ///
+    /// # Safety
+    /// It must be what a driver takes: a whole cubin, fatbinary or PTX text. The driver reads as far as the headers in it say.
     ///
     /// # Errors
     /// The driver's: `CUDA_ERROR_NO_BINARY_FOR_GPU` where it was compiled for another device.
-    pub fn load(context: &Arc<Context>, cubin: &[u8]) -> Result<Arc<Self>, DriverError> {
-        if cubin.len() < SMALLEST_IMAGE || !cubin.starts_with(b"\x7fELF") {
-            let why = format!("{} bytes that are no ELF file", cubin.len());
-            return Err(Unavailable::new("kernel image", why, "Empty the kernel cache or run with --no-cache").into());
-        }
-        context.bind()?;
-        let mut handle = Handle::NULL;
-        // SAFETY: the image is an ELF file from our own compiler or from the cache, where a hash of its whole content
-        // was verified, so its headers point inside it; the driver copies what it keeps. The handle is written to a
-        // live variable and the context is current.
-        context.watch(unsafe { context.call().module_load(&raw mut handle, cubin.as_ptr().cast()) })?;
-        Ok(Arc::new(Self { context: Arc::clone(context), handle }))
+    pub unsafe fn load(context: &Arc<Context>, cubin: &[u8]) -> Result<Arc<Self>, DriverError> {
+        // SAFETY: this function's own obligation.
+        let handle = unsafe { load(context, cubin) }?;
+        Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Image::new(cubin.to_vec()).ok() }))
+    }
+
+    /// Loads a cubin of a compiler, all of whose headers and tables were found inside of it.
+    ///
+    /// # Errors
+    /// Those of [`Module::load`].
+    pub(crate) fn load_checked(context: &Arc<Context>, image: Image) -> Result<Arc<Self>, DriverError> {
+        // SAFETY: what leads anywhere in the file was found to lead to some place in it, and the rest is what a compiler made
+        // ([`crate::compile::Compiler`]), and a hash of all of it was verified where it comes from the disk.
+        let handle = unsafe { load(context, image.bytes()) }?;
+        Ok(Arc::new(Self { context: Arc::clone(context), handle, image: Some(image) }))
     }
 
     /// A kernel by its `extern "C"` name, loaded at once: lazy loading would stall the first launch.
@@ -43,21 +50,39 @@ impl Module {
     /// # Errors
     /// The driver's: `CUDA_ERROR_NOT_FOUND` where the module has none of this name.
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function, DriverError> {
-        let name = CString::new(name)
+        let text = name;
+        let name = CString::new(text)
             .map_err(|_| Unavailable::new("kernel", "its name holds a zero byte", "This is an error of plimsoll"))?;
         let context = &self.context;
         context.bind()?;
         let mut handle = Handle::NULL;
         // SAFETY: the name is terminated and outlives the call; the handle is written to a live variable.
         context.watch(unsafe { context.call().module_function(&raw mut handle, self.handle, name.as_ptr()) })?;
-        let function = Function { module: Arc::clone(self), handle };
+        let sizes = self.image.as_ref().and_then(|image| image.parameters(text)).map(Arc::from);
+        let function = Function { module: Arc::clone(self), handle, sizes };
         function.registers()?;
         Ok(function)
     }
 }
 
+/// Hands a cubin to the driver, which copies what it keeps.
+///
+/// # Safety
+/// As [`Module::load`].
+unsafe fn load(context: &Context, cubin: &[u8]) -> Result<Handle, DriverError> {
+    context.bind()?;
+    let mut handle = Handle::NULL;
+    // SAFETY: this function's own obligation. The handle is written to a live variable and the context is current.
+    context.watch(unsafe { context.call().module_load(&raw mut handle, cubin.as_ptr().cast()) })?;
+    Ok(handle)
+}
+
 impl Drop for Module {
     fn drop(&mut self) {
+        // Its code may still run.
+        if self.context.settle().is_err() {
+            return;
+        }
         // SAFETY: loaded once, unloaded once, and no function of it is left: each holds an `Arc` of this.
         self.context.destroy(|call| unsafe { call.module_unload(self.handle) });
     }
@@ -68,6 +93,8 @@ impl Drop for Module {
 pub struct Function {
     module: Arc<Module>,
     handle: Handle,
+    /// Bytes of each parameter, as the cubin says.
+    sizes: Option<Arc<[u64]>>,
 }
 
 impl Function {
@@ -81,39 +108,40 @@ impl Function {
         &self.module.context
     }
 
-    /// Whether it takes at least `count` parameters, none of which is larger than a slot of `launch::Arguments`. A
-    /// driver before 12.4 can't tell, and says yes. That it takes more isn't asked, since the driver's answer would be an
-    /// error, which tools that watch for errors report; those that are missing are zeros.
+    /// Whether it takes parameters of just these sizes, as the cubin itself says. Where a driver since 12.4 can tell, it must say the
+    /// same; that there are no more isn't asked of it, since its answer would be an error, which tools that watch for errors report.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] with the parameter that doesn't fit; the driver's.
-    pub(crate) fn takes(&self, count: usize) -> Result<(), DriverError> {
+    /// [`DriverError::Unavailable`] with what differs; the driver's.
+    pub(crate) fn takes(&self, sizes: &[u64]) -> Result<(), DriverError> {
         let misfit =
             |why: String| Err(Unavailable::new("kernel", why, "This is an error of plimsoll: please report it").into());
-        for index in 0..count {
-            let (mut offset, mut size) = (0, 0);
-            let call = self.context().call();
-            // SAFETY: the function lives; offset and size are written to live integers.
-            match unsafe { call.function_parameter(self.handle, index, &raw mut offset, &raw mut size) } {
-                Ok(()) if size <= SLOT_BYTES => {}
-                Ok(()) => return misfit(format!("parameter {index} has {size} bytes, more than {SLOT_BYTES}")),
-                // 801: CUDA_ERROR_NOT_SUPPORTED.
-                Err(DriverError::Unavailable(_) | DriverError::Call { code: 801, .. }) => return Ok(()),
+        if let Some(own) = &self.sizes
+            && own[..] != *sizes
+        {
+            return misfit(match (own.len(), sizes.len()) {
+                (takes, given) if takes != given => format!("it takes {takes} arguments and was given {given}"),
+                _ => format!("its parameters have {own:?} bytes, and the arguments {sizes:?}"),
+            });
+        }
+        for (index, size) in sizes.iter().enumerate() {
+            match self.parameter_bytes(index) {
+                Ok(None) => return Ok(()),
+                Ok(Some(told)) if told as u64 == *size => {}
+                Ok(Some(told)) => return misfit(format!("parameter {index} has {told} bytes, not {size}")),
                 // 1: CUDA_ERROR_INVALID_VALUE, there is no such parameter.
                 Err(DriverError::Call { code: 1, .. }) => {
-                    return misfit(format!("it takes {index} arguments and was given {count} (cuFuncGetParamInfo)"));
+                    let given = sizes.len();
+                    return misfit(format!("it takes {index} arguments and was given {given} (cuFuncGetParamInfo)"));
                 }
-                Err(error) => return self.context().watch(Err(error)),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
     /// Bytes of a parameter; `None` where a driver before 12.4 can't tell.
-    ///
-    /// # Errors
-    /// The driver's: there is no such parameter.
-    pub(crate) fn parameter_bytes(&self, index: usize) -> Result<Option<usize>, DriverError> {
+    fn parameter_bytes(&self, index: usize) -> Result<Option<usize>, DriverError> {
         let (mut offset, mut size) = (0, 0);
         let call = self.context().call();
         // SAFETY: the function lives; offset and size are written to live integers.

@@ -1,46 +1,48 @@
-//! Streams and events as owned objects. Waiting for them with a deadline is `wait`'s business.
+//! Streams as owned objects. Waiting for them with a deadline is `wait`'s business.
 
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Fault;
 
-use super::error::NOT_READY;
+use super::error::done;
+use super::event::unordered;
+use super::gate::{Gate, Refused};
 use super::types::{
     ATTRIBUTE_CLUSTER, ATTRIBUTE_COOPERATIVE, ATTRIBUTE_DEPENDENT, DevicePointer, Handle, LaunchAttribute, LaunchConfig,
 };
-use super::{AccessWindow, Context, DriverError, Function, Graph};
-use crate::launch::{Form, Geometry, Launch, MOST_PARAMETERS, WordKernel, only};
+use super::{AccessWindow, Context, DriverError, Event, Function, Graph};
+use crate::launch::{Form, Geometry, Launch, MOST_PARAMETERS};
+use crate::memory::Region;
+use crate::unavailable::Unavailable;
+use crate::wait;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
-/// `CU_EVENT_DISABLE_TIMING`.
-const NO_TIMING: u32 = 2;
-
-/// Whether what was asked has been done, from the answer to a query.
-fn done(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
-    match answer {
-        Ok(()) => Ok(true),
-        Err(DriverError::Call { code: NOT_READY, .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
 
 /// A stream of its own, in order with nothing else.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Stream(Arc<Core>);
+
+/// What is left of a stream while its context waits for what was asked of it.
+#[derive(Debug)]
+pub(super) struct Core {
     context: Arc<Context>,
     handle: Handle,
     /// Whose stream it is, where it isn't ours.
     owner: Option<Owner>,
-    recording: Recording,
+    /// Something was asked of it that takes the device time.
+    worked: AtomicBool,
+    gate: Gate,
+    recording: Mutex<Recording>,
 }
 
 /// Keeps a stream of another library alive.
-struct Owner(#[allow(dead_code, reason = "held, not used")] Arc<dyn Any + Send + Sync>);
+#[derive(Clone)]
+pub(super) struct Owner(#[allow(dead_code, reason = "held, not used")] Arc<dyn Any + Send + Sync>);
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,11 +50,125 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Whether what is asked of the stream is recorded instead of done, and what is to be freed once it no longer is.
-#[derive(Debug, Default)]
+/// What a recording needs.
+#[derive(Default)]
 struct Recording {
-    now: AtomicBool,
-    freed: Mutex<Vec<DevicePointer>>,
+    /// The last that was asked before it began.
+    before: Option<Arc<Event>>,
+    /// What is to be freed once it has ended.
+    freed: Vec<DevicePointer>,
+    kept: Kept,
+}
+
+/// What must live as long as a graph.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) things: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Memory that launches look at before they begin.
+    pub(super) regions: Vec<Arc<Region>>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({}, {})", self.things.len(), self.regions.len())
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recording({:?})", self.kept)
+    }
+}
+
+/// One who asks something of a stream: whether that is recorded doesn't change meanwhile.
+#[derive(Debug)]
+pub(crate) struct Entered<'s> {
+    core: &'s Core,
+    recording: bool,
+}
+
+impl Entered<'_> {
+    /// Whether what is asked is recorded and not done.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recording
+    }
+
+    /// Keeps something for the graph that is being recorded.
+    pub(crate) fn keep(&self, thing: Arc<dyn Any + Send + Sync>) {
+        self.core.recording().kept.things.push(thing);
+    }
+
+    /// Lets the device use memory by what is asked: notes a use outside of the memory's own order, and keeps it for a recording.
+    pub(crate) fn admit(&self, region: &Arc<Region>) -> Result<(), Fault> {
+        region.admit(self.core.handle)?;
+        if self.recording {
+            self.core.recording().kept.regions.push(Arc::clone(region));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.core.gate.leave();
+    }
+}
+
+/// One who asks something of a stream over several calls: none of them is recorded.
+#[cfg(feature = "cudarc")]
+pub(crate) struct Staying(Arc<Core>);
+
+#[cfg(feature = "cudarc")]
+impl Drop for Staying {
+    fn drop(&mut self) {
+        self.0.gate.leave();
+    }
+}
+
+impl Core {
+    fn recording(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_done(&self) -> Result<bool, DriverError> {
+        // SAFETY: the handle lives as long as `self`.
+        self.context.watch(done(unsafe { self.context.call().stream_query(self.handle) }))
+    }
+
+    /// Lets everybody go who is asking something.
+    pub(super) fn pass(&self) -> bool {
+        self.gate.pass(self.context.deadline())
+    }
+
+    /// Waits until all that was asked of it by now is done; of what is being recorded, what was asked before.
+    pub(super) fn settle(&self) -> Result<(), Fault> {
+        if self.gate.is_recording() {
+            let before = self.recording().before.clone();
+            return before.map_or(Ok(()), |before| wait::event(&before));
+        }
+        self.is_free()?;
+        wait::until(&self.context, "cuStreamQuery", || self.is_done())
+    }
+
+    /// Whether nobody but us records what is asked of it.
+    fn is_free(&self) -> Result<(), DriverError> {
+        if self.owner.is_none() || self.gate.is_recording() { Ok(()) } else { is_captured(&self.context, self.handle) }
+    }
+}
+
+/// Refuses a stream that its own library records: nothing would keep what we ask.
+pub(super) fn is_captured(context: &Context, stream: Handle) -> Result<(), DriverError> {
+    let mut status = 0;
+    // SAFETY: the stream lives; the status is written to a live integer.
+    match context.watch(unsafe { context.call().capture_status(stream, &raw mut status) }) {
+        Ok(()) if status != 0 => {
+            let why = "the stream's own library records what is asked of it, and nothing would keep what we ask";
+            Err(Unavailable::new("stream", why, "Record by Gpu::record, or use another stream").into())
+        }
+        // A driver without the call is older than any that records for others.
+        Ok(()) | Err(DriverError::Unavailable(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 impl Stream {
@@ -65,29 +181,65 @@ impl Stream {
         let mut handle = Handle::NULL;
         // SAFETY: the handle is written to a live variable; the context is current.
         context.watch(unsafe { context.call().stream_create(&raw mut handle, NON_BLOCKING) })?;
-        Ok(Self { context: Arc::clone(context), handle, owner: None, recording: Recording::default() })
+        Ok(Self::of_handle(context, handle, None))
     }
 
     /// A stream of another library, which `owner` keeps alive, in `context`.
     #[cfg(feature = "cudarc")]
     pub(super) fn of(context: &Arc<Context>, handle: Handle, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { context: Arc::clone(context), handle, owner: Some(Owner(owner)), recording: Recording::default() }
+        Self::of_handle(context, handle, Some(Owner(owner)))
+    }
+
+    fn of_handle(context: &Arc<Context>, handle: Handle, owner: Option<Owner>) -> Self {
+        let (worked, gate, recording) = (AtomicBool::new(false), Gate::default(), Mutex::default());
+        let core = Arc::new(Core { context: Arc::clone(context), handle, owner, worked, gate, recording });
+        context.shared().register(&core);
+        Self(core)
     }
 
     /// Whether it was made here, and not by another library.
     #[must_use]
     pub fn is_ours(&self) -> bool {
-        self.owner.is_none()
+        self.0.owner.is_none()
     }
 
     /// The context it belongs to.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
-        &self.context
+        &self.0.context
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        self.handle
+        self.0.handle
+    }
+
+    /// To ask something that takes the device time, or that a graph would hold.
+    ///
+    /// # Errors
+    /// [`DriverError::Unavailable`] where another library records its stream.
+    pub(crate) fn enter(&self) -> Result<Entered<'_>, DriverError> {
+        let core = &*self.0;
+        let entered = Entered { core, recording: core.gate.enter() };
+        core.is_free()?;
+        if !core.worked.load(Ordering::Relaxed) {
+            core.worked.store(true, Ordering::Relaxed);
+            if let Some(owner) = &core.owner {
+                core.context.shared().adopt(core.handle, owner);
+            }
+        }
+        Ok(entered)
+    }
+
+    /// As [`Stream::enter`], for several calls; nothing where the stream is recorded.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn stay(&self) -> Result<Option<Staying>, DriverError> {
+        let entered = self.enter()?;
+        if entered.recording {
+            return Ok(None);
+        }
+        // Counted in for as long.
+        std::mem::forget(entered);
+        Ok(Some(Staying(Arc::clone(&self.0))))
     }
 
     /// True once everything asked of the stream is done.
@@ -95,100 +247,121 @@ impl Stream {
     /// # Errors
     /// The driver's, among them those of kernels that ran before.
     pub fn is_done(&self) -> Result<bool, DriverError> {
-        // SAFETY: the handle lives as long as `self`.
-        self.context.watch(done(unsafe { self.context.call().stream_query(self.handle) }))
+        self.0.is_done()
     }
 
     /// Lets later work wait for an event of any stream.
     ///
     /// # Errors
-    /// The driver's.
+    /// [`DriverError::Unavailable`] while the stream is recorded; the driver's.
     pub fn wait_for(&self, event: &Event) -> Result<(), DriverError> {
+        if self.enter()?.is_recording() {
+            return Err(unordered());
+        }
         // SAFETY: both handles live; the driver keeps what it needs of the event beyond this call.
-        self.context.watch(unsafe { self.context.call().stream_wait_event(self.handle, event.handle, 0) })
+        self.context().watch(unsafe { self.context().call().stream_wait_event(self.handle(), event.handle(), 0) })
     }
 
     /// From here on, what is asked of the stream is recorded and not done, until [`Stream::recorded`].
     ///
     /// # Errors
-    /// The driver's: it is recorded already.
-    pub fn record(&self) -> Result<(), DriverError> {
+    /// [`Fault::Invalid`] where it is recorded already, or other threads never cease to use it; the driver's.
+    pub fn record(&self) -> Result<(), Fault> {
         /// `CU_STREAM_CAPTURE_MODE_RELAXED`: kernels may be loaded meanwhile.
         const RELAXED: u32 = 2;
-        self.context.bind()?;
-        // SAFETY: the handle lives.
-        self.context.watch(unsafe { self.context.call().capture_begin(self.handle, RELAXED) })?;
-        self.recording.now.store(true, Ordering::Release);
-        Ok(())
+        let (core, context) = (&*self.0, self.context());
+        context.bind()?;
+        core.is_free()?;
+        let mark = Event::untimed(context)?;
+        let begin = || {
+            // SAFETY: both handles live.
+            context.watch(unsafe { context.call().event_record(mark.handle(), core.handle) })?;
+            core.recording().before = Some(Arc::new(mark));
+            // SAFETY: the handle lives.
+            context.watch(unsafe { context.call().capture_begin(core.handle, RELAXED) })
+        };
+        Ok(core.gate.switch(true, context.deadline(), begin).map_err(refused)??)
     }
 
-    /// What was recorded. The modules of its kernels and the memory that they use must be kept as long as it.
+    /// What was recorded. It keeps the modules of its kernels and the memory that they use.
     ///
     /// # Errors
-    /// The driver's: nothing is recorded, or something was asked that can't be. Then nothing is recorded any more.
-    pub fn recorded(&self) -> Result<Graph, DriverError> {
-        self.context.bind()?;
+    /// [`Fault::Invalid`] where nothing is recorded; the driver's: something was asked that can't be. Then nothing is recorded any
+    /// more.
+    pub fn recorded(&self) -> Result<Graph, Fault> {
+        let (core, context) = (&*self.0, self.context());
+        context.bind()?;
         let mut graph = Handle::NULL;
-        // SAFETY: the handle lives; the graph's is written to a live variable.
-        let answer = self.context.watch(unsafe { self.context.call().capture_end(self.handle, &raw mut graph) });
-        self.recording.now.store(false, Ordering::Release);
-        let freed = std::mem::take(&mut *self.recording.freed.lock().unwrap_or_else(PoisonError::into_inner));
+        let end = || {
+            // SAFETY: the handle lives; the graph's is written to a live variable.
+            context.watch(unsafe { context.call().capture_end(core.handle, &raw mut graph) })
+        };
+        let answer = core.gate.switch(false, context.deadline(), end).map_err(refused)?;
+        let Recording { freed, kept, .. } = std::mem::take(&mut *core.recording());
+        let graph = answer.and_then(|()| Graph::recorded(context, graph, kept));
         freed.into_iter().for_each(|pointer| self.free(pointer));
-        answer?;
-        Graph::recorded(&self.context, graph)
+        Ok(graph?)
     }
 
     /// Whether what is asked of the stream is recorded.
     #[must_use]
     pub fn is_recording(&self) -> bool {
-        self.recording.now.load(Ordering::Acquire)
+        self.0.gate.is_recording()
     }
 
     /// Memory in the stream's order.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<DevicePointer, DriverError> {
-        self.context.bind()?;
+        self.context().bind()?;
+        let entered = self.enter()?;
+        if entered.is_recording() {
+            let why = "memory can't be allocated while a graph is recorded";
+            return Err(Unavailable::new("memory", why, "Allocate it before").into());
+        }
         let mut pointer = 0;
         // SAFETY: the pointer is written to a live integer; the handle lives.
-        let answer = unsafe { self.context.call().memory_alloc_async(&raw mut pointer, bytes, self.handle) };
-        self.context.watch(answer).map(|()| pointer)
+        let answer = unsafe { self.context().call().memory_alloc_async(&raw mut pointer, bytes, self.handle()) };
+        self.context().watch(answer).map(|()| pointer)
     }
 
     /// Frees what [`Stream::allocate`] gave, in the stream's order; what is being recorded doesn't hold it.
     pub(crate) fn free(&self, pointer: DevicePointer) {
-        if self.is_recording() {
-            self.recording.freed.lock().unwrap_or_else(PoisonError::into_inner).push(pointer);
+        let Ok(entered) = self.enter() else {
+            // Another library records: what were freed now would be freed again and again.
+            return;
+        };
+        if entered.is_recording() {
+            self.0.recording().freed.push(pointer);
             return;
         }
         // SAFETY: allocated once and freed once, by the contract above.
-        self.context.destroy(|call| unsafe { call.memory_free_async(pointer, self.handle) });
+        self.context().destroy(|call| unsafe { call.memory_free_async(pointer, self.handle()) });
     }
 
-    /// Launches a kernel. The context must be current on this thread ([`Context::bind`]).
+    /// Launches a kernel. The context must be current on this thread ([`Context::bind`]). While the stream is recorded, the graph
+    /// keeps the kernel and its memory.
     ///
     /// # Errors
-    /// The driver's; a driver before 11.8 has no launch attributes.
-    pub fn launch(&self, launch: &Launch) -> Result<(), DriverError> {
+    /// [`Fault::Invalid`] while the host looks at memory that the kernel uses; the driver's; a driver before 11.8 has no launch
+    /// attributes.
+    pub fn launch(&self, launch: &Launch) -> Result<(), Fault> {
+        let entered = self.enter()?;
+        launch.kept.admit(&entered)?;
+        if entered.recording {
+            entered.keep(Arc::new(launch.clone()));
+        }
         let window = launch.window.as_ref();
-        self.submit(&launch.function, launch.geometry, launch.form, window, launch.given.pointers())
+        // SAFETY: a launch holds as many arguments as its kernel takes, each as large, and memory that is there; its words live
+        // until the call returns.
+        unsafe { Ok(self.submit(&launch.function, launch.geometry, launch.form, window, launch.given.pointers())?) }
     }
 
-    /// Launches a kernel with words that it takes ([`WordKernel::new`]), which the driver copies; else as
-    /// [`Stream::launch`]. Allocates nothing.
+    /// Launches a kernel.
     ///
-    /// # Errors
-    /// [`Fault::Invalid`] for another number of words; the driver's.
-    pub fn launch_words(
-        &self,
-        kernel: &WordKernel,
-        geometry: Geometry,
-        form: Form,
-        words: &[u64],
-    ) -> Result<(), Fault> {
-        kernel.takes(words)?;
-        Ok(self.submit(&kernel.function, geometry, form, None, only(words))?)
-    }
-
-    fn submit(
+    /// # Safety
+    /// `parameters` must begin with as many pointers as the kernel has parameters, each to as many bytes, which live until the call
+    /// returns. What the kernel does with them, at any time until it ends or, where the stream is recorded, whenever the graph is
+    /// launched, must be sound.
+    pub(crate) unsafe fn submit(
         &self,
         function: &Function,
         geometry: Geometry,
@@ -199,8 +372,8 @@ impl Stream {
         let Geometry { grid, block, shared } = geometry;
         let parameters = parameters.as_mut_ptr();
         let null = std::ptr::null_mut();
-        let call = self.context.call();
-        let function = function.handle();
+        let call = self.context().call();
+        let (stream, function) = (self.handle(), function.handle());
         let mut attributes = [LaunchAttribute::new(0, &[]); 4];
         let mut count = 0;
         let mut add = |wanted: Option<LaunchAttribute>| {
@@ -213,108 +386,42 @@ impl Stream {
         add(form.cooperative.then(|| LaunchAttribute::new(ATTRIBUTE_COOPERATIVE, &[1])));
         add((form.cluster > 1).then(|| LaunchAttribute::new(ATTRIBUTE_CLUSTER, &[form.cluster, 1, 1])));
         add(window.map(AccessWindow::attribute));
-        // SAFETY: function and stream are live and of this context. `parameters` holds more pointers than a kernel of ours has
-        // parameters, each to a slot of 16 bytes, and no parameter is larger (`Function::takes`); or one to as many words
-        // as the only parameter has (`WordKernel::new`): both where the driver can tell, else promised by who made the
-        // kernel. What they point to outlives the call, and the driver copies it before the call returns. The
-        // configuration and its attributes live until then as well.
+        // SAFETY: function and stream are live. The parameters are as this function's contract says, and the driver copies what
+        // they point to before the call returns. The configuration and its attributes live until then as well.
         let answer = unsafe {
             if count == 0 {
                 let ([x, y, z], [a, b, c]) = (grid, block);
-                call.launch(function, x, y, z, a, b, c, shared, self.handle, parameters, null)
+                call.launch(function, x, y, z, a, b, c, shared, stream, parameters, null)
             } else {
                 let attributes = attributes.as_mut_ptr();
                 let attribute_count = count as u32;
-                let config = LaunchConfig { grid, block, shared, stream: self.handle, attributes, attribute_count };
+                let config = LaunchConfig { grid, block, shared, stream, attributes, attribute_count };
                 call.launch_with(&raw const config, function, parameters, null)
             }
         };
-        self.context.watch(answer)
+        self.context().watch(answer)
     }
 }
 
-impl Drop for Stream {
+fn refused(why: Refused) -> Fault {
+    Fault::Invalid(
+        match why {
+            Refused::Already => "a stream is recorded once at a time, and ends what it began",
+            Refused::Busy => "other threads use the stream: it can't be recorded meanwhile",
+        }
+        .to_owned(),
+    )
+}
+
+impl Drop for Core {
     fn drop(&mut self) {
         if self.owner.is_none() {
+            // What memory and modules wait for is among the streams that are there.
+            if *self.worked.get_mut() && !self.gate.is_recording() && !self.context.is_given_up() {
+                let _ = wait::until(&self.context, "cuStreamQuery", || self.is_done());
+            }
             // SAFETY: created once, destroyed once; the driver finishes what is queued first.
             self.context.destroy(|call| unsafe { call.stream_destroy(self.handle) });
         }
-    }
-}
-
-/// A mark in a stream's work.
-#[derive(Debug)]
-pub struct Event {
-    context: Arc<Context>,
-    handle: Handle,
-}
-
-impl Event {
-    /// An event that can be timed.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn new(context: &Arc<Context>) -> Result<Self, DriverError> {
-        Self::with(context, 0)
-    }
-
-    /// An event for order alone.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn untimed(context: &Arc<Context>) -> Result<Self, DriverError> {
-        Self::with(context, NO_TIMING)
-    }
-
-    fn with(context: &Arc<Context>, flags: u32) -> Result<Self, DriverError> {
-        context.bind()?;
-        let mut handle = Handle::NULL;
-        // SAFETY: the handle is written to a live variable; the context is current.
-        context.watch(unsafe { context.call().event_create(&raw mut handle, flags) })?;
-        Ok(Self { context: Arc::clone(context), handle })
-    }
-
-    /// The context it belongs to.
-    #[must_use]
-    pub fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
-    /// Marks this point of the stream's work.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn record(&self, stream: &Stream) -> Result<(), DriverError> {
-        // SAFETY: both handles live.
-        self.context.watch(unsafe { self.context.call().event_record(self.handle, stream.handle) })
-    }
-
-    /// True once the mark has been reached.
-    ///
-    /// # Errors
-    /// The driver's, among them those of kernels that ran before.
-    pub fn is_done(&self) -> Result<bool, DriverError> {
-        // SAFETY: the handle lives.
-        self.context.watch(done(unsafe { self.context.call().event_query(self.handle) }))
-    }
-
-    /// Nanoseconds from `earlier` to this mark, both of which must have been reached.
-    ///
-    /// # Errors
-    /// The driver's: not ready, not recorded, or not made for timing.
-    pub fn nanoseconds_since(&self, earlier: &Self) -> Result<u64, DriverError> {
-        let mut milliseconds = 0_f32;
-        let call = self.context.call();
-        // SAFETY: both handles live; the result is written to a live number.
-        let answer = unsafe { call.event_elapsed(&raw mut milliseconds, earlier.handle, self.handle) };
-        self.context.watch(answer)?;
-        Ok((f64::from(milliseconds) * 1e6).round().max(0.0) as u64)
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; the driver allows it before the event is reached.
-        self.context.destroy(|call| unsafe { call.event_destroy(self.handle) });
     }
 }

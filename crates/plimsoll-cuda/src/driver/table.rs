@@ -126,6 +126,10 @@ table! {
         to: DevicePointer, to_context: Handle, from: DevicePointer, from_context: Handle, bytes: usize, stream: Handle
     );
 
+    pointer_attributes ["cuPointerGetAttributes"] (
+        count: c_uint, attributes: *const c_uint, values: *mut *mut c_void, pointer: DevicePointer
+    );
+
     memory_info ["cuMemGetInfo_v2"] (free: *mut usize, total: *mut usize);
     memory_alloc ["cuMemAlloc_v2"] (pointer: *mut DevicePointer, bytes: usize);
     memory_free ["cuMemFree_v2"] (pointer: DevicePointer);
@@ -162,6 +166,7 @@ table! {
     stream_create ["cuStreamCreate"] (stream: *mut Handle, flags: c_uint);
     stream_destroy ["cuStreamDestroy_v2"] (stream: Handle);
     stream_query ["cuStreamQuery"] (stream: Handle);
+    capture_status ["cuStreamIsCapturing"] (stream: Handle, status: *mut c_uint);
     stream_wait_event ["cuStreamWaitEvent"] (stream: Handle, event: Handle, flags: c_uint);
     stream_attribute ["cuStreamSetAttribute"] (stream: Handle, attribute: c_uint, value: *const c_void);
     capture_begin ["cuStreamBeginCapture_v2"] (stream: Handle, mode: c_uint);

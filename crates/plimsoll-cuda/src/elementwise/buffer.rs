@@ -107,7 +107,7 @@ impl<T: Plain> Buffer<T> {
         Ok(self.view_mut(Layout::contiguous(shape)?))
     }
 
-    /// Itself for expressions without types, as [`Operand`] says: the caller keeps it alive and the order among streams.
+    /// Itself for expressions without types. Its memory is held by what is made of it; the order among streams is the caller's.
     ///
     /// # Errors
     /// For more elements than can be counted.

@@ -284,12 +284,12 @@ impl<Args, R> Kernel<Args, R> {
         }
         let (tensors, bits) = (&call.tensors[..call.count], &call.scalars[..call.scalar_count]);
         let lane = &self.gpu.lane;
-        lane.among(call.homes().map(|home| home.0), || {
+        lane.among(call.homes().map(|home| home.0), |entered| {
             let ready = self.expression.ready_again(&self.last, tensors, bits, &self.choose)?;
             self.expression.enqueue(lane.stream(), &ready, tensors, bits)?;
-            if lane.stream().is_recording() {
-                lane.keep(ready);
-                call.homes().for_each(|(_, memory)| lane.keep(Arc::clone(memory) as _));
+            if entered.is_recording() {
+                entered.keep(ready);
+                call.homes().for_each(|(_, memory)| entered.keep(Arc::clone(memory) as _));
             }
             Ok(())
         })

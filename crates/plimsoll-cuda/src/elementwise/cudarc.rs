@@ -17,7 +17,7 @@ use super::error::Error;
 use super::gpu::Gpu;
 use super::operand::{Extent, Raw};
 use crate::Cuda;
-use crate::driver::{Event, Stream};
+use crate::driver::{Event, Staying, Stream};
 use crate::memory::Plain;
 
 impl Gpu {
@@ -73,6 +73,8 @@ pub struct Foreign<S: Slice> {
     pointer: u64,
     layout: Option<Layout>,
     crossing: Option<Crossing>,
+    /// Nobody begins to record our stream meanwhile.
+    _staying: Staying,
 }
 
 /// Two streams that wait for each other.
@@ -86,10 +88,6 @@ impl Crossing {
     /// From here on our stream goes on after the slice's; nothing where they are one.
     fn new(gpu: &Gpu, home: &Arc<CudaStream>) -> Result<Option<Self>, Error> {
         let here = gpu.stream();
-        if here.is_recording() {
-            let why = "memory of cudarc can't be used while a graph is recorded: nothing would keep it";
-            return Err(Fault::Invalid(why.to_owned()).into());
-        }
         if here.is_of(home) {
             return Ok(None);
         }
@@ -122,10 +120,12 @@ impl<S: Slice> Foreign<S> {
             let (expected, given) = (format!("cuda:{}", own.device().number()), format!("cuda:{}", theirs.ordinal()));
             return Err(Error::Device { name: "cudarc slice".to_owned(), expected, given });
         }
+        let why = "memory of cudarc can't be used while a graph is recorded: nothing would keep it";
+        let staying = gpu.stream().stay().map_err(Fault::from)?.ok_or_else(|| Fault::Invalid(why.to_owned()))?;
         // First what cudarc makes the slice's stream wait for, then ours for that.
         let pointer = slice.touch();
         let crossing = Crossing::new(gpu, slice.home())?;
-        Ok(Self { slice, pointer, layout, crossing })
+        Ok(Self { slice, pointer, layout, crossing, _staying: staying })
     }
 
     fn given(&self) -> Given<'_> {

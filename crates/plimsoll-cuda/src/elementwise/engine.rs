@@ -1,27 +1,26 @@
 //! Expressions compiled for one device, and the plans and kernels that were made for them so far. A call with tensors that
 //! are laid out as before finds its plan without allocating, and holds no lock while it launches.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_core::Fault;
 use plimsoll_expr::{Graph, Value};
-use plimsoll_gen::elementwise::{
-    Choose, Dependent, Device, KernelSpec, Plan, PlanError, Table, Walk, generate, plan, plan_batch,
-};
+use plimsoll_gen::Target;
+use plimsoll_gen::elementwise::{Choose, Device, KernelSpec, Plan, PlanError, Table, Walk, generate, plan, plan_batch};
 use plimsoll_gen::kernel::OPTIONS;
-use plimsoll_gen::{Target, elementwise};
 
 use super::checks::{Fit, apart_in_batch, count};
 use super::error::Error;
 use super::key::{AsIs, Key, hash};
+use super::launch::{Bound, Work};
 use super::operand::{Operand, Raw};
 use crate::CudaDevice;
 use crate::compile::{Kernels, Program};
 use crate::device::dependent_launch;
-use crate::driver::{Attribute, Context, Function, Stream};
-use crate::launch::{Form, Geometry, Launch, WordKernel};
+use crate::driver::{Attribute, Context, Function};
+use crate::launch::WordKernel;
+use crate::memory::Held;
 
 /// Most plans that one expression keeps: a program whose shapes change all the time plans again rather than grow.
 const MOST_PLANS: usize = 4096;
@@ -133,7 +132,11 @@ impl Engine {
                 // Two threads may compile the same, as the lock isn't held meanwhile. The first one's stays, which may be running.
                 let text = generate(&plan.spec);
                 let options = OPTIONS.map(str::to_owned);
-                let module = shared.kernels.load(SOURCE, &text.text, text.headers, &options)?;
+                let (headers, target) = (text.headers, shared.kernels.target());
+                let program = Program { name: SOURCE, source: &text.text, headers, options: &options, target };
+                // What the disk keeps for another number of words is compiled anew.
+                let wanted = (text.entry, vec![8 * words as u64]);
+                let module = shared.kernels.load_with(&program, &[wanted])?;
                 let function = module.function(text.entry)?;
                 lock().entry(plan.spec.clone()).or_insert(function).clone()
             }
@@ -156,32 +159,14 @@ pub struct Expression {
 /// What a call with tensors of these layouts does.
 pub(super) struct Ready {
     key: Key,
-    fit: Fit,
+    pub(super) fit: Fit,
     /// Nothing where there are no elements.
-    work: Option<Work>,
+    pub(super) work: Option<Work>,
 }
 
-struct Work {
-    plan: Plan,
-    kernel: WordKernel,
-    form: Form,
-}
-
-impl Work {
-    fn new(engine: &Engine, plan: Plan, kernel: WordKernel) -> Self {
-        let dependent = engine.shared.overlaps && plan.spec.dependent != Dependent::No;
-        Self { plan, kernel, form: Form { dependent, ..Form::default() } }
-    }
-
-    fn geometry(&self) -> Geometry {
-        let elementwise::Geometry { blocks, threads, shared } = self.plan.geometry();
-        Geometry { shared, ..Geometry::linear(blocks, threads) }
-    }
-}
-
-thread_local! {
-    /// Addresses and words of the launch being made, kept for the next one.
-    static SCRATCH: RefCell<(Vec<u64>, Vec<u64>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+/// The memory of operands.
+fn held<'o>(operands: impl Iterator<Item = &'o Operand>) -> Result<Held, Error> {
+    Ok(Held::new(operands.map(Operand::region).collect::<Result<Vec<_>, _>>()?))
 }
 
 impl Expression {
@@ -220,9 +205,9 @@ impl Expression {
         let mut words = Vec::new();
         if let Some(work) = &ready.work {
             let starts: Vec<u64> = tensors.iter().map(Raw::start).collect();
-            work.plan.words(&starts, &bits, &mut words)?;
+            work.plan().words(&starts, &bits, &mut words)?;
         }
-        Ok(Bound { ready, words })
+        Ok(Bound::new(ready, words, held(inputs.iter().chain(outputs))?))
     }
 
     /// The kernel that [`Expression::bind`] would launch, without a look at the memory; nothing where it would refuse or launch none.
@@ -267,8 +252,9 @@ impl Expression {
             }
         }
         apart_in_batch(&self.graph, spans)?;
+        let held = held(sets.iter().flat_map(|(inputs, outputs)| inputs.iter().chain(outputs)))?;
         let mut launches = Vec::new();
-        self.split(&mut members, &bits, choose, &mut launches)?;
+        self.split(&mut members, &bits, (choose, &held), &mut launches)?;
         Ok(launches)
     }
 
@@ -277,7 +263,7 @@ impl Expression {
         &self,
         members: &mut Vec<(u64, Vec<u64>, Fit)>,
         bits: &[u64],
-        choose: &Choose,
+        (choose, held): (&Choose, &Held),
         launches: &mut Vec<Bound>,
     ) -> Result<(), Error> {
         let lengths: Vec<u64> = members.iter().map(|(length, ..)| *length).collect();
@@ -293,14 +279,15 @@ impl Expression {
                 let kernel = self.engine.kernel(&plan, words.len())?;
                 let key = Key::of(&[], choose);
                 let Some((_, _, fit)) = members.pop() else { return Ok(()) };
-                let ready = Arc::new(Ready { key, fit, work: Some(Work::new(&self.engine, plan, kernel)) });
-                launches.push(Bound { ready, words });
+                let ready =
+                    Arc::new(Ready { key, fit, work: Some(Work::new(self.engine.shared.overlaps, plan, kernel)) });
+                launches.push(Bound::new(ready, words, held.clone()));
                 Ok(())
             }
             Err(PlanError::Sets { most, .. }) if (1..members.len()).contains(&most) => {
                 let mut second = members.split_off(most);
-                self.split(members, bits, choose, launches)?;
-                self.split(&mut second, bits, choose, launches)
+                self.split(members, bits, (choose, held), launches)?;
+                self.split(&mut second, bits, (choose, held), launches)
             }
             Err(error) => Err(error.into()),
         }
@@ -360,94 +347,6 @@ impl Expression {
         let mut words = Vec::new();
         plan.words(&starts, bits, &mut words)?;
         let kernel = self.engine.kernel(&plan, words.len())?;
-        Ok(Ready { key, fit, work: Some(Work::new(&self.engine, plan, kernel)) })
-    }
-
-    /// Launches what was made ready for tensors of these layouts (inputs in order, then all outputs), with the scalars' bits.
-    /// Allocates nothing.
-    pub(super) fn enqueue(
-        &self,
-        stream: &Stream,
-        ready: &Ready,
-        tensors: &[Raw<'_>],
-        bits: &[u64],
-    ) -> Result<(), Error> {
-        let context = self.engine.context();
-        ready.fit.admits(&self.graph, tensors, context)?;
-        let Some(work) = &ready.work else { return Ok(()) };
-        SCRATCH.with_borrow_mut(|(starts, words)| {
-            starts.clear();
-            starts.extend(tensors.iter().map(Raw::start));
-            work.plan.words(starts, bits, words)?;
-            launch(stream, work, words)
-        })
-    }
-}
-
-/// Asks a stream of the kernel's own context to run it.
-fn launch(stream: &Stream, work: &Work, words: &[u64]) -> Result<(), Error> {
-    let context = stream.context();
-    if context.is_given_up() {
-        let why = "given up after an earlier fault: start the program anew".to_owned();
-        return Err(Fault::DeviceLost { call: "cuLaunchKernel", why }.into());
-    }
-    let own = work.kernel.function().context().device().number();
-    if own != context.device().number() {
-        let (expected, given) = (format!("cuda:{own}"), format!("cuda:{}", context.device().number()));
-        return Err(Error::Device { name: "stream".to_owned(), expected, given });
-    }
-    context.bind()?;
-    Ok(stream.launch_words(&work.kernel, work.geometry(), work.form, words)?)
-}
-
-/// An expression on given tensors and scalars: what can be launched again and again. The tensors' memory must be there
-/// whenever it is.
-pub struct Bound {
-    ready: Arc<Ready>,
-    words: Vec<u64>,
-}
-
-impl Bound {
-    /// Whether there are no elements: then nothing is launched.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ready.work.is_none()
-    }
-
-    fn work(&self) -> Result<&Work, Error> {
-        self.ready.work.as_ref().ok_or(Error::Plan(PlanError::Empty))
-    }
-
-    /// What is launched, and why it is so.
-    ///
-    /// # Errors
-    /// [`PlanError::Empty`] where there are no elements.
-    pub fn plan(&self) -> Result<&Plan, Error> {
-        Ok(&self.work()?.plan)
-    }
-
-    /// The kernel: its registers and the like.
-    ///
-    /// # Errors
-    /// Those of [`Bound::plan`].
-    pub fn function(&self) -> Result<&Function, Error> {
-        Ok(self.work()?.kernel.function())
-    }
-
-    /// As a launch, to be timed in streams and graphs.
-    ///
-    /// # Errors
-    /// Those of [`Bound::plan`].
-    pub fn launch(&self) -> Result<Launch, Error> {
-        let work = self.work()?;
-        Ok(work.kernel.launch(work.geometry(), &self.words)?.with_form(work.form))
-    }
-
-    /// Launches it; nothing where there are no elements. Allocates nothing.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn enqueue(&self, stream: &Stream) -> Result<(), Error> {
-        self.ready.work.as_ref().map_or(Ok(()), |work| launch(stream, work, &self.words))
+        Ok(Ready { key, fit, work: Some(Work::new(self.engine.shared.overlaps, plan, kernel)) })
     }
 }

@@ -1,38 +1,27 @@
 //! Order among streams: memory belongs to one of them, and whoever uses it on another waits for that one before and makes it
 //! wait afterwards, on the device. So everything that is done with a buffer is in its own stream's order.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Fault;
 
 use super::engine::Engine;
 use super::error::Error;
-use crate::driver::{Event, Graph, Stream};
+use crate::driver::{Entered, Event, Graph, Stream};
 use crate::wait;
+
+/// As many other streams as a call uses memory of.
+const FEW: usize = 32;
 
 /// A stream with what others wait by.
 pub(super) struct Lane {
     stream: Arc<Stream>,
     /// Recorded anew for every wait: a wait takes the point at which the event was recorded last.
     mark: Event,
-    /// What a graph that is being recorded needs.
-    held: Mutex<Held>,
+    /// The streams whose memory a graph that is being recorded uses.
+    lanes: Mutex<Vec<Arc<Lane>>>,
     /// The kernels that run in it, which outlive it.
     _engine: Engine,
-}
-
-/// What must live as long as a recorded graph, and the streams whose memory it uses.
-#[derive(Default)]
-struct Held {
-    things: Vec<Arc<dyn Any + Send + Sync>>,
-    lanes: Vec<Arc<Lane>>,
-}
-
-impl std::fmt::Debug for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Held({})", self.things.len())
-    }
 }
 
 impl std::fmt::Debug for Lane {
@@ -44,15 +33,15 @@ impl std::fmt::Debug for Lane {
 impl Lane {
     pub(super) fn new(stream: Arc<Stream>, engine: &Engine) -> Result<Arc<Self>, Error> {
         let mark = Event::untimed(stream.context())?;
-        Ok(Arc::new(Self { stream, mark, held: Mutex::default(), _engine: engine.clone() }))
+        Ok(Arc::new(Self { stream, mark, lanes: Mutex::default(), _engine: engine.clone() }))
     }
 
     pub(super) fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lanes(&self) -> MutexGuard<'_, Vec<Arc<Self>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is asked of this stream from here on comes after all that was asked of `other`.
@@ -61,38 +50,43 @@ impl Lane {
         Ok(self.stream.wait_for(&other.mark)?)
     }
 
-    /// Does something on this stream with memory of others: after them, and they go on after it.
+    /// Does something on this stream with memory of others: after them, and they go on after it. None of them begins or ends to be
+    /// recorded meanwhile.
     pub(super) fn among<'l>(
         &self,
         others: impl Iterator<Item = &'l Arc<Self>> + Clone,
-        task: impl FnOnce() -> Result<(), Error>,
+        task: impl FnOnce(&Entered<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let entered = self.stream.enter().map_err(Fault::from)?;
         let foreign = |other: &&'l Arc<Self>| !std::ptr::eq(&raw const ***other, self);
         if others.clone().all(|other| !foreign(&other)) {
-            return task();
+            return task(&entered);
         }
         let others = others.filter(foreign);
-        if self.stream.is_recording() {
-            self.held().lanes.extend(others.cloned());
-            return task();
+        if entered.is_recording() {
+            self.lanes().extend(others.cloned());
+            return task(&entered);
         }
-        for other in others.clone() {
-            if other.stream.is_recording() {
+        // Nothing is allocated for as few as a call has.
+        let mut inside: [Option<Entered<'l>>; FEW] = [const { None }; FEW];
+        let mut further = Vec::new();
+        for (place, other) in others.clone().enumerate() {
+            let there = other.stream.enter().map_err(Fault::from)?;
+            if there.is_recording() {
                 let why = "memory of a stream that is being recorded can't be used on another one meanwhile";
                 return Err(Fault::Invalid(why.to_owned()).into());
             }
+            match inside.get_mut(place) {
+                Some(slot) => *slot = Some(there),
+                None => further.push(there),
+            }
             self.after(other)?;
         }
-        let done = task();
+        let done = task(&entered);
         for other in others {
             other.after(self)?;
         }
         done
-    }
-
-    /// Keeps something for the graph that is being recorded.
-    pub(super) fn keep(&self, thing: Arc<dyn Any + Send + Sync>) {
-        self.held().things.push(thing);
     }
 
     /// Records what `task` asks of this stream.
@@ -103,7 +97,7 @@ impl Lane {
             fn drop(&mut self) {
                 if let Some(lane) = self.0 {
                     let _ = lane.stream.recorded();
-                    *lane.held() = Held::default();
+                    lane.lanes().clear();
                 }
             }
         }
@@ -112,10 +106,10 @@ impl Lane {
         task()?;
         recording.0 = None;
         let graph = self.stream.recorded();
-        let Held { things, mut lanes } = std::mem::take(&mut *self.held());
+        let mut lanes = std::mem::take(&mut *self.lanes());
         lanes.sort_by_key(Arc::as_ptr);
         lanes.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        Ok(Recorded { graph: graph?, lane: Arc::clone(self), lanes, _things: things })
+        Ok(Recorded { graph: graph?, lane: Arc::clone(self), lanes })
     }
 }
 
@@ -129,14 +123,13 @@ impl Drop for Lane {
     }
 }
 
-/// Calls that were recorded, to be made again as one. It keeps the memory and the kernels that they use; scalars are those of
-/// the recording.
+/// Calls that were recorded, to be made again as one, by one thread at a time. It keeps the memory and the kernels that they use;
+/// scalars are those of the recording.
 #[derive(Debug)]
 pub struct Recorded {
     graph: Graph,
     lane: Arc<Lane>,
     lanes: Vec<Arc<Lane>>,
-    _things: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Recorded {
@@ -146,6 +139,6 @@ impl Recorded {
     /// The driver's.
     pub fn launch(&self) -> Result<(), Error> {
         self.lane.stream.context().bind()?;
-        self.lane.among(self.lanes.iter(), || Ok(self.graph.launch(&self.lane.stream)?))
+        self.lane.among(self.lanes.iter(), |_| Ok(self.graph.launch(&self.lane.stream)?))
     }
 }

@@ -14,12 +14,15 @@ mod error;
 mod gpu;
 mod key;
 mod lane;
+#[allow(unsafe_code)]
+mod launch;
 mod operand;
 
 pub use buffer::{Buffer, View, ViewMut};
 pub use call::{Argument, Kernel, Outputs};
-pub use engine::{Bound, Engine, Expression};
+pub use engine::{Engine, Expression};
 pub use error::Error;
 pub use gpu::Gpu;
 pub use lane::Recorded;
+pub use launch::Bound;
 pub use operand::Operand;

@@ -2,31 +2,33 @@
 
 use std::sync::Arc;
 
+use plimsoll_core::Fault;
 use plimsoll_expr::{DType, Layout};
 
 use crate::driver::{Context, DevicePointer};
-use crate::memory::{DeviceBuffer, Span, StreamBuffer};
+use crate::memory::{DeviceBuffer, Region, Span, StreamBuffer};
 
-/// Memory of a device, with what is in it. It must not be used after that memory is gone, as [`Span`].
+/// Memory of a device, which it holds, with what is in it.
 #[derive(Clone, Debug)]
 pub struct Operand {
     span: Span,
-    context: Option<Arc<Context>>,
+    /// None where the memory had been freed; whoever binds it is told.
+    region: Option<Arc<Region>>,
     dtype: DType,
     layout: Layout,
 }
 
 impl Operand {
-    /// Elements of `dtype` in `span`, from whose start the layout's offset counts. Whose memory it is isn't checked.
+    /// Elements of `dtype` in `span`, from whose start the layout's offset counts.
     #[must_use]
     pub fn new(span: Span, dtype: DType, layout: Layout) -> Self {
-        Self { span, context: None, dtype, layout }
+        Self { span, region: span.region().ok(), dtype, layout }
     }
 
     /// Elements of `dtype` in all of a buffer.
     #[must_use]
     pub fn of(buffer: &DeviceBuffer, dtype: DType, layout: Layout) -> Self {
-        Self { span: buffer.whole(), context: Some(Arc::clone(buffer.context())), dtype, layout }
+        Self { span: buffer.whole(), region: Some(Arc::clone(buffer.region())), dtype, layout }
     }
 
     /// The same memory, walked in another way.
@@ -47,13 +49,21 @@ impl Operand {
         &self.layout
     }
 
+    /// The memory.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where it had been freed.
+    pub(super) fn region(&self) -> Result<Arc<Region>, Fault> {
+        self.region.clone().map_or_else(|| self.span.region(), Ok)
+    }
+
     pub(super) fn raw(&self) -> Raw<'_> {
         Raw {
             pointer: self.span.pointer(),
             bytes: self.span.bytes(),
             dtype: self.dtype,
             extent: Extent::Laid(&self.layout),
-            context: self.context.as_ref(),
+            context: self.region.as_ref().map(|region| region.context()),
         }
     }
 }

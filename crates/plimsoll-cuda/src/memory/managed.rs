@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
-use super::{Span, free};
-use crate::driver::{Context, DevicePointer, DriverError, OUT_OF_MEMORY, Stream};
-use crate::wait;
+use super::{Owner, Region, Span, free};
+use crate::driver::{Context, DriverError, OUT_OF_MEMORY, Stream};
 
 /// `CU_MEM_ATTACH_GLOBAL`.
 const GLOBAL: u32 = 1;
@@ -39,9 +38,7 @@ pub enum Advice {
 /// An allocation of `cuMemAllocManaged`.
 #[derive(Debug)]
 pub struct ManagedBuffer {
-    context: Arc<Context>,
-    pointer: DevicePointer,
-    bytes: u64,
+    region: Arc<Region>,
 }
 
 impl ManagedBuffer {
@@ -60,7 +57,7 @@ impl ManagedBuffer {
         let mut pointer = 0;
         // SAFETY: the pointer is written to a live integer; the context is current, since `free` made it so.
         match context.watch(unsafe { context.call().managed_alloc(&raw mut pointer, size, GLOBAL) }) {
-            Ok(()) => Ok(Self { context: Arc::clone(context), pointer, bytes }),
+            Ok(()) => Ok(Self { region: Region::new(context, pointer, bytes, Owner::Managed) }),
             Err(error) if error.code() == Some(OUT_OF_MEMORY) => Err(refused),
             Err(error) => Err(error.into()),
         }
@@ -69,22 +66,30 @@ impl ManagedBuffer {
     /// The whole of it.
     #[must_use]
     pub fn whole(&self) -> Span {
-        Span { pointer: self.pointer, bytes: self.bytes }
+        self.region.whole()
     }
 
     fn size(&self) -> usize {
-        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+        usize::try_from(self.region.bytes()).unwrap_or(usize::MAX)
     }
 
     /// Moves all of it, in the stream's order.
     ///
     /// # Errors
-    /// The driver's.
-    pub fn prefetch(&self, stream: &Stream, side: Side) -> Result<(), DriverError> {
-        let device = if side == Side::Host { HOST } else { self.context.device().number() };
-        let call = self.context.call();
-        // SAFETY: the range is one live allocation, the stream lives.
-        self.context.watch(unsafe { call.managed_prefetch(self.pointer, self.size(), device, stream.handle()) })
+    /// [`Fault::Invalid`] while the stream is recorded; the driver's.
+    pub fn prefetch(&self, stream: &Stream, side: Side) -> Result<(), Fault> {
+        let context = self.region.context();
+        let device = if side == Side::Host { HOST } else { context.device().number() };
+        let entered = stream.enter()?;
+        if entered.is_recording() {
+            return Err(Fault::Invalid("pages can't be moved while a graph is recorded".to_owned()));
+        }
+        self.region.share(stream.context());
+        entered.admit(&self.region)?;
+        let call = context.call();
+        // SAFETY: the range is one live allocation, freed after what streams were asked; the stream lives.
+        let answer = unsafe { call.managed_prefetch(self.region.pointer(), self.size(), device, stream.handle()) };
+        Ok(context.watch(answer)?)
     }
 
     /// Tells the driver how all of it will be used, from now on.
@@ -92,42 +97,36 @@ impl ManagedBuffer {
     /// # Errors
     /// The driver's.
     pub fn advise(&self, advice: Advice) -> Result<(), DriverError> {
-        let own = self.context.device().number();
+        let context = self.region.context();
+        let own = context.device().number();
         // CU_MEM_ADVISE_SET_READ_MOSTLY, SET_PREFERRED_LOCATION, SET_ACCESSED_BY.
         let (advice, device) = match advice {
             Advice::ReadMostly => (1, own),
             Advice::StayWithHost => (3, HOST),
             Advice::ReachedByDevice => (5, own),
         };
-        self.context.bind()?;
+        context.bind()?;
         // SAFETY: the range is one live allocation.
-        self.context.watch(unsafe { self.context.call().managed_advise(self.pointer, self.size(), advice, device) })
+        context.watch(unsafe { context.call().managed_advise(self.region.pointer(), self.size(), advice, device) })
     }
 
-    /// Waits for the stream, then reads and writes a byte of every page from the host, which brings all pages to it and
-    /// changes none.
+    /// Waits for all streams of the device, then reads and writes a byte of every page from the host, which brings all pages to it
+    /// and changes none. Meanwhile launches that use it are refused.
     ///
     /// # Errors
     /// [`Fault::Hung`]; the driver's.
-    pub fn touch_by_host(&mut self, stream: &Stream) -> Result<(), Fault> {
-        wait::stream(stream)?;
-        let address = usize::try_from(self.pointer).unwrap_or(0);
+    pub fn touch_by_host(&mut self) -> Result<(), Fault> {
+        let _looking = self.region.look()?;
+        let address = usize::try_from(self.region.pointer()).unwrap_or(0);
         let begin = std::ptr::with_exposed_provenance_mut::<u8>(address);
         for offset in (0..self.size()).step_by(PAGE) {
             // SAFETY: `offset` is inside the allocation, which host and device address alike; unified memory is never
-            // uninitialised. No kernel of the stream is under way, and no reference into it is ever made.
+            // uninitialised. No kernel that uses it is under way nor begins meanwhile, and no reference into it is ever made.
             unsafe {
                 let byte = begin.add(offset);
                 byte.write_volatile(byte.read_volatile());
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for ManagedBuffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated once, freed once.
-        self.context.destroy(|call| unsafe { call.memory_free(self.pointer) });
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
-use super::{Span, free};
+use super::{Owner, Region, Span, free};
 use crate::driver::{AllocationProperties, Context, DevicePointer, DriverError, MappedAccess, OUT_OF_MEMORY, Stream};
-use crate::wait;
 
 /// Memory of the device, made but without an address, `CUmemGenericAllocationHandle`.
 #[derive(Debug)]
@@ -65,7 +64,7 @@ impl Drop for Reserved {
 
 /// Addresses with memory behind them: unmapped first when dropped, since that is declared first of what holds them.
 #[derive(Debug)]
-struct Mapping {
+pub(super) struct Mapping {
     reserved: Reserved,
     _physical: Physical,
 }
@@ -83,7 +82,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let Reserved { context, pointer, bytes } = &self.reserved;
-        // SAFETY: mapped once, unmapped once; `MappedBuffer` waited for what uses it.
+        // SAFETY: mapped once, unmapped once; its region waited for what uses it.
         context.destroy(|call| unsafe { call.mapped_unmap(*pointer, *bytes) });
     }
 }
@@ -91,14 +90,12 @@ impl Drop for Mapping {
 /// Memory of the device that was asked for with compression, or without.
 #[derive(Debug)]
 pub struct MappedBuffer {
-    mapping: Mapping,
-    stream: Arc<Stream>,
-    bytes: u64,
+    region: Arc<Region>,
     compressible: bool,
 }
 
 impl MappedBuffer {
-    /// At least `bytes` of memory, of the device's granularity; `stream` is what uses it. Whether compression was granted
+    /// At least `bytes` of memory of the stream's device, of the device's granularity. Whether compression was granted
     /// is told by [`MappedBuffer::is_compressible`].
     ///
     /// # Errors
@@ -124,7 +121,9 @@ impl MappedBuffer {
         let access = MappedAccess::new(context.device().number());
         // SAFETY: the whole of one mapping; one description, which lives until the call returns.
         context.watch(unsafe { context.call().mapped_access(mapping.reserved.pointer, size, &raw const access, 1) })?;
-        Ok(Self { mapping, stream: Arc::clone(stream), bytes: size as u64, compressible: granted })
+        let pointer = mapping.reserved.pointer;
+        let region = Region::new(context, pointer, size as u64, Owner::Mapped(Some(mapping)));
+        Ok(Self { region, compressible: granted })
     }
 
     /// Whether the driver granted compression.
@@ -136,7 +135,7 @@ impl MappedBuffer {
     /// The whole of it.
     #[must_use]
     pub fn whole(&self) -> Span {
-        Span { pointer: self.mapping.reserved.pointer, bytes: self.bytes }
+        self.region.whole()
     }
 
     /// `bytes` from `offset`.
@@ -145,14 +144,5 @@ impl MappedBuffer {
     /// [`Fault::Invalid`] where that isn't inside.
     pub fn part(&self, offset: u64, bytes: u64) -> Result<Span, Fault> {
         self.whole().part(offset, bytes)
-    }
-}
-
-impl Drop for MappedBuffer {
-    fn drop(&mut self) {
-        // Unmapping waits for nothing. Where the wait fails the context is given up, and nothing is unmapped.
-        if wait::stream(&self.stream).is_err() {
-            self.stream.context().give_up();
-        }
     }
 }

@@ -4,23 +4,14 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
-use super::{DeviceBuffer, Span, free};
+use super::{DeviceBuffer, Owner, Region, Span, free};
 use crate::driver::{Attribute, OUT_OF_MEMORY, Stream};
-use crate::wait;
 
-/// Memory of a stream. When dropped it is freed after what the stream was asked to do before.
+/// Memory of a stream. When dropped with all launches that use it, it is freed after what the stream was asked to do before.
 #[derive(Debug)]
 pub struct StreamBuffer {
     stream: Arc<Stream>,
-    memory: Memory,
-}
-
-#[derive(Debug)]
-enum Memory {
-    /// From the driver's pool.
-    Ordered(Span),
-    /// Where there is none: freeing waits for the device.
-    Own(DeviceBuffer),
+    region: Arc<Region>,
 }
 
 impl StreamBuffer {
@@ -36,17 +27,19 @@ impl StreamBuffer {
         let context = stream.context();
         let pools = context.device().attribute(Attribute::MemoryPools).is_ok_and(|value| value != 0);
         let calls = ["cuMemAllocAsync", "cuMemFreeAsync"].iter().all(|call| context.driver().has(call).is_ok());
-        let memory = if bytes == 0 || !pools || !calls {
-            Memory::Own(DeviceBuffer::new(context, bytes)?)
+        let home = Arc::clone(stream);
+        let region = if bytes == 0 || !pools || !calls {
+            let pointer = DeviceBuffer::allocate(context, bytes)?;
+            Region::new(context, pointer, bytes, Owner::Ordered { home, pooled: false })
         } else {
             let refused = || Fault::OutOfMemory { asked: bytes, free: free(context).map_or(0, |(free, _)| free) };
             match stream.allocate(usize::try_from(bytes).map_err(|_| refused())?) {
-                Ok(pointer) => Memory::Ordered(Span { pointer, bytes }),
+                Ok(pointer) => Region::new(context, pointer, bytes, Owner::Ordered { home, pooled: true }),
                 Err(error) if error.code() == Some(OUT_OF_MEMORY) => return Err(refused()),
                 Err(error) => return Err(error.into()),
             }
         };
-        Ok(Self { stream: Arc::clone(stream), memory })
+        Ok(Self { stream: Arc::clone(stream), region })
     }
 
     /// The stream in whose order it is used and freed.
@@ -58,10 +51,7 @@ impl StreamBuffer {
     /// All of it.
     #[must_use]
     pub fn whole(&self) -> Span {
-        match &self.memory {
-            Memory::Ordered(span) => *span,
-            Memory::Own(buffer) => buffer.whole(),
-        }
+        self.region.whole()
     }
 
     /// Copies host bytes to its beginning and waits.
@@ -78,18 +68,5 @@ impl StreamBuffer {
     /// Those of [`StreamBuffer::upload`].
     pub fn download(&self, to: &mut [u8]) -> Result<(), Fault> {
         self.whole().download(&self.stream, to)
-    }
-}
-
-impl Drop for StreamBuffer {
-    fn drop(&mut self) {
-        match &self.memory {
-            Memory::Ordered(span) => self.stream.free(span.pointer),
-            // A free that doesn't wait for the stream by itself would be a fault of the driver; waiting costs nothing more.
-            Memory::Own(buffer) if buffer.bytes() > 0 && !self.stream.is_recording() => {
-                let _ = wait::stream(&self.stream);
-            }
-            Memory::Own(_) => {}
-        }
     }
 }

@@ -143,7 +143,9 @@ impl Nvrtc {
     }
 }
 
-impl Compiler for Nvrtc {
+// SAFETY: it is the compiler of the driver's own vendor, or what the user named in its place.
+#[allow(unsafe_code)]
+unsafe impl Compiler for Nvrtc {
     fn identity(&self) -> String {
         format!("NVRTC {}.{}", self.version.0, self.version.1)
     }

@@ -153,7 +153,7 @@ impl Bench {
         let kit = Kit::new(device, Source::Cluster, &kernels)?;
         let shared = alone(device, STATIC_SHARED)?;
         for kernel in &kernels {
-            kit.unit.function(kernel)?.allow_shared(shared)?;
+            kit.unit.function(kernel)?.function().allow_shared(shared)?;
         }
         Ok(Self { kit, kernels, shared })
     }
@@ -164,7 +164,7 @@ impl Bench {
 
     /// How many clusters of so many blocks run at once.
     fn at_once(&self, kernel: &KernelDesc, size: u32) -> Result<u32, Fault> {
-        let function = self.kit.unit.function(kernel)?;
+        let function = self.kit.unit.function(kernel)?.function();
         if size > PORTABLE && function.allow_large_clusters().is_err() {
             return Ok(0);
         }

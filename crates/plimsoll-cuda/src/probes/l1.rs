@@ -210,8 +210,8 @@ impl Bench {
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::L1, &kernels::kernels())?;
         for width in WIDTHS {
-            kit.unit.function(&kernels::load(width))?.prefer_cache()?;
-            kit.unit.function(&kernels::store(width))?.prefer_cache()?;
+            kit.unit.function(&kernels::load(width))?.function().prefer_cache()?;
+            kit.unit.function(&kernels::store(width))?.function().prefer_cache()?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);

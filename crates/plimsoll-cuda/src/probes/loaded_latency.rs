@@ -21,7 +21,7 @@ use super::kit::{Kit, all, alone, asked, cooperative, late};
 use super::window::room;
 use crate::launch::{Arguments, Launch};
 use crate::load::Action;
-use crate::memory::DeviceBuffer;
+use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
 
 /// Bytes of the chain, and of each array of the background.
@@ -138,13 +138,13 @@ impl Bench {
     }
 
     /// Where the chaser is after so many launches.
-    fn place(&self, turns: u64) -> u64 {
-        self.lines.pointer() + self.chain.at(turns * (LEAD_HOPS + HOPS))
+    fn place(&self, turns: u64) -> Result<Span, Fault> {
+        self.lines.part(self.chain.at(turns * (LEAD_HOPS + HOPS)), LINE)
     }
 
     fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<Launch, Fault> {
         let turn = self.walked.replace(self.walked.get() + 1);
-        let arguments = Arguments::new().span(place.out).u64(self.place(turn)).u64(HOPS);
+        let arguments = Arguments::new().span(place.out).span(self.place(turn)?).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
         let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(place.state);
         let kernel = kernels::chase(spot.background);
@@ -166,23 +166,24 @@ impl Bench {
             told.iter().skip(1).map(rate).sum()
         };
         let own = Rc::clone(self);
-        let check = move |last: &Last<'_>| Ok(own.check(last.told));
+        let check = move |last: &Last<'_>| own.check(last.told);
         Ok(self.telling(spot, 0)?.with_figure(BACKGROUND_BANDWIDTH, moved).with_check(check))
     }
 
     /// Did the chaser end where the chain leads, and did everybody else work?
-    fn check(&self, told: &[Told]) -> Check {
-        let turns = self.walked.get();
+    fn check(&self, told: &[Told]) -> Result<Check, Fault> {
+        let end = self.place(self.walked.get())?.pointer();
         let chaser = told.first().copied().unwrap_or_default();
-        if (chaser.count, chaser.found) != (HOPS, self.place(turns)) {
+        if (chaser.count, chaser.found) != (HOPS, end) {
             let (hops, off) = (chaser.count, chaser.found.wrapping_sub(self.lines.pointer()));
-            let expected = self.place(turns) - self.lines.pointer();
-            return Check::Failed(format!("the chase of {hops} hops ended at byte {off} instead of {expected}"));
+            let expected = end - self.lines.pointer();
+            let why = format!("the chase of {hops} hops ended at byte {off} instead of {expected}");
+            return Ok(Check::Failed(why));
         }
-        match told.iter().skip(1).position(|told| told.count == 0) {
+        Ok(match told.iter().skip(1).position(|told| told.count == 0) {
             Some(idle) => Check::Failed(format!("block {} did nothing", idle + 1)),
             None => Check::Passed,
-        }
+        })
     }
 
     /// A few rounds of the background, whose sum and copy are compared with the array's own.
@@ -204,7 +205,7 @@ impl Bench {
             Background::Copy => self.kit.checker.map(Op::Copy, Element::Word, to, [from; 3], 0.0)?,
             Background::Read => Check::Passed,
         };
-        all([Ok(self.check(&told)), Ok(read), Ok(copied)])
+        all([self.check(&told), Ok(read), Ok(copied)])
     }
 
     /// Does every line lead to the next one?

@@ -227,7 +227,7 @@ impl Placed {
         match self.placement {
             FROM_HOST | READ_MOSTLY | STAYING | PREFETCH => {
                 for array in &mut self.arrays {
-                    array.touch_by_host(&stream)?;
+                    array.touch_by_host()?;
                 }
             }
             RESIDENT | PREFETCH_BACK => {

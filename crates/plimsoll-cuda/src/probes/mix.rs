@@ -161,7 +161,7 @@ impl Bench {
     /// The copy in phases of `chunk` bytes: launched cooperatively, which graphs can't hold.
     fn phased(&self, chunk: u64) -> Result<Load, Fault> {
         let (kernel, n) = (kernels::phased(), self.bytes / VECTOR);
-        let resident = self.kit.unit.function(&kernel)?.blocks_per_multiprocessor(kernel.threads, 0)?.max(1);
+        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(kernel.threads, 0)?.max(1);
         let kernel = kernel.with_grid(Grid::Resident { blocks: resident });
         let (out, input) = (self.out.whole().first(self.bytes)?, self.input.whole().first(self.bytes)?);
         self.kit.checker.poison(out)?;

@@ -223,12 +223,7 @@ impl Nodes {
     /// Copies from one to the other by the first one's copy engine, and as much back beside them.
     fn copies(&self, pair: Pair, both: bool) -> Result<Load, Fault> {
         let (from, to) = self.pair(pair);
-        let across = |from: &Node, to: &Node| Action::Peer {
-            to: to.target.whole(),
-            to_context: Arc::clone(&to.context),
-            from: from.source.whole(),
-            from_context: Arc::clone(&from.context),
-        };
+        let across = |from: &Node, to: &Node| Action::Peer(to.target.whole(), from.source.whole());
         let bytes = from.source.bytes();
         let traffic = if both { Traffic::new(bytes, bytes) } else { Traffic::new(bytes, 0) };
         let work = Work { traffic, operations: 1.0, ..Work::default() };
@@ -281,17 +276,17 @@ impl Nodes {
         let first = to.chased.replace(to.chased.get() + 1) * APART;
         let place = {
             let to = Rc::clone(&to);
-            move |turns: u64| to.lines.pointer() + to.chain.at((first + turns) * (LEAD_HOPS + HOPS))
+            move |turns: u64| to.lines.part(to.chain.at((first + turns) * (LEAD_HOPS + HOPS)), LINE)
         };
         let (own, begin) = (Rc::clone(&from), place.clone());
         let telling = Inside::telling(&from.chaser, (1, Of::First), work, move |at| {
             let idle = own.lines.whole();
-            let list = Arguments::new().span(at.out).u64(begin(at.turn)).u64(HOPS).span(idle).span(idle);
+            let list = Arguments::new().span(at.out).span(begin(at.turn)?).u64(HOPS).span(idle).span(idle);
             own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(at.state))
         })?;
         Ok(telling.with_check(move |last| {
             let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
-            let right = (count, found) == (HOPS, place(last.turns));
+            let right = (count, found) == (HOPS, place(last.turns)?.pointer());
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at {found:#x}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))

@@ -143,7 +143,7 @@ impl Bench {
     /// The kernel on as many blocks as are resident at once.
     fn kernel(&self, form: Form) -> Result<KernelDesc, Fault> {
         let kernel = form.kernel();
-        let resident = self.kit.unit.function(&kernel)?.blocks_per_multiprocessor(kernel.threads, 0)?;
+        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(kernel.threads, 0)?;
         Ok(kernel.with_grid(Grid::Resident { blocks: resident.clamp(1, 8) }))
     }
 

@@ -269,7 +269,7 @@ impl Bench {
 
     fn placed(&self, Placed { parameters: p, moved }: Placed, rotation: Rotation) -> Result<Load, Fault> {
         let kernel = p.kernel();
-        let resident = self.kit.unit.function(&kernel)?.blocks_per_multiprocessor(p.threads, 0)?;
+        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(p.threads, 0)?;
         let in_flight = f64::from(resident * p.threads * kernel.bytes_in_flight());
         Ok(self.load(&kernel, p.op, rotation, (0, moved))?.with_extra(stream::IN_FLIGHT, in_flight))
     }
@@ -288,7 +288,7 @@ impl Bench {
                 for &threads in thread_counts(effort) {
                     let parameters = kernels::occupancy(op, looping, threads);
                     let wanted = threads / parameters.threads;
-                    let function = self.kit.unit.function(&parameters.kernel())?;
+                    let function = self.kit.unit.function(&parameters.kernel())?.function();
                     // The most, because a smaller bound would hold for the points before as well.
                     function.allow_shared(most)?;
                     let unlimited = function.blocks_per_multiprocessor(parameters.threads, 0)?;

@@ -195,7 +195,7 @@ impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Strides, &kernels::kernels())?;
         for element in ELEMENTS {
-            kit.unit.function(&kernels::cache(element))?.prefer_cache()?;
+            kit.unit.function(&kernels::cache(element))?.function().prefer_cache()?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(BYTES)?, kit.array(4 * threads)?);

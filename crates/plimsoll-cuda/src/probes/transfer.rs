@@ -245,13 +245,13 @@ impl Bench {
 
     /// A copy of whole words by a kernel from the host's memory, or to it.
     fn by_kernel(&self, host: &Rc<RefCell<HostBuffer>>, up: bool, size: u64) -> Result<Action, Fault> {
-        let there = host.borrow_mut().mapped()?;
+        let there = host.borrow().mapped()?;
         let list = match up {
-            true => Arguments::new().span(self.target.part(0, size)?).u64(there),
-            false => Arguments::new().u64(there).span(self.origin.part(0, size)?),
+            true => Arguments::new().span(self.target.part(0, size)?).span(there),
+            false => Arguments::new().span(there).span(self.origin.part(0, size)?),
         };
         let launch = self.unit.launch(&self.kernel, size / 4, list.u64(size / 4))?;
-        Ok(Action::OnHost(Rc::clone(host), launch))
+        Ok(Action::Launch(launch))
     }
 
     /// Did all arrive? Whole words are compared on the device: what came down goes up again first.

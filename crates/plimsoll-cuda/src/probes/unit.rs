@@ -2,15 +2,13 @@
 //! their descriptions say. What the kernels are is `plimsoll-gen`'s; arguments are each probe's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_gen::kernel::{HEADERS, KernelDesc, Machine, OPTIONS, Source, unit};
+use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 
 use crate::CudaDevice;
-use crate::compile::Program;
-use crate::driver::{Attribute, Context, Function, Module};
-use crate::launch::{Arguments, Form, Geometry, Launch};
+use crate::driver::{Attribute, Context};
+use crate::launch::{Arguments, Form, Geometry, Kernel, Launch};
 
 /// What grids depend on of this device.
 ///
@@ -26,7 +24,7 @@ pub(super) fn machine(context: &Context) -> Result<Machine, Fault> {
 /// Loaded kernels of one source.
 #[derive(Debug)]
 pub(super) struct Unit {
-    functions: BTreeMap<String, Function>,
+    functions: BTreeMap<String, Kernel>,
     machine: Machine,
 }
 
@@ -52,13 +50,8 @@ impl Unit {
         let mut seen = BTreeSet::new();
         let wanted: Vec<KernelDesc> =
             kernels.iter().filter(|kernel| kernel.source == source && seen.insert(&kernel.name)).cloned().collect();
-        let options = OPTIONS.map(str::to_owned);
-        let name = format!("{}.cu", source.name());
-        let text = unit(source, &wanted);
-        let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target };
-        let module: Arc<Module> = device.kernels.load_as(&program)?;
-        let load = |kernel: &KernelDesc| Ok((kernel.name.clone(), module.function(&kernel.name)?));
-        let functions = wanted.iter().map(load).collect::<Result<_, Fault>>()?;
+        let loaded = device.kernels.load_stated(target, source, &wanted)?;
+        let functions = wanted.into_iter().map(|kernel| kernel.name).zip(loaded).collect();
         Ok(Self { functions, machine: machine(&device.context)? })
     }
 
@@ -71,7 +64,7 @@ impl Unit {
     ///
     /// # Errors
     /// [`Fault::Invalid`] where it was not among those compiled.
-    pub(super) fn function(&self, kernel: &KernelDesc) -> Result<&Function, Fault> {
+    pub(super) fn function(&self, kernel: &KernelDesc) -> Result<&Kernel, Fault> {
         let missing = || Fault::Invalid(format!("{} was not compiled: this is an error of plimsoll", kernel.name));
         self.functions.get(&kernel.name).ok_or_else(missing)
     }
@@ -99,7 +92,7 @@ impl Unit {
         // More than 48 KiB must be asked for (CUDA C++ Programming Guide, compute capabilities), and a kernel's own shared memory
         // counts.
         if shared > 0 {
-            function.allow_shared(shared)?;
+            function.function().allow_shared(shared)?;
         }
         let grid = kernel.geometry(n, self.machine)?;
         let geometry = Geometry { shared, ..Geometry::linear(grid.blocks, grid.threads) };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use libloading::os::unix::Library;
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Work, Workload};
-use plimsoll_cuda::compile::{Compiler, Program};
+use plimsoll_cuda::compile::{Compiler, Kernels, Program};
 use plimsoll_cuda::driver::{
     Access, AccessWindow, Context, DeviceHandle, Driver, Function, Graph, Held, Limit, Stream,
 };
@@ -57,7 +57,8 @@ impl Fake {
         self
     }
 
-    fn number(&self, symbol: &str) -> u64 {
+    /// What a call of the stand-in without arguments tells.
+    pub fn number(&self, symbol: &str) -> u64 {
         // SAFETY: both symbols have this type.
         unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
     }
@@ -108,17 +109,21 @@ impl Fake {
     }
 }
 
-/// A compiler for the stand-in, whose kernels of expressions and checks take whatever they are given.
+/// A compiler for the stand-in, for expressions and checks as well.
 pub struct Anything;
 
-impl Compiler for Anything {
+// SAFETY: kernels of the stand-in do nothing.
+unsafe impl Compiler for Anything {
     fn identity(&self) -> String {
         "anything for the stand-in 1.0".to_owned()
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let takes_anything = matches!(program.name, "elementwise.cu" | "check.cu");
-        Ok(if takes_anything { fakecuda::any_image() } else { fakecuda::image(KERNELS) })
+        match program.name {
+            "elementwise.cu" => Ok(fakecuda::of_text(program.source).unwrap()),
+            "check.cu" => Named.compile(program),
+            _ => Ok(fakecuda::image(KERNELS)),
+        }
     }
 }
 
@@ -132,7 +137,8 @@ pub struct Made {
     pub refuses: AtomicBool,
 }
 
-impl Compiler for Made {
+// SAFETY: as above.
+unsafe impl Compiler for Made {
     fn identity(&self) -> String {
         "made for the stand-in 1.0".to_owned()
     }
@@ -149,7 +155,8 @@ impl Compiler for Made {
 /// A compiler for the stand-in: the kernels of a source, with as many parameters as each states.
 pub struct Named;
 
-impl Compiler for Named {
+// SAFETY: as above.
+unsafe impl Compiler for Named {
     fn identity(&self) -> String {
         "names for the stand-in 1.0".to_owned()
     }
@@ -157,7 +164,9 @@ impl Compiler for Named {
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
         let source = Source::ALL.into_iter().find(|source| format!("{}.cu", source.name()) == program.name);
         let source = source.ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))?;
-        let named = |kernel: &KernelDesc| format!("{}({})", kernel.name, vec!["8"; kernel.parameters.len()].join(","));
+        let sizes =
+            |kernel: &KernelDesc| kernel.parameters.iter().map(|p| p.bytes(kernel).to_string()).collect::<Vec<_>>();
+        let named = |kernel: &KernelDesc| format!("{}({})", kernel.name, sizes(kernel).join(","));
         let target = program.target.parse().unwrap_or(Target::plain(90));
         let kernels: Vec<String> = source.kernels(target).iter().map(named).collect();
         Ok(fakecuda::image(&kernels.join(";")))
@@ -177,14 +186,18 @@ impl Bare {
         let handle = DeviceHandle::new(&fake.driver()?, 0)?;
         let context = Context::new(handle, Duration::from_millis(30))?;
         let stream = Arc::new(Stream::new(&context)?);
-        let module = plimsoll_cuda::driver::Module::load(&context, &fakecuda::image(KERNELS))?;
-        let spinner = Arc::new(Spinner::new(&context, module.function("plimsoll_spin")?, 132)?);
+        // SAFETY: a whole image for the stand-in.
+        let module = unsafe { plimsoll_cuda::driver::Module::load(&context, &fakecuda::image(KERNELS)) }?;
+        let cache = Err(Unavailable::new("kernel cache", "a test", "none"));
+        let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(Arc::new(Made::default()) as _), cache);
+        let spinner = Arc::new(Spinner::compile(&context, &kernels, 132)?);
         Ok(Self { scale: module.function("scale")?, context, stream, spinner })
     }
 
     pub fn launch(&self, buffer: &DeviceBuffer) -> Result<Launch, Fault> {
         let arguments = Arguments::new().buffer(buffer).u64(buffer.bytes()).f32(2.0);
-        Launch::new(&self.scale, Geometry::linear(8, 256), arguments)
+        // SAFETY: kernels of the stand-in do nothing.
+        unsafe { Launch::raw(&self.scale, Geometry::linear(8, 256), arguments) }
     }
 }
 
@@ -229,11 +242,11 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     }
     let other = Context::new(DeviceHandle::new(&fake.driver()?, 0)?, Duration::from_millis(30))?;
     context.reach(&other)?;
-    b.whole().copy_from_peer(stream, context, a.whole(), &other)?;
+    b.whole().copy_from_peer(stream, a.whole())?;
     let mut managed = ManagedBuffer::new(context, 8192)?;
     managed.advise(Advice::ReadMostly)?;
     managed.prefetch(stream, Side::Device)?;
-    managed.touch_by_host(stream)?;
+    managed.touch_by_host()?;
     let ordered = StreamBuffer::new(stream, 4096)?;
     stream.record()?;
     stream.launch(&bare.launch(&a)?)?;

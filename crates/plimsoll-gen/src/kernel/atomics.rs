@@ -1,5 +1,6 @@
 //! Atomic additions in shared and in global memory.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Threads per block of the kernels that tell a rate, of which each multiprocessor has one block.
@@ -89,7 +90,7 @@ pub fn rate(space: Space, number: Number, wanted: bool) -> KernelDesc {
     let (upper, kind) = (space.name().to_uppercase(), number.name().to_uppercase());
     KernelDesc {
         entry: format!("ATOMICS_RATE({name}, {kind}, {upper}, {wanted}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "cycles", "at", "n", "apart", "one", "warm", "turns"],
+        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], at: [4], n: U32, apart: U32, one: U32, warm: U32, turns: U32),
         ..base(name, number, THREADS)
     }
 }
@@ -101,7 +102,7 @@ pub fn chain(space: Space, number: Number) -> KernelDesc {
     let (upper, kind) = (space.name().to_uppercase(), number.name().to_uppercase());
     KernelDesc {
         entry: format!("ATOMICS_CHAIN({name}, {kind}, {upper})"),
-        parameters: &["cycles", "at", "mask", "one", "warm", "turns"],
+        parameters: takes!(cycles: [8; PerBlock(8)], at: [4], mask: U32, one: U32, warm: U32, turns: U32),
         grid: Grid::Blocks(1),
         ..base(name, number, 32)
     }

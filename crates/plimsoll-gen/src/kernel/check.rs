@@ -1,5 +1,6 @@
 //! Kernels that fill and check: no figure comes from them. Any grid will do; blocks of 256 threads.
 
+use super::parameter::takes;
 use super::stream::Op;
 use super::{Element, Grid, Index, KernelDesc, Source};
 
@@ -24,7 +25,7 @@ pub fn fill(data: Data, element: Element) -> KernelDesc {
     };
     let name = format!("fill_{name}_{}", element.name());
     let entry = format!("CHECK_FILL({name}, {in_source}, {})", element.c_name());
-    KernelDesc { entry, parameters: &["out", "seed", "n"], element, ..base(name) }
+    KernelDesc { entry, parameters: takes!(out: [4; Elements("n")], seed: U64, n: U64), element, ..base(name) }
 }
 
 /// Is every element what this operation makes of the inputs? `None` for what leaves one value per warp: that is folded
@@ -35,7 +36,7 @@ pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
     let name = format!("check_{}_{}", op.name(), element.name());
     Some(KernelDesc {
         entry: format!("CHECK_MAP({name}, {}, {formula})", element.c_name()),
-        parameters: &["out", "a", "b", "c", "s", "n", "result"],
+        parameters: takes!(out: [4; Elements("n")], a: [4], b: [4], c: [4], s: SCALAR, n: U64, result: [8]),
         element,
         ..base(name)
     })
@@ -44,13 +45,16 @@ pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
 /// Fills words with one value: poison, or zeros for a result.
 #[must_use]
 pub fn words() -> KernelDesc {
-    KernelDesc { parameters: &["out", "word", "n"], ..base("fill_words".to_owned()) }
+    KernelDesc { parameters: takes!(out: [4; Elements("n")], word: U32, n: U64), ..base("fill_words".to_owned()) }
 }
 
 /// Are all outputs of a mix right? Counts words: pitch and n are in words.
 #[must_use]
 pub fn mix() -> KernelDesc {
-    KernelDesc { parameters: &["out", "in", "pitch", "n", "reads", "writes", "result"], ..base("check_mix".to_owned()) }
+    KernelDesc {
+        parameters: takes!(out: [4], in: [4], pitch: U64, n: U64, reads: U32, writes: U32, result: [8]),
+        ..base("check_mix".to_owned())
+    }
 }
 
 /// Is every word its own place? What blocks that leave their number leave.
@@ -58,13 +62,17 @@ pub fn mix() -> KernelDesc {
 pub fn marks() -> KernelDesc {
     let name = "check_marks".to_owned();
     let entry = format!("CHECK_MAP({name}, u32, i)");
-    KernelDesc { entry, parameters: &["out", "a", "b", "c", "s", "n", "result"], ..base(name) }
+    KernelDesc {
+        entry,
+        parameters: takes!(out: [4; Elements("n")], a: [4], b: [4], c: [4], s: SCALAR, n: U64, result: [8]),
+        ..base(name)
+    }
 }
 
 /// result ^= every word.
 #[must_use]
 pub fn bits() -> KernelDesc {
-    KernelDesc { parameters: &["in", "n", "result"], ..base("fold_words".to_owned()) }
+    KernelDesc { parameters: takes!(in: [4; Elements("n")], n: U64, result: [4]), ..base("fold_words".to_owned()) }
 }
 
 /// result += every element (`product` false) or every a·b, in double precision.
@@ -73,7 +81,12 @@ pub fn sum(product: bool, element: Element) -> KernelDesc {
     let (name, formula) = if product { ("sum_products", "double(a[i]) * b[i]") } else { ("sum", "a[i]") };
     let name = format!("{name}_{}", element.name());
     let entry = format!("CHECK_SUM({name}, {}, {formula})", element.c_name());
-    KernelDesc { entry, parameters: &["a", "b", "n", "result"], element, ..base(name) }
+    KernelDesc {
+        entry,
+        parameters: takes!(a: [4; Elements("n")], b: [4; Elements("n")], n: U64, result: [8]),
+        element,
+        ..base(name)
+    }
 }
 
 fn base(name: String) -> KernelDesc {

@@ -1,12 +1,13 @@
 //! Kernels that calibrate a device: they measure its clock, keep it busy, and do nothing.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Keeps every multiprocessor busy for a time and measures its clock meanwhile.
 #[must_use]
 pub fn spin() -> KernelDesc {
     KernelDesc {
-        parameters: &["out", "nanoseconds"],
+        parameters: takes!(out: [8; Times(16, &[])], nanoseconds: U64),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Clock, "plimsoll_spin".to_owned(), 256)

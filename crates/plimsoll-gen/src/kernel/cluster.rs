@@ -1,5 +1,6 @@
 //! Shared memory of other blocks of a cluster (compute capability 9.0).
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 use crate::Target;
 
@@ -62,7 +63,7 @@ pub const fn datum(rank: u32, i: u32) -> u32 {
 pub fn chase(own: bool) -> KernelDesc {
     let name = if own { "cluster_chase_own" } else { "cluster_chase" }.to_owned();
     let entry = format!("CLUSTER_CHASE({name}, {own})");
-    KernelDesc { entry, parameters: &["out", "distance", "hops"], ..base(name, 32) }
+    KernelDesc { entry, parameters: takes!(out: [8; PerBlock(32)], distance: U32, hops: U32), ..base(name, 32) }
 }
 
 /// Every block moves data with its partner.
@@ -71,7 +72,7 @@ pub fn moving(access: Access) -> KernelDesc {
     let (short, in_source) = access.names();
     let name = format!("cluster_{short}");
     let entry = format!("CLUSTER_MOVE({name}, {in_source})");
-    KernelDesc { entry, parameters: &["out", "distance", "rounds"], ..base(name, THREADS) }
+    KernelDesc { entry, parameters: takes!(out: [8; PerBlock(32)], distance: U32, rounds: U32), ..base(name, THREADS) }
 }
 
 fn base(name: String, threads: u32) -> KernelDesc {

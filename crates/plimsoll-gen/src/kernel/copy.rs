@@ -1,5 +1,6 @@
 //! The seed's copy kernels. Block size and grid are the launch's to choose: nothing of them is compiled in.
 
+use super::parameter::takes;
 use super::{Element, Grid, Index, KernelDesc, Output, Source};
 
 /// Elements per vector of the forms with a loop; 1 is the plain grid-stride loop.
@@ -48,7 +49,7 @@ pub fn one_multiprocessor(width: u32, index: Index) -> KernelDesc {
 
 fn base(name: String, index: Index) -> KernelDesc {
     KernelDesc {
-        parameters: &["out", "in", "n"],
+        parameters: takes!(out: [4; Elements("n")], in: [4; Elements("n")], n: INDEX),
         element: Element::Word,
         inputs: 1,
         outputs: 1,

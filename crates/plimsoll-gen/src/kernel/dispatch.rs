@@ -1,5 +1,6 @@
 //! Empty blocks, to see how many the device starts per clock.
 
+use super::parameter::takes;
 use super::{KernelDesc, Output, Source};
 
 /// Threads per block.
@@ -28,7 +29,7 @@ pub fn marked(threads: u32) -> KernelDesc {
     let name = format!("dispatch_marked_b{threads}");
     KernelDesc {
         entry: format!("DISPATCH_MARKED({name}, {threads})"),
-        parameters: &["out"],
+        parameters: takes!(out: [4; PerBlock(4)]),
         output: Output::BlockMarks,
         ..KernelDesc::new(Source::Dispatch, name, threads)
     }

@@ -1,5 +1,6 @@
 //! Passes over private data of every block.
 
+use super::parameter::takes;
 use super::{Element, Grid, KernelDesc, Output, Source};
 
 /// Threads per block.
@@ -28,7 +29,7 @@ pub fn triad() -> KernelDesc {
 fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
     KernelDesc {
         entry: format!("FOOTPRINT({name}, {inputs}, {outputs}, {THREADS}, {unroll})"),
-        parameters: &["out", "a", "b", "s", "apart", "step", "rounds", "steps"],
+        parameters: takes!(out: [16], a: [16], b: [16], s: F32, apart: U32, step: U32, rounds: U32, steps: U64),
         inputs,
         outputs,
         vector_bytes: 16,

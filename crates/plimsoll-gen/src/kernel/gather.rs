@@ -1,5 +1,6 @@
 //! Reads, writes and additions at random places, and where these are.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Threads per block.
@@ -24,7 +25,11 @@ pub fn lanes(size: u32) -> u32 {
 /// Reads of so many bytes.
 #[must_use]
 pub fn read(size: u32) -> KernelDesc {
-    KernelDesc { inputs: 1, parameters: &["out", "in", "lines", "seed", "turns"], ..moves("read", "GATHER_READ", size) }
+    KernelDesc {
+        inputs: 1,
+        parameters: takes!(out: [4; PerThread(4)], in: [4; Times(128, &["lines"])], lines: U32, seed: U32, turns: U32),
+        ..moves("read", "GATHER_READ", size)
+    }
 }
 
 /// Writes of so many bytes, each word's place in it.
@@ -49,7 +54,7 @@ fn moves(what: &str, entry: &str, size: u32) -> KernelDesc {
 
 fn base(name: String, bytes: u32) -> KernelDesc {
     KernelDesc {
-        parameters: &["at", "lines", "seed", "turns"],
+        parameters: takes!(at: [4; Times(128, &["lines"])], lines: U32, seed: U32, turns: U32),
         vector_bytes: bytes,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: BLOCKS },

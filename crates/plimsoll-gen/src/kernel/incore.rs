@@ -1,6 +1,7 @@
 //! Chains of one instruction: which instructions there are, what each must be in machine code, and the kernels that run
 //! 1 to 8 chains of it per thread.
 
+use super::parameter::takes;
 use super::{Element, Grid, Issue, KernelDesc, Source};
 use crate::Target;
 
@@ -133,7 +134,7 @@ impl Instruction {
         let issue = Issue { mnemonics: self.mnemonics, count: chains * links, chains: registers };
         KernelDesc {
             entry: format!("INCORE({name}, {link}, {chains}, {links})"),
-            parameters: &["out", "cycles", "turns"],
+            parameters: takes!(out: [4], cycles: [8], turns: U32),
             issues: if self.mnemonics.is_empty() { vec![] } else { vec![issue] },
             ..self.base(name)
         }
@@ -144,7 +145,7 @@ impl Instruction {
     pub fn reference(&self) -> KernelDesc {
         let name = format!("incore_{}_reference", self.link);
         let entry = format!("INCORE_REFERENCE({name}, {})", self.link);
-        KernelDesc { entry, parameters: &["out", "count", "links"], ..self.base(name) }
+        KernelDesc { entry, parameters: takes!(out: [4], count: U32, links: U32), ..self.base(name) }
     }
 
     fn base(&self, name: String) -> KernelDesc {

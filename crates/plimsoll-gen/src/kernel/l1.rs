@@ -1,5 +1,6 @@
 //! Loads, stores and atomics of one multiprocessor on its own footprint, in its first-level cache and in shared memory.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
@@ -17,21 +18,21 @@ pub fn unroll(bytes: u32) -> u32 {
 /// Loads through the first-level cache.
 #[must_use]
 pub fn load(bytes: u32) -> KernelDesc {
-    let parameters = &["out", "cycles", "in", "slice", "step", "warm", "turns"];
+    let parameters = takes!(out: [4], cycles: [8; PerBlock(8)], in: [4], slice: U32, step: U32, warm: U32, turns: U32);
     KernelDesc { inputs: 1, parameters, ..kernel("load", "L1_LOAD", bytes) }
 }
 
 /// Stores, each word's place in it.
 #[must_use]
 pub fn store(bytes: u32) -> KernelDesc {
-    let parameters = &["out", "cycles", "slice", "step", "warm", "turns"];
+    let parameters = takes!(out: [4], cycles: [8; PerBlock(8)], slice: U32, step: U32, warm: U32, turns: U32);
     KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
 }
 
 /// Loads from shared memory, which holds what the first-level cache would.
 #[must_use]
 pub fn shared(bytes: u32) -> KernelDesc {
-    let parameters = &["out", "cycles", "in", "slice", "step", "warm", "turns"];
+    let parameters = takes!(out: [4], cycles: [8; PerBlock(8)], in: [4], slice: U32, step: U32, warm: U32, turns: U32);
     KernelDesc { parameters, ..kernel("shared", "L1_SHARED", bytes) }
 }
 
@@ -41,7 +42,7 @@ pub fn shared_atomic() -> KernelDesc {
     let name = "l1_shared_atomic_4".to_owned();
     KernelDesc {
         entry: format!("L1_SHARED_ATOMIC({name}, {}, {THREADS})", unroll(4)),
-        parameters: &["out", "cycles", "added", "slice", "step", "warm", "turns"],
+        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], added: U32, slice: U32, step: U32, warm: U32, turns: U32),
         name,
         ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)
     }

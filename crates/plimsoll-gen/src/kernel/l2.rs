@@ -1,5 +1,6 @@
 //! Reads, writes and copies that pass the first-level cache by.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
@@ -29,7 +30,7 @@ fn kernel(what: &str, kind: &str) -> KernelDesc {
     let name = format!("l2_{what}");
     KernelDesc {
         entry: format!("L2_WALK({name}, {kind}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "in", "slice", "step", "hop", "shift", "turns"],
+        parameters: takes!(out: [4], in: [4], slice: U32, step: U32, hop: U32, shift: U32, turns: U32),
         vector_bytes: 16,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },

@@ -1,5 +1,6 @@
 //! A pointer chase, and what builds its chain. Where chains lead is [`super::chain`]'s to say.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Which cache a chase may find its lines in first.
@@ -17,7 +18,7 @@ pub fn build() -> KernelDesc {
     let name = "latency_build".to_owned();
     KernelDesc {
         entry: format!("LATENCY_BUILD({name})"),
-        parameters: &["base", "pages", "visits", "pitch", "seed", "n"],
+        parameters: takes!(base: [8], pages: U32, visits: U32, pitch: U32, seed: U32, n: U64),
         grid: Grid::Least { waves: 2 },
         looping: true,
         ..KernelDesc::new(Source::Latency, name, 256)
@@ -33,7 +34,7 @@ pub fn chase(nearest: Nearest) -> KernelDesc {
     };
     KernelDesc {
         entry: format!("LATENCY_CHASE({name}, {in_source})"),
-        parameters: &["out", "cursor", "warm", "hops"],
+        parameters: takes!(out: [8; Times(32, &[])], cursor: [8], warm: U64, hops: U64),
         vector_bytes: 8,
         grid: Grid::Blocks(1),
         looping: true,

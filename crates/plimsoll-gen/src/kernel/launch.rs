@@ -1,5 +1,6 @@
 //! Kernels whose start is what is measured.
 
+use super::parameter::takes;
 use super::{Element, Grid, KernelDesc, Output, Source};
 
 const THREADS: u32 = 256;
@@ -47,7 +48,12 @@ pub fn scale(follows: Follows) -> KernelDesc {
     let (name, arguments) = follows.of("launch_scale");
     let entry = format!("LAUNCH_SCALE({arguments}, {THREADS})");
     let dependent = follows != Follows::After;
-    KernelDesc { entry, dependent, parameters: &["out", "in", "s", "n"], ..moving(name) }
+    KernelDesc {
+        entry,
+        dependent,
+        parameters: takes!(out: [4; Elements("n")], in: [4; Elements("n")], s: F32, n: U64),
+        ..moving(name)
+    }
 }
 
 /// `scale` many times in one launch, with a barrier of the grid after each; n = 0 leaves the barriers alone.
@@ -56,7 +62,7 @@ pub fn rounds() -> KernelDesc {
     let name = "launch_rounds".to_owned();
     KernelDesc {
         entry: format!("LAUNCH_ROUNDS({name}, {THREADS})"),
-        parameters: &["out", "in", "s", "n", "rounds", "barrier"],
+        parameters: takes!(out: [4; Elements("n")], in: [4; Elements("n")], s: F32, n: U64, rounds: U32, barrier: [4]),
         grid: Grid::Resident { blocks: 4 },
         looping: true,
         cooperative: true,

@@ -1,5 +1,6 @@
 //! A pointer chase beside multiprocessors that read or copy, and what makes its chain.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// What the other multiprocessors do.
@@ -32,7 +33,7 @@ pub fn chase(background: Background) -> KernelDesc {
     };
     KernelDesc {
         entry: format!("LOADED_CHASE({name}, {in_source})"),
-        parameters: &["out", "at", "hops", "to", "from", "vectors", "delay", "limit", "state"],
+        parameters: takes!(out: [8; PerBlock(32)], at: [8], hops: U64, to: [16], from: [16; Times(16, &["vectors"])], vectors: U64, delay: U32, limit: U32, state: [4; Times(8, &[])]),
         vector_bytes: 16,
         unroll: 8,
         grid: Grid::Resident { blocks: 1 },
@@ -46,7 +47,7 @@ pub fn chase(background: Background) -> KernelDesc {
 #[must_use]
 pub fn chain() -> KernelDesc {
     KernelDesc {
-        parameters: &["base", "lines", "seed"],
+        parameters: takes!(base: [8; Times(128, &["lines"])], lines: U32, seed: U32),
         grid: Grid::Waves { waves: 1 },
         looping: true,
         ..KernelDesc::new(Source::LoadedLatency, "loaded_chain".to_owned(), 256)

@@ -1,5 +1,6 @@
 //! Kernels that read n arrays and write m.
 
+use super::parameter::takes;
 use super::{Element, Grid, KernelDesc, Output, Source};
 
 /// Most arrays on each side.
@@ -14,7 +15,7 @@ pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
     let name = format!("mix_r{reads}_w{writes}_burst{burst}");
     KernelDesc {
         entry: format!("MIX({name}, {reads}, {writes}, {burst}, {THREADS})"),
-        parameters: &["out", "in", "pitch", "n"],
+        parameters: takes!(out: [16], in: [16], pitch: U64, n: U64),
         element: Element::Vector16,
         inputs: reads,
         outputs: writes,
@@ -33,7 +34,7 @@ pub fn phased() -> KernelDesc {
     let name = "mix_phased".to_owned();
     KernelDesc {
         entry: format!("MIX_PHASED({name}, 512)"),
-        parameters: &["out", "in", "chunk", "n", "barrier"],
+        parameters: takes!(out: [16; Times(16, &["n"])], in: [16; Times(16, &["n"])], chunk: U64, n: U64, barrier: [4]),
         element: Element::Vector16,
         inputs: 1,
         outputs: 1,

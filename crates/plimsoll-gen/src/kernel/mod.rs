@@ -23,6 +23,7 @@ pub mod latency;
 pub mod launch;
 pub mod loaded_latency;
 pub mod mix;
+mod parameter;
 pub mod roofline;
 mod source;
 pub mod stream;
@@ -35,6 +36,7 @@ pub mod uniformity;
 use plimsoll_core::{Fault, Traffic};
 
 pub use grid::{Geometry, Grid, Machine};
+pub use parameter::{Extent, Kind, Number, Parameter};
 pub use source::{HEADERS, Source};
 
 /// What an array holds.
@@ -146,8 +148,8 @@ pub struct KernelDesc {
     pub source: Source,
     /// The line that makes the entry point from the source's macros; empty where the source itself has it.
     pub entry: String,
-    /// Parameters in order, by the names in the source.
-    pub parameters: &'static [&'static str],
+    /// Parameters in order, as the source has them.
+    pub parameters: &'static [Parameter],
     /// What the arrays hold.
     pub element: Element,
     /// Arrays read.

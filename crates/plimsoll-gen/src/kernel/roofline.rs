@@ -1,5 +1,6 @@
 //! So many multiply-adds for so many words read.
 
+use super::parameter::takes;
 use super::{Element, Grid, Issue, KernelDesc, Source};
 
 /// A type that the kernels compute in.
@@ -108,7 +109,7 @@ impl Form {
         let name = format!("roofline_{}_{fma}_in_{per}", real.name());
         KernelDesc {
             entry: format!("ROOFLINE({name}, {of}, {fma}, {per}, {vectors})"),
-            parameters: &["out", "in", "clock", "turns"],
+            parameters: takes!(out: [4], in: [16], clock: [8], turns: U32),
             issues: vec![Issue { mnemonics, count: round(fma) * self.words() / per, chains: self.words() / per }],
             ..base(name)
         }
@@ -121,7 +122,7 @@ pub fn reference(real: Real) -> KernelDesc {
     let name = format!("roofline_{}_reference", real.name());
     KernelDesc {
         entry: format!("ROOFLINE_REFERENCE({name}, {})", real.code().0),
-        parameters: &["out", "in", "turns", "fma", "per", "vectors"],
+        parameters: takes!(out: [4], in: [16], turns: U32, fma: U32, per: U32, vectors: U32),
         ..base(name)
     }
 }

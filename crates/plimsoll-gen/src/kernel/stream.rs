@@ -1,5 +1,6 @@
 //! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
 
+use super::parameter::takes;
 use std::collections::BTreeSet;
 
 use super::{Element, Grid, Hints, KernelDesc, Output, Source};
@@ -193,7 +194,7 @@ impl Parameters {
         };
         KernelDesc {
             entry,
-            parameters: &["out", "a", "b", "c", "s", "n"],
+            parameters: takes!(out: [4; Output("n")], a: [4; Input(0, "n")], b: [4; Input(1, "n")], c: [4; Input(2, "n")], s: SCALAR, n: U64),
             element,
             inputs: op.inputs(),
             outputs: u32::from(op.output() == Output::Map),

@@ -1,5 +1,6 @@
 //! Loads of a warp at strides and in rows, from the first-level cache and from shared memory.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
@@ -27,7 +28,7 @@ fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
     let name = format!("strides_{space}_{bytes}");
     KernelDesc {
         entry: format!("{entry}({name}, {bytes}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "cycles", "in", "n", "width", "pitch", "span", "warm", "turns"],
+        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], in: [4; Times(4, &["n"])], n: U32, width: U32, pitch: U32, span: U32, warm: U32, turns: U32),
         vector_bytes: bytes,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },

@@ -1,5 +1,6 @@
 //! Barriers of every reach, timed in the kernel and, in another form, checked.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 use crate::Target;
 
@@ -55,7 +56,7 @@ pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
     let name = format!("sync_{short}_b{threads}{}", if checked { "_checked" } else { "" });
     KernelDesc {
         entry: format!("SYNC_ROUNDS({name}, {in_source}, {threads}, {checked})"),
-        parameters: &["out", "marks", "count", "barrier"],
+        parameters: takes!(out: [8; PerBlock(32)], marks: [4], count: U32, barrier: [4]),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         cooperative: meeting == Meeting::Grid,

@@ -1,5 +1,6 @@
 //! Matrix products by one instruction: the warp's `mma.sync` and the warp group's `wgmma`.
 
+use super::parameter::takes;
 use super::{Element, Grid, Issue, KernelDesc, Source};
 use crate::Target;
 
@@ -221,7 +222,7 @@ impl Instruction {
         let element = if self.number == Number::F64 { Element::F64 } else { Element::Word };
         KernelDesc {
             entry,
-            parameters: &["out", "in", "cycles", "turns"],
+            parameters: takes!(out: [4], in: [4], cycles: [8], turns: U32),
             element,
             vector_bytes: element.bytes(),
             issues: vec![Issue { mnemonics: self.mnemonics, count: chains * steps, chains }],

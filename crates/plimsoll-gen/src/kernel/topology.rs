@@ -1,5 +1,6 @@
 //! Atomics of one multiprocessor at lines of the second-level cache.
 
+use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
 /// Candidates for one block on a chosen multiprocessor, per multiprocessor.
@@ -13,7 +14,7 @@ pub fn reach() -> KernelDesc {
     let name = "topology_reach".to_owned();
     KernelDesc {
         entry: format!("TOPOLOGY({name})"),
-        parameters: &["out", "ticket", "turn", "wanted", "base", "lines", "count", "times"],
+        parameters: takes!(out: [8; Times(32, &[])], ticket: [4], turn: U32, wanted: U32, base: [8], lines: [8; Times(8, &["count"])], count: U32, times: U32),
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
         ..KernelDesc::new(Source::Topology, name, 32)

@@ -1,5 +1,6 @@
 //! One multiprocessor alone, and one part of the memory alone.
 
+use super::parameter::takes;
 use super::{Grid, Hints, KernelDesc, Source};
 
 /// Reads leave nothing in the first-level cache.
@@ -14,7 +15,7 @@ pub fn read() -> KernelDesc {
     let name = "uniformity_read".to_owned();
     KernelDesc {
         entry: format!("UNIFORMITY_READ({name}, 1024)"),
-        parameters: &["out", "ticket", "turn", "wanted", "bits", "in", "n"],
+        parameters: takes!(out: [8; Times(32, &[])], ticket: [4], turn: U32, wanted: U32, bits: [4], in: [16; Times(16, &["n"])], n: U64),
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
@@ -31,7 +32,7 @@ pub fn chase() -> KernelDesc {
     let name = "uniformity_chase".to_owned();
     KernelDesc {
         entry: format!("UNIFORMITY_CHASE({name})"),
-        parameters: &["out", "ticket", "turn", "wanted", "cursor", "hops"],
+        parameters: takes!(out: [8; Times(32, &[])], ticket: [4], turn: U32, wanted: U32, cursor: [8], hops: U64),
         vector_bytes: 8,
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
@@ -45,7 +46,7 @@ pub fn region() -> KernelDesc {
     let name = "uniformity_region".to_owned();
     KernelDesc {
         entry: format!("UNIFORMITY_REGION({name}, 256)"),
-        parameters: &["bits", "in", "n"],
+        parameters: takes!(bits: [4], in: [16; Times(16, &["n"])], n: U64),
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,

@@ -11,6 +11,7 @@ pub mod elf;
 pub mod expect;
 pub mod flow;
 pub mod graph;
+mod image;
 pub mod instruction;
 mod listing;
 mod path;
@@ -19,6 +20,7 @@ mod table;
 
 pub use control::Control;
 pub use flow::Roles;
+pub use image::Image;
 pub use instruction::{Access, Class, Instruction};
 pub use listing::{Function, Listing};
 pub use report::{Accesses, Hot, HotKind, KernelReport, Report, Stalls};

@@ -5,8 +5,7 @@ use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::lab::shape::Shape;
 
 use super::super::kit::Kit;
-use crate::driver::Function;
-use crate::launch::{Arguments, Geometry, Launch};
+use crate::launch::{Arguments, Geometry, Kernel, Launch};
 use crate::load::Action;
 use crate::memory::DeviceBuffer;
 
@@ -23,7 +22,7 @@ pub(super) fn placed(list: Arguments, shape: &Shape) -> Arguments {
 ///
 /// # Errors
 /// The driver's.
-pub(super) fn over_rows(kit: &Kit, kernel: &Function, shape: &Shape, list: Arguments) -> Result<(), Fault> {
+pub(super) fn over_rows(kit: &Kit, kernel: &Kernel, shape: &Shape, list: Arguments) -> Result<(), Fault> {
     let [_, ny, nz] = shape.cells;
     let geometry = Geometry { grid: [ny, nz, 1], block: [THREADS, 1, 1], shared: 0 };
     kit.run(&[Action::Launch(Launch::new(kernel, geometry, list)?)])
@@ -35,7 +34,7 @@ pub(super) fn over_rows(kit: &Kit, kernel: &Function, shape: &Shape, list: Argum
 /// The driver's.
 pub(super) fn check(
     kit: &Kit,
-    kernel: &Function,
+    kernel: &Kernel,
     result: &DeviceBuffer,
     shape: &Shape,
     list: Arguments,

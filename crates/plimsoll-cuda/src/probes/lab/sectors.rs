@@ -168,7 +168,7 @@ impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::Sectors, &kernels::kernels())?;
         for access in ACCESSES {
-            kit.unit.function(&kernels::load(false, access))?.prefer_cache()?;
+            kit.unit.function(&kernels::load(false, access))?.function().prefer_cache()?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(u64::from(ROUND[1]) + BEHIND)?, kit.array(4 * threads)?);

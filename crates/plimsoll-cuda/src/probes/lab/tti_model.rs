@@ -60,7 +60,7 @@ impl Lab {
         let steps = ways.iter().map(|loads| kernels::step(*loads, tile));
         let kit = Kit::new(device, Source::Tti, &steps.clone().chain([kernels::begin()]).collect::<Vec<KernelDesc>>())?;
         for kernel in steps {
-            kit.unit.function(&kernel)?.allow_shared(tile.shared())?;
+            kit.unit.function(&kernel)?.function().allow_shared(tile.shared())?;
         }
         let checks = Unit::new(device, Source::Tti, &[kernels::check()])?;
         let result = kit.array(16)?;

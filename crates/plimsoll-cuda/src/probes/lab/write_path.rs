@@ -1,7 +1,6 @@
 //! write-path on a GPU: stores of parts of sectors, chains of stores and loads, and pinned memory read again. What the figures mean
 //! is `plimsoll_suite::probes::lab::write_path`'s; the kernels are `lab/write_path.cu`'s.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use plimsoll_core::flag::Flags;
@@ -167,8 +166,9 @@ fn parts(part: u32, first: u64, found: &[u32]) -> Check {
 
 /// Pinned memory of the host and memory of the device that hold the same.
 struct Both {
-    host: Rc<RefCell<HostBuffer>>,
-    mapped: u64,
+    /// Held by what uses it.
+    _host: HostBuffer,
+    mapped: Span,
     device: DeviceBuffer,
     seed: u64,
 }
@@ -189,7 +189,7 @@ impl Bench {
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let (array, left) = (kit.array(bytes)?, kit.array(4 * blocks * u64::from(AGAIN_THREADS))?);
         let words = kit.array(4 * blocks * u64::from(CHAIN_THREADS))?;
-        kit.unit.function(&kernels::again(false))?.prefer_cache()?;
+        kit.unit.function(&kernels::again(false))?.function().prefer_cache()?;
         Ok(Self { kit, array: Rc::new(array), left: Rc::new(left), words: Rc::new(words) })
     }
 
@@ -272,7 +272,7 @@ impl Bench {
         let device = self.kit.array(bytes)?;
         host.copy_to(self.kit.stream(), device.whole())?;
         let mapped = host.mapped()?;
-        Ok(Both { host: Rc::new(RefCell::new(host)), mapped, device, seed })
+        Ok(Both { _host: host, mapped, device, seed })
     }
 
     fn again(&self, both: &Both, (way, passes): Again, every: usize) -> Result<Load, Fault> {
@@ -280,13 +280,12 @@ impl Bench {
         let bytes = PIECE * blocks * u64::from(passes);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(passes), ..Work::default() };
         let host = matches!(way, HOST_FIRST | HOST_PAST);
-        let from = if host { both.mapped } else { both.device.pointer() };
-        let list = Arguments::new().buffer(&self.left).u64(from).u32((PIECE / 16) as u32).u32(passes);
+        let from = if host { both.mapped } else { both.device.whole() };
+        let list = Arguments::new().buffer(&self.left).span(from).u32((PIECE / 16) as u32).u32(passes);
         let launch = self.kit.unit.launch(&kernels::again(is_past(way)), 1, list)?;
         self.kit.checker.poison(self.left.whole())?;
         let load = if host {
-            let action = Action::OnHost(Rc::clone(&both.host), launch);
-            Load::new(self.kit.stream(), Shape::Stream, vec![action], work)?
+            Load::new(self.kit.stream(), Shape::Stream, vec![Action::Launch(launch)], work)?
         } else {
             self.kit.load(GRAPH, vec![launch], work)?
         };

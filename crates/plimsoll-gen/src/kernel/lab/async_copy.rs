@@ -1,5 +1,6 @@
 //! Tiles from global to shared memory: through registers, by asynchronous copies, by bulk copies.
 
+use super::super::parameter::takes;
 use crate::Target;
 use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
@@ -59,7 +60,7 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
     let each = |mnemonics| Issue { mnemonics, count: tile / (bytes * THREADS), chains: 1 };
     KernelDesc {
         entry: format!("ASYNC_COPY({name}, {in_source}, {bytes}, {tile}, {THREADS})"),
-        parameters: &["out", "cycles", "in", "slice", "around", "stages", "warm", "turns"],
+        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], in: [16], slice: U32, around: U32, stages: U32, warm: U32, turns: U32),
         issues: match way {
             Way::Registers => vec![each(&["LDG"]), each(&["STS"])],
             Way::Async(_) | Way::AsyncPast => vec![each(&["LDGSTS"])],

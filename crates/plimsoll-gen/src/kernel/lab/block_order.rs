@@ -1,5 +1,6 @@
 //! Blocks that read panels of two matrices, in an order that is chosen.
 
+use super::super::parameter::takes;
 use crate::kernel::{Grid, Hints, KernelDesc, Source};
 
 /// Threads per block, of which a launch keeps others off its multiprocessor.
@@ -15,7 +16,7 @@ pub fn product(blocks: u32) -> KernelDesc {
     let name = "block_order_product".to_owned();
     KernelDesc {
         entry: format!("BLOCK_ORDER({name}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "a", "b", "rows", "columns", "group", "vectors"],
+        parameters: takes!(out: [4], a: [4], b: [4], rows: U32, columns: U32, group: U32, vectors: U32),
         inputs: 2,
         vector_bytes: 16,
         unroll: UNROLL,

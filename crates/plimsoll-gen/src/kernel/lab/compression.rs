@@ -1,5 +1,6 @@
 //! z = a·x + y over memory that may be compressed, and the data that are more or less so.
 
+use super::super::parameter::takes;
 use super::super::{Element, Grid, KernelDesc, Output, Source};
 use crate::pattern;
 
@@ -68,7 +69,7 @@ pub fn once() -> KernelDesc {
 /// Fills an array.
 #[must_use]
 pub fn fill() -> KernelDesc {
-    let parameters = &["out", "kind", "seed", "n"];
+    let parameters = takes!(out: [16; Times(16, &["n"])], kind: U32, seed: U64, n: U64);
     KernelDesc { parameters, element: Element::Word, inputs: 0, ..saxpy("fill", "COMPRESSION_FILL") }
 }
 
@@ -76,7 +77,7 @@ fn saxpy(name: &str, entry: &str) -> KernelDesc {
     let name = format!("compression_{name}");
     KernelDesc {
         entry: format!("{entry}({name}, {THREADS})"),
-        parameters: &["z", "x", "y", "a", "n"],
+        parameters: takes!(z: [16; Times(16, &["n"])], x: [16; Times(16, &["n"])], y: [16; Times(16, &["n"])], a: F32, n: U64),
         element: Element::F32,
         inputs: 2,
         outputs: 1,

@@ -1,6 +1,7 @@
 //! Reads of 32 bytes at random places, with what each load asks to be fetched beside. The places are
 //! [`gather::place`](super::super::gather::place)'s.
 
+use super::super::parameter::takes;
 use super::super::{Grid, KernelDesc, Source};
 
 /// Threads per block.
@@ -18,7 +19,7 @@ pub fn read(hint: u32) -> KernelDesc {
     let name = format!("fetch_granularity_{hint}");
     KernelDesc {
         entry: format!("FETCH_GRANULARITY_READ({name}, {hint}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "in", "lines", "seed", "turns"],
+        parameters: takes!(out: [4], in: [4], lines: U32, seed: U32, turns: U32),
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,

@@ -1,5 +1,6 @@
 //! Limits of number formats, as the device's own conversions and arithmetic find them.
 
+use super::super::parameter::takes;
 use plimsoll_suite::probes::lab::formats::standard::{FORMATS, Format, LIMITS};
 
 use crate::Target;
@@ -18,7 +19,7 @@ pub fn kernel(format: &Format) -> KernelDesc {
     let name = format!("formats_{}", format.name);
     KernelDesc {
         entry: format!("FORMATS({name}, {})", format.name),
-        parameters: &["out", "n"],
+        parameters: takes!(out: [8; Times(8, &["n"])], n: U64),
         element: Element::F64,
         outputs: LIMITS.len() as u32,
         vector_bytes: 8,

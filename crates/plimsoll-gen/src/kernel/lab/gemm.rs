@@ -1,5 +1,6 @@
 //! Random numbers for matrix products: any bits of a format made into numbers whose sums of products stay finite.
 
+use super::super::parameter::takes;
 use plimsoll_suite::probes::lab::formats::standard::{Format, format};
 
 use crate::kernel::{Element, Grid, KernelDesc, Source};
@@ -47,7 +48,7 @@ pub fn kernel(format: &Format) -> KernelDesc {
     let (numbers, place, kept, bias) = (numbers(format), format.fraction + format.unused, kept(format), bias(format));
     KernelDesc {
         entry: format!("GEMM_TAME({name}, {word}, {numbers}, {place}, {kept:#x}, {bias})"),
-        parameters: &["words", "n"],
+        parameters: takes!(words: [1], n: U64),
         element,
         inputs: 1,
         outputs: 1,

@@ -1,5 +1,6 @@
 //! A producer and a consumer of one tile, apart and in one launch, and what checks both.
 
+use super::super::parameter::takes;
 use super::super::{Element, Grid, KernelDesc, Source};
 
 /// Threads per block.
@@ -25,7 +26,7 @@ pub fn both() -> KernelDesc {
     let name = "l2_reuse_both";
     KernelDesc {
         entry: format!("L2_REUSE_BOTH({name}, {THREADS})"),
-        parameters: &["at", "n", "rounds", "barrier"],
+        parameters: takes!(at: [16; Times(16, &["n"])], n: U64, rounds: U32, barrier: [4]),
         cooperative: true,
         ..base(name)
     }
@@ -34,13 +35,18 @@ pub fn both() -> KernelDesc {
 /// Counts words that are not what so many rounds leave.
 #[must_use]
 pub fn wrong() -> KernelDesc {
-    KernelDesc { parameters: &["result", "at", "rounds", "n"], inputs: 0, outputs: 0, ..base("l2_reuse_wrong") }
+    KernelDesc {
+        parameters: takes!(result: [8], at: [4; Times(4, &["n"])], rounds: U32, n: U64),
+        inputs: 0,
+        outputs: 0,
+        ..base("l2_reuse_wrong")
+    }
 }
 
 fn step(name: &str, consumer: bool) -> KernelDesc {
     KernelDesc {
         entry: format!("L2_REUSE_STEP({name}, {consumer}, {THREADS})"),
-        parameters: &["at", "n"],
+        parameters: takes!(at: [16; Times(16, &["n"])], n: U64),
         ..base(name)
     }
 }

@@ -15,10 +15,10 @@ pub mod shape;
 pub mod tti;
 pub mod write_path;
 
-use super::{Grid, KernelDesc, Source};
+use super::{Grid, KernelDesc, Parameter, Source};
 
 /// A kernel of a block of 128 threads per row of a grid, and as many planes of blocks as the grid has.
-fn over_rows(source: Source, name: &str, entry: &str, parameters: &'static [&'static str]) -> KernelDesc {
+fn over_rows(source: Source, name: &str, entry: &str, parameters: &'static [Parameter]) -> KernelDesc {
     KernelDesc {
         entry: entry.to_owned(),
         parameters,

@@ -1,5 +1,6 @@
 //! Particles whose velocities a magnetic field turns, by threads and by blocks of matrix products.
 
+use super::super::parameter::takes;
 use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
 /// Corners of a cell, each with a field in x, y, z.
@@ -46,7 +47,7 @@ pub fn push(way: Way) -> KernelDesc {
     };
     KernelDesc {
         entry: format!("PIC_PUSH({name}, {in_source})"),
-        parameters: &["out", "at", "corners", "count", "per_cell", "pushes", "h"],
+        parameters: takes!(out: [4], at: [4], corners: [4], count: U64, per_cell: U32, pushes: U32, h: F32),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         issues: products.into_iter().collect(),
@@ -60,7 +61,7 @@ pub fn begin() -> KernelDesc {
     let name = "pic_begin".to_owned();
     KernelDesc {
         entry: format!("PIC_BEGIN({name})"),
-        parameters: &["at", "corners", "count", "fields", "size", "seed"],
+        parameters: takes!(at: [4], corners: [4], count: U64, fields: U64, size: F32, seed: U32),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Pic, name, 256)

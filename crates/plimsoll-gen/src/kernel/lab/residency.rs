@@ -1,6 +1,7 @@
 //! Additions to a histogram's bins, updates of a buffer beside a stream, and what checks both.
 
-use super::super::{Element, Grid, KernelDesc, Source};
+use super::super::parameter::takes;
+use super::super::{Element, Grid, KernelDesc, Parameter, Source};
 
 /// Threads per block.
 const THREADS: u32 = 1024;
@@ -10,45 +11,45 @@ const BLOCKS: u32 = 2;
 /// Adds to bins; elements are data.
 #[must_use]
 pub fn histogram() -> KernelDesc {
-    let parameters = &["at", "data", "bins", "n"];
+    let parameters = takes!(at: [4; Times(4, &["bins"])], data: [4], bins: U32, n: U64);
     KernelDesc { inputs: 1, ..looped("histogram", "RESIDENCY_HISTOGRAM", parameters) }
 }
 
 /// Updates a buffer in passes, each beside another part of what streams by.
 #[must_use]
 pub fn sliding() -> KernelDesc {
-    let parameters = &["buffer", "stream", "kept", "passes"];
+    let parameters = takes!(buffer: [4], stream: [4], kept: U64, passes: U32);
     KernelDesc { inputs: 2, outputs: 2, ..looped("sliding", "RESIDENCY_SLIDING", parameters) }
 }
 
 /// The sum of all words.
 #[must_use]
 pub fn total() -> KernelDesc {
-    check("residency_total", &["result", "at", "n"])
+    check("residency_total", takes!(result: [8], at: [4; Times(4, &["n"])], n: U64))
 }
 
 /// How many data belong to a bin.
 #[must_use]
 pub fn count() -> KernelDesc {
-    check("residency_count", &["result", "data", "bins", "wanted", "n"])
+    check("residency_count", takes!(result: [8], data: [4; Times(4, &["n"])], bins: U32, wanted: U32, n: U64))
 }
 
 /// How many words are something else.
 #[must_use]
 pub fn others() -> KernelDesc {
-    check("residency_others", &["result", "at", "word", "n"])
+    check("residency_others", takes!(result: [8], at: [4; Times(4, &["n"])], word: U32, n: U64))
 }
 
-fn looped(name: &str, entry: &str, parameters: &'static [&'static str]) -> KernelDesc {
+fn looped(name: &str, entry: &str, parameters: &'static [Parameter]) -> KernelDesc {
     let name = format!("residency_{name}");
     KernelDesc { entry: format!("{entry}({name}, {THREADS})"), vector_bytes: 16, ..base(name, parameters, THREADS) }
 }
 
-fn check(name: &str, parameters: &'static [&'static str]) -> KernelDesc {
+fn check(name: &str, parameters: &'static [Parameter]) -> KernelDesc {
     base(name.to_owned(), parameters, 256)
 }
 
-fn base(name: String, parameters: &'static [&'static str], threads: u32) -> KernelDesc {
+fn base(name: String, parameters: &'static [Parameter], threads: u32) -> KernelDesc {
     KernelDesc {
         parameters,
         element: Element::Word,

@@ -1,5 +1,6 @@
 //! The acoustic wave equation in three dimensions, 8th order in space and 2nd in time.
 
+use super::super::parameter::takes;
 use super::over_rows;
 use super::shape::Margin;
 use crate::kernel::{Grid, KernelDesc, Source};
@@ -51,7 +52,7 @@ pub fn step(block: Block) -> KernelDesc {
     let name = format!("rtm_step_{x}x{y}");
     KernelDesc {
         entry: format!("RTM_STEP({name}, {x}, {y})"),
-        parameters: &["field", "p", "courant", "nx", "ny", "nz", "pitch", "rows", "depth"],
+        parameters: takes!(field: [4], p: [4], courant: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, depth: U32),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Rtm, name, x * y)
@@ -61,14 +62,15 @@ pub fn step(block: Block) -> KernelDesc {
 /// The state at the beginning: a round bump at rest, in layers.
 #[must_use]
 pub fn begin() -> KernelDesc {
-    let parameters = &["field", "p", "courant", "nx", "ny", "nz", "pitch", "rows", "radius"];
+    let parameters =
+        takes!(field: [4], p: [4], courant: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, radius: F32);
     over_rows(Source::Rtm, "rtm_begin", "RTM_BEGIN(rtm_begin)", parameters)
 }
 
 /// Counts cells that a step got wrong.
 #[must_use]
 pub fn check() -> KernelDesc {
-    let parameters = &["after", "before", "p", "courant", "nx", "ny", "nz", "pitch", "rows", "result"];
+    let parameters = takes!(after: [4], before: [4], p: [4], courant: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, result: [8]);
     over_rows(Source::Rtm, "rtm_check", "RTM_CHECK(rtm_check)", parameters)
 }
 

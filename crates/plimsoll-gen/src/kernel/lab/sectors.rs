@@ -1,5 +1,6 @@
 //! Loads of a warp whose lanes read wherever a table says, from the first-level cache and past it.
 
+use super::super::parameter::takes;
 use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
@@ -17,7 +18,7 @@ pub fn load(past: bool, bytes: u32) -> KernelDesc {
     let name = format!("sectors_{}_{bytes}", if past { "l2" } else { "l1" });
     KernelDesc {
         entry: format!("SECTORS({name}, {past}, {bytes}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "cycles", "in", "places", "apart", "mask", "warm", "turns"],
+        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], in: [4], places: [4], apart: U32, mask: U32, warm: U32, turns: U32),
         // What stands around the loop moves as much as the loads of one byte: they are found by their name.
         inputs: u32::from(bytes > 1),
         issues: if bytes > 1 { Vec::new() } else { vec![Issue { mnemonics: &["LDG.E.U8"], count: UNROLL, chains: 1 }] },

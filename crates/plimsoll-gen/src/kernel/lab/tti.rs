@@ -1,5 +1,6 @@
 //! A pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, one block per multiprocessor.
 
+use super::super::parameter::takes;
 use super::over_rows;
 use super::shape::Margin;
 use crate::Target;
@@ -98,7 +99,7 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
     let name = format!("tti_{short}_{x}x{y}");
     KernelDesc {
         entry: format!("TTI_STEP({name}, {in_source}, {x}, {y})"),
-        parameters: &["p_field", "q_field", "p", "q", "v", "thomsen", "axis", "nx", "ny", "nz", "pitch", "rows"],
+        parameters: takes!(p_field: [4], q_field: [4], p: [4], q: [4], v: [4], thomsen: [4], axis: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Tti, name, x * y)
@@ -108,18 +109,14 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
 /// The state at the beginning: a round bump at rest, and a medium whose axis tilts.
 #[must_use]
 pub fn begin() -> KernelDesc {
-    let parameters =
-        &["p_field", "q_field", "p", "q", "v", "thomsen", "axis", "nx", "ny", "nz", "pitch", "rows", "radius"];
+    let parameters = takes!(p_field: [4], q_field: [4], p: [4], q: [4], v: [4], thomsen: [4], axis: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, radius: F32);
     over_rows(Source::Tti, "tti_begin", "TTI_BEGIN(tti_begin)", parameters)
 }
 
 /// Counts cells that a step got wrong.
 #[must_use]
 pub fn check() -> KernelDesc {
-    let parameters = &[
-        "p_after", "q_after", "p_before", "q_before", "p", "q", "v", "thomsen", "axis", "nx", "ny", "nz", "pitch",
-        "rows", "result",
-    ];
+    let parameters = takes!(p_after: [4], q_after: [4], p_before: [4], q_before: [4], p: [4], q: [4], v: [4], thomsen: [4], axis: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, result: [8]);
     over_rows(Source::Tti, "tti_check", "TTI_CHECK(tti_check)", parameters)
 }
 

@@ -1,5 +1,6 @@
 //! Stores of parts of sectors, loads that follow stores, and memory that is read again.
 
+use super::super::parameter::takes;
 use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
 /// Threads per block of what stores parts of sectors.
@@ -71,7 +72,7 @@ pub fn part(bytes: u32) -> KernelDesc {
     let (name, access) = (format!("write_path_part_{bytes}"), bytes.min(4));
     KernelDesc {
         entry: format!("WRITE_PART({name}, {bytes}, {access}, {UNROLL}, {THREADS})"),
-        parameters: &["out", "sectors"],
+        parameters: takes!(out: [4; Times(32, &["sectors"])], sectors: U64),
         outputs: 1,
         vector_bytes: access,
         unroll: UNROLL,
@@ -92,7 +93,7 @@ pub fn chain(step: Step) -> KernelDesc {
     let name = format!("write_path_chain_{short}");
     KernelDesc {
         entry: format!("WRITE_CHAIN({name}, {in_source}, {STEPS}, {CHAIN_THREADS})"),
-        parameters: &["out", "cycles", "words", "warm", "turns"],
+        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], words: [4], warm: U32, turns: U32),
         unroll: STEPS,
         issues: step.issues(),
         grid: Grid::Resident { blocks: 1 },
@@ -107,7 +108,7 @@ pub fn again(past: bool) -> KernelDesc {
     let name = format!("write_path_again_{}", if past { "l2" } else { "l1" });
     KernelDesc {
         entry: format!("READ_AGAIN({name}, {past}, {UNROLL}, {AGAIN_THREADS})"),
-        parameters: &["out", "in", "vectors", "passes"],
+        parameters: takes!(out: [4], in: [16], vectors: U32, passes: U32),
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,

@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use plimsoll_gen::kernel::stream::{Op, Parameters};
+use plimsoll_gen::kernel::{Source, copy};
+
+use super::*;
+use crate::compile::{Compiler, Kernels, Program};
+use crate::driver::{Context, DeviceHandle, Driver};
+use crate::unavailable::Unavailable;
+
+/// A compiler for the stand-in, of kernels with just these parameters.
+struct Of(String);
+
+// SAFETY: kernels of the stand-in do nothing.
+unsafe impl Compiler for Of {
+    fn identity(&self) -> String {
+        "a test".to_owned()
+    }
+
+    fn compile(&self, _: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        Ok(fakecuda::image(&self.0))
+    }
+}
+
+fn load(stated: &KernelDesc, sizes: &str) -> (tempfile::TempDir, Arc<Context>, Result<Kernel, Fault>) {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = Driver::open(&fakecuda::without(folder.path(), &["cuFuncGetParamInfo"]).unwrap()).unwrap();
+    let context = Context::new(DeviceHandle::new(&driver, 0).unwrap(), Duration::from_secs(1)).unwrap();
+    let compiler = Arc::new(Of(format!("{}({sizes})", stated.name)));
+    let cache = Err(Unavailable::new("kernel cache", "a test", "none"));
+    let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(compiler), cache);
+    let loaded = kernels.load_stated("sm_90", stated.source, std::slice::from_ref(stated));
+    (folder, context, loaded.map(|mut kernels| kernels.remove(0)))
+}
+
+#[test]
+fn arguments_are_of_the_number_kind_extent_and_alignment_that_a_kernel_states() {
+    let triad = Parameters { threads: 128, ..Parameters::new(Op::Triad) }.kernel();
+    let (_folder, context, kernel) = load(&triad, "8,8,8,8,4,8");
+    let (kernel, n) = (kernel.unwrap(), 1000);
+    let buffer = DeviceBuffer::new(&context, 4 * n + 4).unwrap();
+    let whole = buffer.part(0, 4 * n).unwrap();
+    let geometry = Geometry::linear(8, 128);
+    let arrays = || Arguments::new().span(whole).span(whole).span(whole).span(whole);
+    let refused = |arguments| Launch::new(&kernel, geometry, arguments).map(drop).unwrap_err().to_string();
+    assert!(Launch::new(&kernel, geometry, arrays().f32(1.0).u64(n)).is_ok());
+    assert!(refused(arrays().f32(1.0)).contains("takes 6 arguments and was given 5"));
+    assert!(refused(Arguments::new()).contains("was given 0"));
+    assert!(refused(arrays().f32(1.0).u64(n).u64(0)).contains("was given 7"));
+    assert!(refused((0..100).fold(arrays(), |list, _| list.u64(0))).contains("was given 104"));
+    let address = Arguments::new().u64(buffer.pointer()).span(whole).span(whole).span(whole);
+    assert!(refused(address.f32(1.0).u64(n)).contains("out is Array"));
+    assert!(refused(arrays().span(whole).u64(n)).contains("s is Scalar"));
+    assert!(refused(arrays().f64(1.0).u64(n)).contains("s is Scalar and was given as F64"));
+    assert!(refused(arrays().f32(1.0).u32(n as u32)).contains("n is Number(U64) and was given as U32"));
+    assert!(refused(arrays().f32(1.0).u64(n + 1)).contains("out needs 4004 bytes and was given 4000"));
+    assert!(refused(arrays().f32(1.0).u64(u64::MAX)).contains("more than any memory"));
+    let odd = buffer.part(2, 4 * n).unwrap();
+    let misplaced = Arguments::new().span(odd).span(whole).span(whole).span(whole).f32(1.0).u64(n);
+    assert!(refused(misplaced).contains("no multiple of 4"));
+    let list = arrays().f32(1.0).u64(n);
+    let many = Launch::new(&kernel, Geometry::linear(1, 256), list).map(drop).unwrap_err();
+    assert!(many.to_string().contains("blocks of 128 threads, not 256"), "{many}");
+    drop(buffer);
+    assert!(refused(list).contains("freed"));
+}
+
+#[test]
+fn a_kernel_with_other_parameters_than_it_states_is_not_loaded() {
+    let naive = copy::naive(plimsoll_gen::kernel::Index::U32);
+    assert_eq!(naive.source, Source::Copy);
+    assert!(load(&naive, "8,8,4").2.is_ok());
+    for sizes in ["", "8,8", "8,8,8", "8,4,4", "8,8,4,4"] {
+        let refused = load(&naive, sizes).2.map(drop).unwrap_err();
+        assert!(refused.to_string().contains("takes parameters of"), "{sizes}: {refused}");
+    }
+}

@@ -1,0 +1,208 @@
+//! What keeps safe code from undefined behaviour, seen from the driver's side by the stand-in.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{Bare, Fake};
+use plimsoll_cuda::cache::Cache;
+use plimsoll_cuda::compile::{Compiler, Kernels, Program};
+use plimsoll_cuda::driver::Stream;
+use plimsoll_cuda::elementwise::Gpu;
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, StreamBuffer};
+use plimsoll_cuda::{Options, Unavailable};
+use plimsoll_expr::{In, trace};
+
+/// A compiler whose first answers are wrong in the ways that are ordered.
+struct Wrong<F> {
+    times: AtomicU64,
+    answer: F,
+}
+
+// SAFETY: kernels of the stand-in do nothing.
+unsafe impl<F: Fn(u64, &Program<'_>) -> Vec<u8> + Send + Sync> Compiler for Wrong<F> {
+    fn identity(&self) -> String {
+        "wrong for the stand-in 1.0".to_owned()
+    }
+
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
+        Ok((self.answer)(self.times.fetch_add(1, Ordering::Relaxed), program))
+    }
+}
+
+#[test]
+fn an_image_that_leads_out_of_itself_never_reaches_the_driver_and_is_compiled_anew() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("")).unwrap();
+    let whole = fakecuda::image("scale(8,8,4)");
+    for cut in [0, 3, 63, 64, whole.len() / 2, whole.len() - 1] {
+        let before = fake.count("cuModuleLoadData");
+        let folder = tempfile::tempdir().unwrap();
+        let image = whole.clone();
+        let answer = move |time: u64, _: &Program<'_>| if time == 0 { image[..cut].to_vec() } else { image.clone() };
+        let compiler = Arc::new(Wrong { times: AtomicU64::new(0), answer });
+        let cache = Cache::open(&folder.path().join("cubin"));
+        let kernels = Kernels::new(&bare.context, "sm_90".to_owned(), Ok(Arc::clone(&compiler) as _), cache);
+        let refused = kernels.load("a.cu", "", &[], &[]).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("not a cubin"), "cut to {cut}: {refused}");
+        assert_eq!(fake.count("cuModuleLoadData"), before, "cut to {cut}");
+        // The cache holds what was cut, whole by its hash.
+        kernels.load("a.cu", "", &[], &[]).unwrap();
+        assert_eq!((compiler.times.load(Ordering::Relaxed), fake.count("cuModuleLoadData")), (2, before + 1));
+    }
+}
+
+#[test]
+fn a_kernel_with_other_parameters_than_its_plan_has_is_refused_and_compiled_anew() {
+    let fake = Fake::without(&["cuFuncGetParamInfo"]);
+    fake.order("version=11080");
+    for wrong in ["elementwise(8)", "elementwise()", "elementwise(4000)", "other(8)"] {
+        let right = |program: &Program<'_>| fakecuda::of_text(program.source).unwrap();
+        let answer =
+            move |time: u64, program: &Program<'_>| if time == 0 { fakecuda::image(wrong) } else { right(program) };
+        let compiler = Arc::new(Wrong { times: AtomicU64::new(0), answer });
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            no_cache: false,
+            cache: Some(folder.path().join("cubin")),
+            compiler: Some(Arc::clone(&compiler) as _),
+            ..fake.options()
+        };
+        let gpu = Gpu::open(&fake.driver().unwrap(), 0, &options).unwrap();
+        let kernel = gpu.compile(&trace(|x: In<f32>| x + 1.0).unwrap()).unwrap();
+        let (x, mut out) = (gpu.upload(&[1.0_f32; 64]).unwrap(), gpu.zeros::<f32>(64).unwrap());
+        let refused = kernel.run(&x, &mut out).unwrap_err().to_string();
+        assert!(refused.contains("takes parameters of") || refused.contains("has no elementwise"), "{refused}");
+        kernel.run(&x, &mut out).unwrap();
+        assert_eq!(compiler.times.load(Ordering::Relaxed), 2);
+    }
+}
+
+#[test]
+fn memory_is_freed_after_the_last_launch_and_graph_that_use_it() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("")).unwrap();
+    let freed = || fake.count("cuMemFree_v2");
+    let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
+    let launch = bare.launch(&buffer).unwrap();
+    drop(buffer);
+    bare.stream.launch(&launch).unwrap();
+    assert_eq!(freed(), 0);
+    bare.stream.record().unwrap();
+    bare.stream.launch(&launch).unwrap();
+    drop(launch);
+    let graph = bare.stream.recorded().unwrap();
+    graph.launch(&bare.stream).unwrap();
+    assert_eq!(freed(), 0);
+    drop(graph);
+    assert_eq!(freed(), 1);
+}
+
+#[test]
+fn what_a_recorded_fill_or_copy_writes_is_kept_by_the_graph() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("")).unwrap();
+    let buffers = [(); 3].map(|()| StreamBuffer::new(&bare.stream, 4096).unwrap());
+    bare.stream.record().unwrap();
+    buffers[0].whole().fill(&bare.stream, 1).unwrap();
+    buffers[1].whole().copy_from(&bare.stream, buffers[2].whole()).unwrap();
+    drop(buffers);
+    let graph = bare.stream.recorded().unwrap();
+    assert_eq!(fake.count("cuMemFreeAsync"), 0);
+    drop(graph);
+    assert_eq!(fake.count("cuMemFreeAsync"), 3);
+}
+
+#[test]
+fn no_copy_of_a_borrowed_slice_is_left_to_a_device_that_hangs() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let pending = || fake.number("fakecuda_pending");
+    let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
+    let mut host = HostBuffer::new(&bare.context, HostKind::Pinned, 4096).unwrap();
+    let mut content = host.content().unwrap();
+    bare.stream.launch(&bare.launch(&buffer).unwrap()).unwrap();
+    assert!(buffer.upload(&bare.stream, &content).unwrap_err().ends_the_device());
+    assert!(buffer.download(&bare.stream, &mut content).unwrap_err().ends_the_device());
+    assert_eq!(pending(), 0);
+    // Pinned memory that a hanging copy may still read is never freed.
+    drop(content);
+    drop(host);
+    assert_eq!(fake.count("cuMemFreeHost"), 0);
+}
+
+#[test]
+fn a_hanging_copy_keeps_its_pinned_buffer() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
+    let mut host = HostBuffer::new(&bare.context, HostKind::Pinned, 4096).unwrap();
+    bare.stream.launch(&bare.launch(&buffer).unwrap()).unwrap();
+    host.copy_to(&bare.stream, buffer.whole()).unwrap();
+    assert_eq!(fake.number("fakecuda_pending"), 1);
+    assert!(host.content().map(drop).unwrap_err().ends_the_device());
+    drop(host);
+    assert_eq!(fake.count("cuMemFreeHost"), 0);
+}
+
+#[test]
+fn the_host_touches_unified_memory_after_all_streams_of_the_device() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("")).unwrap();
+    let other = Stream::new(&bare.context).unwrap();
+    let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
+    let mut managed = ManagedBuffer::new(&bare.context, 4096).unwrap();
+    let launch = bare.launch(&buffer).unwrap();
+    other.launch(&launch).unwrap();
+    let before = fake.count("cuStreamQuery");
+    managed.touch_by_host().unwrap();
+    assert!(fake.count("cuStreamQuery") >= before + 2, "one of two streams was waited for");
+}
+
+#[test]
+fn mapped_memory_is_unmapped_after_all_streams_and_not_where_one_hangs() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let other = Stream::new(&bare.context).unwrap();
+    let mapped = MappedBuffer::new(&bare.stream, 4096, false).unwrap();
+    let buffer = DeviceBuffer::new(&bare.context, 4096).unwrap();
+    other.launch(&bare.launch(&buffer).unwrap()).unwrap();
+    drop(mapped);
+    assert_eq!(fake.count("cuMemUnmap"), 0);
+}
+
+#[test]
+fn memory_of_a_stream_used_on_another_is_freed_after_both() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("")).unwrap();
+    let other = Stream::new(&bare.context).unwrap();
+    let memory = StreamBuffer::new(&bare.stream, 4096).unwrap();
+    let queries = || fake.count("cuStreamQuery");
+    memory.whole().fill(&bare.stream, 1).unwrap();
+    let before = queries();
+    drop(memory);
+    assert_eq!(queries(), before, "memory that was used on its own stream alone is freed in its order");
+    let memory = StreamBuffer::new(&bare.stream, 4096).unwrap();
+    memory.whole().fill(&other, 1).unwrap();
+    drop(memory);
+    assert!(queries() >= before + 2);
+}
+
+#[test]
+fn code_is_unloaded_after_all_streams() {
+    let fake = Fake::new();
+    let bare = Bare::new(fake.order("hang-after=0")).unwrap();
+    let Bare { context, stream, scale, spinner } = bare;
+    let buffer = DeviceBuffer::new(&context, 4096).unwrap();
+    let arguments = plimsoll_cuda::launch::Arguments::new().buffer(&buffer).u64(1).f32(1.0);
+    // SAFETY: kernels of the stand-in do nothing.
+    let launch = unsafe {
+        plimsoll_cuda::launch::Launch::raw(&scale, plimsoll_cuda::launch::Geometry::linear(1, 32), arguments).unwrap()
+    };
+    stream.launch(&launch).unwrap();
+    drop((launch, scale, spinner));
+    assert_eq!(fake.count("cuModuleUnload"), 0);
+    assert!(context.deadline() < Duration::from_secs(1));
+}
