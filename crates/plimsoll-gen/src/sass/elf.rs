@@ -224,15 +224,15 @@ fn attributes(mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(next).filter_map(of_interest)
 }
 
-fn half(data: &[u8], at: usize) -> Option<u16> {
+pub(super) fn half(data: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(data.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-fn word(data: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(data.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
-fn long(data: &[u8], at: usize) -> Option<u64> {
+pub(super) fn long(data: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(data.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
