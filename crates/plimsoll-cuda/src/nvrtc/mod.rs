@@ -143,8 +143,8 @@ impl Nvrtc {
     }
 }
 
-// SAFETY: it is the compiler of the driver's own vendor, or what the user named in its place.
 #[allow(unsafe_code)]
+// SAFETY: it is the compiler of the driver's own vendor, or what the user named in its place.
 unsafe impl Compiler for Nvrtc {
     fn identity(&self) -> String {
         format!("NVRTC {}.{}", self.version.0, self.version.1)

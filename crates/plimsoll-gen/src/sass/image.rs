@@ -155,7 +155,7 @@ fn name_at(names: &[u8], at: usize) -> Option<&str> {
 /// Whether symbols have names and sections, and relocations symbols and places.
 fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
     for section in sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
-        ensure(section.entry == 24 && section.data.len() % 24 == 0, "its symbols are cut")?;
+        ensure(section.entry == 24 && section.data.len().is_multiple_of(24), "its symbols are cut")?;
         let strings = sections[section.link].data;
         for symbol in section.data.chunks_exact(24) {
             let (name, place) = (word(symbol, 0).unwrap_or(u32::MAX), half(symbol, 6).unwrap_or(u16::MAX));
@@ -165,7 +165,7 @@ fn symbols(sections: &[Section<'_>]) -> Result<(), SassError> {
     }
     for section in sections.iter().filter(|section| matches!(section.kind, SHT_RELA | SHT_REL)) {
         let size = if section.kind == SHT_RELA { 24 } else { 16 };
-        ensure(section.entry == size && section.data.len() as u64 % size == 0, "its relocations are cut")?;
+        ensure(section.entry == size && (section.data.len() as u64).is_multiple_of(size), "its relocations are cut")?;
         let target = sections.get(section.info).ok_or(damaged("relocations are of no section"))?;
         let symbols = sections[section.link].data.len() as u64 / 24;
         for relocation in section.data.chunks_exact(size as usize) {
