@@ -52,7 +52,7 @@ impl Spinner {
         let nanoseconds = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let arguments = Arguments::new().buffer(&self.out).u64(nanoseconds);
         let launch = Launch::new(&self.kernel, Geometry::linear(blocks, THREADS), arguments)?;
-        Ok(stream.launch(&launch)?)
+        stream.launch(&launch)
     }
 
     /// Queues one block that holds the stream for `length`.

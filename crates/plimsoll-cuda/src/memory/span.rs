@@ -88,7 +88,9 @@ impl Span {
             copy(0, from)?;
         } else {
             for (place, chunk) in from.chunks(STAGE).enumerate() {
-                copy(place * STAGE, &chunk.to_vec())?;
+                // Memory of our own, which no device reaches.
+                let staged = chunk.to_vec();
+                copy(place * STAGE, &staged)?;
             }
         }
         wait::stream(stream)

@@ -47,7 +47,7 @@ impl Checker {
 
     fn queue(&self, kernel: &KernelDesc, n: u64, arguments: Arguments) -> Result<(), Fault> {
         self.stream.context().bind()?;
-        Ok(self.stream.launch(&self.unit.launch(kernel, n, arguments)?)?)
+        self.stream.launch(&self.unit.launch(kernel, n, arguments)?)
     }
 
     /// Fills a span with the data of a seed, in the stream's order.

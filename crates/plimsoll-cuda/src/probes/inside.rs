@@ -327,7 +327,7 @@ impl Inside {
     }
 
     fn clear(&self) -> Result<(), Fault> {
-        Ok(self.room.buffer.part(0, self.room.cleared)?.fill(&self.stream, 0)?)
+        self.room.buffer.part(0, self.room.cleared)?.fill(&self.stream, 0)
     }
 
     fn launch(&mut self) -> Result<(), Fault> {

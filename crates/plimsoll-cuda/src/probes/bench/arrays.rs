@@ -101,7 +101,7 @@ impl Arrays {
     pub(super) fn poison(&self, array: usize) -> Result<(), Fault> {
         self.stream.context().bind()?;
         let Some(array) = self.buffers.get(array) else { return Ok(()) };
-        Ok(array.whole().fill(&self.stream, 0xff)?)
+        array.whole().fill(&self.stream, 0xff)
     }
 
     /// Fills the inputs' arrays with data on which the expression is finite; those that hold them already are left alone.

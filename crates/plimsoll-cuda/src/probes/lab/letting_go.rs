@@ -70,7 +70,7 @@ impl LettingGo {
             }
             End::Launch(launch) => self.stream.launch(launch)?,
         }
-        Ok(self.stream.launch(&self.warm)?)
+        self.stream.launch(&self.warm)
     }
 }
 
