@@ -146,6 +146,9 @@ class Generator:
             "power": ["pow", "atan2"],
             "logic": ex.LOGIC,
         }
+        if sort == "quotient" and random.random() < 0.5:
+            # Of what is read, whose sizes are known to vary.
+            a = random.choice(self.pool[: len(self.inputs)])
         pair = [a, self.beside(a)]
         random.shuffle(pair)
         return operation(random.choice(groups[sort]), *pair)
