@@ -1,5 +1,5 @@
 //! Memory of the device and pinned memory of the host, and copies between them. Sizes are checked before a copy is asked
-//! for, and free memory before an allocation. Whatever may still use memory holds it ([`region`]).
+//! for, and free memory before an allocation. Whatever may still use memory holds it.
 
 mod host;
 mod managed;
