@@ -128,7 +128,8 @@ def true_range(name: str, x: Bounds) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if x.exact:
         return low, high, zero, sure
     nan = [np.isnan(y) for y in ends]
-    sure = sure & (nan[0] == nan[1])
+    # Beyond both ends of where a function is defined there is no number, but between them there is.
+    sure = sure & (nan[0] == nan[1]) & ~(nan[0] & (x.low < 0) & (x.high > 0))
     swap = (low > high) | ((low == high) & np.signbit(high) & ~np.signbit(low))
     low, high = np.where(swap, high, low), np.where(swap, low, high)
     if function.shape == "pole":

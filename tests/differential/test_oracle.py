@@ -120,6 +120,10 @@ class Functions(unittest.TestCase):
                         error = abs(mpmath.mpf(head) + mpmath.mpf(tail) - true)
                     self.assertLessEqual(error, abs(true) * mpmath.mpf(2) ** -digits, (name, carrier, value))
 
+    def test_an_interval_around_where_a_function_is_defined_says_nothing(self):
+        ends = [np.array([low, high], np.float32) for low, high in ((-2.0, -3.0), (2.0, -2.0))]
+        self.assertEqual(true_range("atanh", Bounds(*ends, np.ones(2, bool)))[3].tolist(), [False, True])
+
     def test_powers_of_infinities_are_those_of_the_c_standard(self):
         infinite = np.array([-np.inf, -np.inf, -np.inf, np.inf, -0.0], np.float32)
         powers = true_pow(infinite, np.array([-(2.0**63), -3.0, 3.0, -0.5, -(2.0**63)], np.float32))
