@@ -9,6 +9,7 @@ pub mod accuracy;
 pub mod body;
 mod generate;
 mod geometry;
+mod moves;
 mod plan;
 pub mod representative;
 mod spec;
@@ -19,6 +20,7 @@ pub(crate) use plan::MOST_RESIDENT;
 
 pub use generate::{ENTRY, Generated, generate};
 pub use geometry::Geometry;
+pub use moves::disagreement;
 pub use plan::{Access, Choose, Device, Plan, PlanError, Reason, Walk, batch_capacity, candidates, plan, plan_batch};
 pub use spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream, Tier};
 pub use table::{Class, Row, Table, TableError, Wanted, Work};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_expr::{Graph, Layout, Names, Space, parse};
 
+use super::moves::disagreement;
 use super::plan::{Choose, Device, Plan, Walk, plan, plan_batch};
 use super::spec::{Dependent, Form, GridPolicy, Inner, KernelSpec, Stream};
 use super::table::Table;
@@ -140,6 +141,8 @@ impl Representative {
                 expect(there == count, format!("{count} of {class:?} with {bytes} bytes, found {widths:?}"));
             }
         }
+        let bytes = disagreement(&self.spec, found.hot.as_ref());
+        expect(bytes.is_none(), bytes.unwrap_or_default());
         let waits = self.spec.dependent != Dependent::No;
         expect(!waits || waits_first(function), "an access to global memory before the wait".to_owned());
         expect(waits == has(function, "ACQBULK"), "waits for the kernel before it, or doesn't".to_owned());

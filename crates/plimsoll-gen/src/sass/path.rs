@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::graph::Graph;
-use super::instruction::{Class, Instruction};
+use super::instruction::{Access, Class, Instruction};
 
 /// Bytes moved, calls and loops (negative), instructions: more is better, from left to right.
 type Weight = [i64; 3];
@@ -34,6 +34,7 @@ pub(super) struct Way {
 pub(super) struct Ways<'a> {
     instructions: &'a [Instruction],
     graph: &'a Graph,
+    moved: &'a dyn Fn(usize) -> u32,
     weights: Vec<Weight>,
     reached: Vec<usize>,
 }
@@ -49,7 +50,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn ends_at(&self, block: usize, graph: &Graph) -> bool {
+    /// Whether it may end there. Where it has no certain end, it may go on too: past an early exit, or past a step to the next round.
+    fn may_end_at(&self, block: usize, graph: &Graph) -> bool {
         match (self.last, self.around) {
             (Some(last), _) => block == last,
             (None, Some(_)) => graph.blocks[block].successors.contains(&self.from),
@@ -60,7 +62,7 @@ impl Part<'_> {
 
 impl<'a> Ways<'a> {
     /// `moved` says how many bytes of global memory an instruction moves.
-    pub(super) fn new(instructions: &'a [Instruction], graph: &'a Graph, moved: &dyn Fn(usize) -> u32) -> Self {
+    pub(super) fn new(instructions: &'a [Instruction], graph: &'a Graph, moved: &'a dyn Fn(usize) -> u32) -> Self {
         let weigh = |range: std::ops::Range<usize>| {
             let calls = instructions[range.clone()].iter().filter(|one| one.opcode() == "CALL").count();
             [range.clone().map(|at| i64::from(moved(at))).sum(), -(calls as i64), range.len() as i64]
@@ -68,7 +70,7 @@ impl<'a> Ways<'a> {
         let weights = graph.blocks.iter().map(|block| weigh(block.instructions.clone())).collect();
         let mut reached: Vec<usize> = (0..graph.blocks.len()).filter(|block| graph.is_reached(*block)).collect();
         graph.sort_backwards(&mut reached);
-        Self { instructions, graph, weights, reached }
+        Self { instructions, graph, moved, weights, reached }
     }
 
     /// One round of a loop, without the routines that it calls; `None` where it has more than `most` blocks or no way leads round.
@@ -96,6 +98,29 @@ impl<'a> Ways<'a> {
         self.whole(&Part { blocks: &self.reached, from: first, around: None, last: Some(last) })
     }
 
+    /// Where a part that begins and ends with these blocks, outside loops, does end: behind an early exit there may be more of the same, with
+    /// loads and stores as before. A store alone is what few threads do: of a sum, or of a time.
+    pub(super) fn end_of(&self, first: usize, last: usize) -> usize {
+        let Some(way) = self.whole_way(first, last) else { return last };
+        let access = |at: usize| self.instructions[at].access();
+        let same: HashSet<Access> = way.own.iter().filter_map(|at| access(*at)).collect();
+        let weigh = |block: usize| {
+            let [_, seldom, length] = self.weights[block];
+            let alike = |at: &usize| access(*at).is_some_and(|access| same.contains(&access));
+            let moved =
+                self.graph.blocks[block].instructions.clone().filter(alike).map(|at| i64::from((self.moved)(at)));
+            [moved.sum(), seldom, length]
+        };
+        let outside = |block: &usize| self.graph.loop_of(*block).is_none();
+        let outside: Vec<usize> = self.reached.iter().copied().filter(outside).collect();
+        let part = Part { blocks: &outside, from: last, around: None, last: None };
+        let way = self.best(&part, &weigh).map_or(Vec::new(), |(way, _)| way);
+        let accesses = self.instructions_of(way.get(1..).unwrap_or_default()).into_iter().filter_map(access);
+        let loads = accesses.filter(|access| matches!(access.class, Class::GlobalLoad | Class::SharedLoad));
+        let further = loads.filter(|access| same.contains(access)).count() > 0;
+        way.into_iter().rev().find(|block| further && weigh(*block)[0] > 0).unwrap_or(last)
+    }
+
     fn part<'b>(&self, number: usize, blocks: &'b [usize]) -> Part<'b> {
         Part { blocks, from: self.graph.loops[number].head, around: Some(number), last: None }
     }
@@ -117,8 +142,11 @@ impl<'a> Ways<'a> {
 
     fn whole(&self, part: &Part<'_>) -> Option<Way> {
         let (mut own, known) = self.on(part)?;
-        let length = |block: usize| if self.is_own(part, block) { self.weights[block][2] } else { 0 };
-        let (mut short, _) = self.best(part, &|block| [0, 0, -length(block)])?;
+        let shortness = |block: usize| {
+            let [_, seldom, length] = self.weights[block];
+            if self.is_own(part, block) { [0, seldom, -length] } else { [0; 3] }
+        };
+        let (mut short, _) = self.best(part, &shortness)?;
         short.retain(|block| self.is_own(part, *block));
         if part.around.is_none() {
             let before = self.graph.always_before(part.from);
@@ -151,7 +179,7 @@ impl<'a> Ways<'a> {
     fn reachable(&self, part: &Part<'_>, known: &Known) -> BTreeSet<usize> {
         let (mut seen, mut open) = (BTreeSet::new(), vec![part.from]);
         while let Some(block) = open.pop() {
-            if seen.insert(block) && !part.ends_at(block, self.graph) {
+            if seen.insert(block) && part.last != Some(block) {
                 open.extend(self.graph.blocks[block].successors.iter().filter(|to| known.contains_key(to)));
             }
         }
@@ -167,14 +195,15 @@ impl<'a> Ways<'a> {
         let mut known = Known::new();
         for &block in part.blocks {
             let from = &self.graph.blocks[block];
-            let mut best = part.ends_at(block, self.graph).then_some(([0; 3], None));
-            let onwards = from.successors.iter().filter(|to| best.is_none() && self.graph.is_forward(block, **to));
+            let end = part.may_end_at(block, self.graph).then_some(([0; 3], None));
+            let ended = part.last == Some(block);
+            let onwards = from.successors.iter().filter(|to| !ended && self.graph.is_forward(block, **to));
             let weighed = onwards.filter_map(|to| {
                 let (weight, _) = known.get(to)?;
                 Some((sum(*weight, [0, -self.diverges(block, *to), 0]), Some(*to)))
             });
             // Of equal ones that which falls through.
-            best = best.or(weighed.reduce(|best, next| if next.0 > best.0 { next } else { best }));
+            let best = end.into_iter().chain(weighed).reduce(|best, next| if next.0 > best.0 { next } else { best });
             if let Some((weight, next)) = best {
                 known.insert(block, (sum(weight, weigh(block)), next));
             }
