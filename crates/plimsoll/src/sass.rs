@@ -13,7 +13,7 @@ pub use plimsoll_cuda::disassembler::Disassembler;
 pub use plimsoll_cuda::machine_code::{MachineCode, MachineCodeError, of_cubin, of_kernels};
 pub use plimsoll_cuda::nvrtc::Nvrtc;
 pub use plimsoll_gen::Target;
-pub use plimsoll_gen::elementwise::{Choose, Plan};
+pub use plimsoll_gen::elementwise::{Choose, Plan, disagreement};
 pub use plimsoll_gen::kernel::choice::{Choice, ChoiceError, choose};
 pub use plimsoll_gen::kernel::{KernelDesc, Source};
 pub use plimsoll_gen::sass::{KernelReport, Report, Row, SassError, elf};

@@ -8,8 +8,8 @@ use plimsoll::core::Fault;
 use plimsoll::core::file::{self, Accept};
 use plimsoll::sass::{
     Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SassError,
-    Source, Target, USUAL_TARGET, Unavailable, choose, device_target, elf, of_cubin, of_expression as of_problem,
-    of_kernels,
+    Source, Target, USUAL_TARGET, Unavailable, choose, device_target, disagreement, elf, of_cubin,
+    of_expression as of_problem, of_kernels,
 };
 use plimsoll_report::json;
 use plimsoll_report::terminal::{Column, Table};
@@ -130,6 +130,11 @@ fn of_expression(text: &str, args: &SassArgs) -> Result<Report, Failure> {
             reasons.for_each(|reason| say(reason.what, &format!("{}: {}", reason.chosen, reason.why)));
         }
         let name = point.cell.plan.clone();
+        for kernel in &code.report.kernels {
+            if let Some(what) = disagreement(&plan.spec, kernel.hot.as_ref()) {
+                say("warning", &format!("{name}: {what}"));
+            }
+        }
         report
             .kernels
             .extend(code.report.kernels.into_iter().map(|kernel| KernelReport { name: name.clone(), ..kernel }));
