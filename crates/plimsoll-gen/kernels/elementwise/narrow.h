@@ -301,7 +301,9 @@ template <int NEED> __device__ __forceinline__ float divide(float a, float b) {
 #endif
     return a / b;
 }
-template <int NEED> __device__ __forceinline__ float rsqrt(float x) { return inverse_root<NEED>(x); }
+// A negative subnormal has no root, so it must not become -0. Operands of 16 bits are never that small.
+template <int NEED> __device__ __forceinline__ float rsqrt(float x) { return inverse_root<NEED == F16 ? BF16 : NEED>(x); }
+template <int NEED> __device__ __forceinline__ float coarse_rsqrt(float x) { return inverse_root<NEED>(x); }
 
 // |a|^b = 2^(b·log₂|a|), with the sign and the exceptions of C's pow. An error of the logarithm grows with the exponent, so f32
 // itself is left to full.h.

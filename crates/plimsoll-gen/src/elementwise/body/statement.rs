@@ -99,12 +99,14 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
     }
 }
 
-/// A function of one operand. Logarithms of what has few digits need no care near 1; f16's lowest aren't low in f32.
+/// A function of one operand. Logarithms of what has few digits need no care near 1; f16's lowest aren't low in f32, so neither they
+/// nor roots need care for subnormals.
 fn of_one(graph: &Graph, op: Unary, operand: NodeId, (uses, need): (Uses, Need)) -> Function {
     let coarse = match op {
         Unary::Log => "coarse_log",
         Unary::Log2 => "coarse_log2",
         Unary::Log10 => "coarse_log10",
+        Unary::Rsqrt => "coarse_rsqrt",
         _ => return Function((uses, need), op.name()),
     };
     match (uses, source(graph, operand), need) {
