@@ -61,8 +61,8 @@ pub struct KernelReport {
 pub enum HotKind {
     /// One round of a loop: counts are per iteration.
     Loop,
-    /// No loop, or none that moves as much: the blocks that move most, from the first to the last, and all that always runs before
-    /// them. Counts are per thread.
+    /// No loop, or none that moves as much: the blocks that move most, from the first to the last, with more of the
+    /// same behind early exits, and all that always runs before them. Counts are per thread.
     Straight,
 }
 
