@@ -3,7 +3,7 @@
 
 use plimsoll_expr::function::{Function, mix};
 use plimsoll_expr::oracle::{Allowed, Bound, Element, Precision, allowed, apply};
-use plimsoll_expr::{Graph, Judgement, Names, Problem, Value, parse};
+use plimsoll_expr::{DType, Graph, Judgement, LastPlace, Names, Problem, Value, parse};
 
 fn graph(text: &str) -> Graph {
     parse(text, &Names::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -29,7 +29,7 @@ fn simulated(graph: &Graph, inputs: &[Value], steps: &mut dyn FnMut() -> i32) ->
         let moved = match value {
             Value::Float(x) if Function::from_node(node).is_some() && x != 0.0 && x.is_finite() => {
                 let off = steps();
-                let place = plimsoll_expr::LastPlace::of(node.dtype.carrier());
+                let place = LastPlace::of(node.dtype.carrier());
                 Value::Float(x + f64::from(off) * place.unit(x))
             }
             value => value,
@@ -168,4 +168,24 @@ fn large_numbers_have_no_steps_and_both_ways_may_be_one() {
     assert_eq!(of("in x: f32\ny = exp(x)", &[f64::NAN]).admits(Value::Float(f64::NAN)), Some(true));
     assert_eq!(of("in x: f32\ny = exp(x)", &[200.0]).admits(Value::Float(f64::INFINITY)), Some(true));
     assert_eq!(of("in x: f32\ny = exp(x)", &[1.0]).admits(Value::Float(f64::NAN)), Some(false));
+}
+
+#[test]
+fn a_part_of_a_unit_of_a_narrow_type_is_an_error_of_the_wide_one_that_carries_it() {
+    // Where a result in bf16 may be rounded to either neighbour, if the function is off by 0.15 of bf16's units before that.
+    let graph = graph("in x: bf16\ny = sin(x)");
+    let bounds: Vec<Bound> = graph.nodes().iter().map(|_| Bound { ulp: 0.15, dtype: DType::Bf16 }).collect();
+    let mut either = 0;
+    for x in (1..2000).map(|k| DType::Bf16.round(f64::from(k) / 700.0)) {
+        let element = Element { inputs: &[Value::Float(x)], scalars: &[], coordinates: &[], place: 0 };
+        let unit = LastPlace::of(DType::Bf16).unit(x.sin());
+        let found = |off: f64| DType::Bf16.cast(Value::Float(x.sin() + off * unit));
+        let expected = allowed(&graph, element, &bounds).unwrap()[0];
+        for off in [-0.14, 0.0, 0.14] {
+            assert_eq!(expected.admits(found(off)), Some(true), "sin({x}) {off}");
+        }
+        either += u32::from(!found(0.14).same(found(-0.14)));
+        assert_eq!(expected.admits(found(-1.2)), Some(false), "sin({x})");
+    }
+    assert!(either > 100, "{either}");
 }

@@ -14,10 +14,17 @@ use crate::value::Value;
 /// How far a function of an implementation may be off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// The largest error, in units of the last place of the true result; up to one half is correctly rounded.
+    /// The largest error, in units of the last place of the true result.
     pub ulp: f64,
     /// The type whose last place it is.
     pub dtype: DType,
+}
+
+impl Bound {
+    /// The result is the true one, rounded to its carrier. (A part of a unit of a narrower type is many units of the carrier.)
+    fn is_rounding(self, carrier: DType) -> bool {
+        self.dtype == carrier && self.ulp <= 0.5
+    }
 }
 
 /// What a value may be.
@@ -131,7 +138,7 @@ fn of_node(node: &Node, carried: DType, operands: &[Allowed], bound: Option<Boun
     let exact = |one: &Allowed| if let Allowed::Exactly(value) = one { Some(*value) } else { None };
     let values: Option<Vec<Value>> = operands.iter().map(exact).collect();
     let function = Function::from_node(node);
-    let bound = bound.filter(|bound| function.is_some() && bound.ulp > 0.5);
+    let bound = bound.filter(|bound| function.is_some() && !bound.is_rounding(node.dtype.carrier()));
     if let (Some(values), None) = (values, bound) {
         return Allowed::Exactly(apply(node.kind, node.dtype, carried, &values, Precision::Carried));
     }
