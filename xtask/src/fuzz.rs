@@ -179,7 +179,12 @@ fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
 fn run(target: &Target, arguments: &[&str], folder: &Path) -> Result<bool> {
     let mut command = Command::new("sh");
     let limited = format!("ulimit -v {MEMORY_KIB}; ulimit -c 0; exec \"$0\" \"$@\"");
-    command.args(["-c", &limited]).arg(std::env::current_exe()?).args(["fuzz", target.name]).args(arguments);
+    // The very program that runs, though its file may have been built anew meanwhile.
+    let own = match std::env::consts::OS {
+        "linux" => PathBuf::from(format!("/proc/{}/exe", std::process::id())),
+        _ => std::env::current_exe()?,
+    };
+    command.args(["-c", &limited]).arg(own).args(["fuzz", target.name]).args(arguments);
     let words = File::create(folder.join("words"))?;
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words).status();
     let status = status.context("can't start sh")?;

@@ -144,7 +144,10 @@ impl Core {
     pub(super) fn settle(&self) -> Result<(), Fault> {
         if self.gate.is_recording() {
             let before = self.recording().before.clone();
-            return before.map_or(Ok(()), |before| wait::event(&before));
+            if let Some(before) = before {
+                return wait::event(&before);
+            }
+            // The recording has ended meanwhile.
         }
         self.is_free()?;
         wait::until(&self.context, "cuStreamQuery", || self.is_done())
@@ -223,9 +226,6 @@ impl Stream {
         core.is_free()?;
         if !core.worked.load(Ordering::Relaxed) {
             core.worked.store(true, Ordering::Relaxed);
-            if let Some(owner) = &core.owner {
-                core.context.shared().adopt(core.handle, owner);
-            }
         }
         Ok(entered)
     }
@@ -413,13 +413,26 @@ fn refused(why: Refused) -> Fault {
     )
 }
 
+impl Drop for Stream {
+    /// Waits while memory and modules still find the stream among those that they wait for; one of another library stays there.
+    fn drop(&mut self) {
+        let core = &self.0;
+        if !core.worked.load(Ordering::Relaxed) {
+            return;
+        }
+        match &core.owner {
+            Some(owner) => core.context.shared().adopt(core.handle, owner),
+            None if core.context.is_given_up() => {}
+            None => {
+                let _ = core.settle();
+            }
+        }
+    }
+}
+
 impl Drop for Core {
     fn drop(&mut self) {
         if self.owner.is_none() {
-            // What memory and modules wait for is among the streams that are there.
-            if *self.worked.get_mut() && !self.gate.is_recording() && !self.context.is_given_up() {
-                let _ = wait::until(&self.context, "cuStreamQuery", || self.is_done());
-            }
             // SAFETY: created once, destroyed once; the driver finishes what is queued first.
             self.context.destroy(|call| unsafe { call.stream_destroy(self.handle) });
         }

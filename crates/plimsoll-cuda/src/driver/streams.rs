@@ -23,8 +23,10 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Streams {
     ours: Vec<Weak<Core>>,
-    /// Streams of other libraries that we asked something of, kept alive until it was waited for.
-    theirs: Vec<(Handle, Owner)>,
+    /// Streams of other libraries that we asked something of and no longer have, kept alive until it was waited for.
+    theirs: Vec<(u64, Handle, Owner)>,
+    /// How many of those there have been.
+    adopted: u64,
 }
 
 impl Shared {
@@ -46,12 +48,12 @@ impl Shared {
         streams.ours.push(Arc::downgrade(core));
     }
 
-    /// Remembers a stream of another library beyond our own use of it.
+    /// Remembers a stream of another library that we let go of.
     pub(super) fn adopt(&self, handle: Handle, owner: &Owner) {
         let mut streams = self.streams();
-        if !streams.theirs.iter().any(|(known, _)| *known == handle) {
-            streams.theirs.push((handle, owner.clone()));
-        }
+        streams.adopted += 1;
+        let number = streams.adopted;
+        streams.theirs.push((number, handle, owner.clone()));
     }
 
     fn ours(&self) -> Vec<Arc<Core>> {
@@ -70,16 +72,15 @@ impl Shared {
     pub(super) fn settle(&self, context: &Context) -> Result<(), Fault> {
         self.ours().iter().try_for_each(|core| core.settle())?;
         let theirs = self.streams().theirs.clone();
-        for (handle, _) in &theirs {
+        for (_, handle, _) in &theirs {
             is_captured(context, *handle)?;
             // SAFETY: the stream's owner is held here.
             let query = || context.watch(done(unsafe { context.call().stream_query(*handle) }));
             wait::until(context, "cuStreamQuery", query)?;
         }
-        // What was asked meanwhile was asked by who remembers it again.
-        let mut streams = self.streams();
-        let settled = |handle: &Handle| theirs.iter().any(|(known, _)| known == handle);
-        streams.theirs.retain(|(handle, _)| !settled(handle));
+        // A stream that somebody lets go of meanwhile is there once more, with another number.
+        let settled = |number: u64| theirs.iter().any(|(known, ..)| *known == number);
+        self.streams().theirs.retain(|(number, ..)| !settled(*number));
         Ok(())
     }
 }

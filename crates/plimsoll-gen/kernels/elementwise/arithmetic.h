@@ -10,13 +10,6 @@ template <> struct Unsigned<i64> { typedef u64 type; };
 template <> struct Unsigned<u64> { typedef u64 type; };
 template <typename T> using U = typename Unsigned<T>::type;
 
-template <typename T> __device__ __forceinline__ T add(T a, T b) { return T(U<T>(a) + U<T>(b)); }
-template <typename T> __device__ __forceinline__ T sub(T a, T b) { return T(U<T>(a) - U<T>(b)); }
-template <typename T> __device__ __forceinline__ T mul(T a, T b) { return T(U<T>(a) * U<T>(b)); }
-template <typename T> __device__ __forceinline__ T fused_multiply_add(T a, T b, T c) {
-    return T(U<T>(a) * U<T>(b) + U<T>(c));
-}
-template <typename T> __device__ __forceinline__ T negative(T a) { return T(U<T>(0) - U<T>(a)); }
 // The same value, of which the compiler no longer knows how it was made. It takes x < 0 ? −x : x for an absolute value, however that
 // is spelled (max(x, −x) too), and an absolute value for one that is never negative: it then drops sign extensions, |float(x)| and x < 0, although the
 // least integer is its own absolute value. No instruction comes of it.
@@ -36,6 +29,20 @@ template <typename T> __device__ __forceinline__ T opaque(T a) {
 #endif
     return a;
 }
+// A wrapped result. The compiler mustn't know what made those of 8 and 16 bits: of neg.s16, to which it also turns 0 - x, ~x + 1 and x * (-1), it
+// takes -(-32768) for 32768 where the result is widened.
+template <typename T> __device__ __forceinline__ T wrapped(U<T> a) {
+    if constexpr (sizeof(T) < 4 && T(-1) < T(0)) return T(opaque(i32(a)));
+    else return T(a);
+}
+
+template <typename T> __device__ __forceinline__ T add(T a, T b) { return wrapped<T>(U<T>(a) + U<T>(b)); }
+template <typename T> __device__ __forceinline__ T sub(T a, T b) { return wrapped<T>(U<T>(a) - U<T>(b)); }
+template <typename T> __device__ __forceinline__ T mul(T a, T b) { return wrapped<T>(U<T>(a) * U<T>(b)); }
+template <typename T> __device__ __forceinline__ T fused_multiply_add(T a, T b, T c) {
+    return wrapped<T>(U<T>(a) * U<T>(b) + U<T>(c));
+}
+template <typename T> __device__ __forceinline__ T negative(T a) { return wrapped<T>(U<T>(0) - U<T>(a)); }
 template <typename T> __device__ __forceinline__ T absolute(T a) {
     if constexpr (T(-1) < T(0)) {
         typedef decltype(a + 0) Wide;
