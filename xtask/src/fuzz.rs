@@ -132,9 +132,7 @@ fn child(target: &Target, ask: &Ask, folder: &Path) {
     while Instant::now() < end {
         // The first are the seeds themselves.
         let input = seeds.get(inputs as usize).cloned().unwrap_or_else(|| mutate::mutated(&seeds, &mut random));
-        if fs::write(folder.join("input"), &input).is_err() {
-            return;
-        }
+        fs::write(folder.join("input"), &input).expect("the input can be written");
         INPUTS.fetch_add(1, Ordering::Relaxed);
         inputs += 1;
         assert!(!ask.plant || inputs < 100, "planted");
@@ -158,6 +156,7 @@ fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
         let (seconds, place) = (left.to_string(), folder.display().to_string());
         let mut arguments = vec!["--child", &place, "--seconds", &seconds, "--seed", &seed];
         arguments.extend(ask.plant.then_some("--plant"));
+        let _ = fs::remove_file(folder.join("count"));
         if run(target, &arguments, &folder)? {
             eprintln!("{}: seed {seed}, {}", target.name, fs::read_to_string(folder.join("count"))?);
             break;

@@ -12,7 +12,7 @@ use plimsoll_cpu::threads::{Team, affinity};
 use plimsoll_cpu::timer::Timer;
 use plimsoll_gen::elementwise::representative::waits_first;
 use plimsoll_gen::elementwise::{Choose, Device, Walk, generate, plan};
-use plimsoll_gen::sass::{Listing, Report, elf};
+use plimsoll_gen::sass::{Image, Listing, Report, elf};
 use plimsoll_suite::profile::Profile;
 use plimsoll_suite::references;
 
@@ -96,7 +96,8 @@ fn operand(input: &[u8]) -> bool {
 }
 
 fn cubin(input: &[u8]) -> bool {
-    let _ = elf::module_data(input);
+    // What a driver is given has passed the second.
+    let _ = (elf::module_data(input), Image::new(input.to_vec()));
     elf::resources(input).is_ok()
 }
 

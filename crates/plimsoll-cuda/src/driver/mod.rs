@@ -1,6 +1,5 @@
 //! The driver: `libcuda.so.1` opened at run time, our table of its calls, and owned objects over it that are safe to
-//! use. With `memory` and `nvrtc` the only place with `unsafe`. How long to wait, what to measure and what an error
-//! means for a run is decided outside.
+//! use. How long to wait, what to measure and what an error means for a run is decided outside.
 //!
 //! `PLIMSOLL_LIBCUDA` names another library by absolute path. It is there for the tests' stand-in; a tool that times a
 //! driver has no other use for it.
