@@ -124,9 +124,12 @@ impl Graph {
     /// Launches all of it.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] while the host looks at memory that it uses; [`Fault::Unavailable`] while the stream is recorded; the
-    /// driver's.
+    /// [`Fault::Invalid`] while the host looks at memory that it uses, or if the stream is of another device; [`Fault::Unavailable`]
+    /// while the stream is recorded; the driver's.
     pub fn launch(&self, stream: &Stream) -> Result<(), Fault> {
+        if !self.context.shares_device_with(stream.context()) {
+            return Err(Fault::Invalid("the graph and the stream are of two devices".to_owned()));
+        }
         let entered = enter(stream)?;
         self.kept.regions.iter().try_for_each(|region| entered.admit(region))?;
         // SAFETY: both handles live; no other thread uses the graph, which isn't `Sync`. Its kernels' code and memory are kept.

@@ -86,6 +86,11 @@ impl Shared {
 }
 
 impl Context {
+    /// Whether streams of both are waited for together: they are of one device, and of one opening of the driver.
+    pub(crate) fn shares_device_with(&self, other: &Self) -> bool {
+        std::ptr::eq(self.shared(), other.shared())
+    }
+
     /// Waits until all that was asked of the device by this library is done.
     pub(crate) fn settle(&self) -> Result<(), Fault> {
         if self.is_given_up() {

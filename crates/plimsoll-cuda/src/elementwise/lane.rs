@@ -50,6 +50,13 @@ impl Lane {
         Ok(self.stream.wait_for(&other.mark)?)
     }
 
+    /// Waits for this stream where another one can't be made to: else that one's memory could be freed while it is used here.
+    fn finish(&self) {
+        if wait::stream(&self.stream).is_err() {
+            self.stream.context().give_up();
+        }
+    }
+
     /// Does something on this stream with memory of others: after them, and they go on after it. None of them begins or ends to be
     /// recorded meanwhile.
     pub(super) fn among<'l>(
@@ -83,10 +90,11 @@ impl Lane {
             self.after(other)?;
         }
         let done = task(&entered);
-        for other in others {
-            other.after(self)?;
-        }
-        done
+        // All of them, also behind one that can't.
+        let unordered = others.fold(None, |first, other| first.or(other.after(self).err()));
+        let Some(error) = unordered else { return done };
+        self.finish();
+        Err(error)
     }
 
     /// Records what `task` asks of this stream.

@@ -137,7 +137,7 @@ impl Region {
 
     /// Notes that a context of another device uses it.
     pub(crate) fn share(&self, context: &Arc<Context>) {
-        if context.device().number() != self.context.device().number() {
+        if !context.shares_device_with(&self.context) {
             let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
             if !peers.iter().any(|known| Arc::ptr_eq(known, context)) {
                 peers.push(Arc::clone(context));
