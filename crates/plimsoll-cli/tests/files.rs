@@ -160,7 +160,7 @@ fn figures_of_another_program_are_read_to_a_limit() {
     place.write("binary.csv", [0xffu8; 100]);
     bench("binary.csv").ends(2).says("it is not text");
     bench("/dev/null").ends(2).says("the first line must be");
-    assert!(!place.path("plimsoll-runs").exists(), "told before anything is measured");
+    assert!(!place.path("plimsoll-runs").exists(), "refused before anything is measured");
     // A pipe that somebody writes is as good as a file.
     if pipe(&place, "pipe").is_none() {
         return;
