@@ -1,17 +1,19 @@
 //! Compiles every operation of elementwise expressions in every type, reads the machine code, and holds it to what bodies must be:
-//! no local memory, no pattern of integers taken for an absolute value, which the compiler believes never negative, and for functions
+//! no local memory, no pattern of integers taken for an absolute value, which the compiler believes never negative, no comparison with NaN taken for true, and
+//! for functions
 //! the number of instructions in `crates/plimsoll-gen/facts/functions.json`. No GPU is needed.
 
 use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::elementwise::body::catalogue::{Entry, every_operation, integer_idioms, unit};
+use plimsoll_gen::elementwise::body::catalogue::{Entry, every_operation, float_orders, integer_idioms, unit};
 use plimsoll_gen::elementwise::body::{self};
 use plimsoll_gen::kernel;
 use plimsoll_gen::sass::expect::Facts;
 use plimsoll_gen::sass::{Function, Listing};
 
+use crate::seen::{Counts, Seen};
 use crate::tools::Tools;
 
 /// One target per generation whose conversions or functions differ. Integers are compiled for one of them alone.
@@ -22,8 +24,8 @@ const TARGETS: [Target; 3] = [Target::plain(90), Target::plain(80), Target::plai
 ///
 /// # Errors
 /// That a body doesn't compile or that its code can't be read.
-pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
-    let entries = every_operation().into_iter().chain(integer_idioms());
+pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
+    let entries = every_operation().into_iter().chain(integer_idioms()).chain(float_orders());
     let mut units: Vec<Vec<Entry>> = Vec::new();
     for entry in entries {
         // By type, so that a unit compiles in some seconds.
@@ -40,7 +42,11 @@ pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
     let run = |jobs: &[(&Vec<Entry>, Target)]| -> Result<(Vec<String>, Facts)> {
         let (mut wrong, mut facts) = (Vec::new(), Facts::new());
         for (entries, target) in jobs {
-            one(tools, entries, *target, &mut wrong, &mut facts)?;
+            let (faults, counts) = one(tools, seen, entries, *target)?;
+            wrong.extend(faults);
+            for (name, counts) in counts {
+                facts.entry(name).or_default().insert(target.to_string(), counts);
+            }
         }
         Ok((wrong, facts))
     };
@@ -58,11 +64,18 @@ pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
     Ok((wrong, facts))
 }
 
-fn one(tools: &Tools, entries: &[Entry], target: Target, wrong: &mut Vec<String>, facts: &mut Facts) -> Result<()> {
+fn one(tools: &Tools, seen: &Seen, entries: &[Entry], target: Target) -> Result<(Vec<String>, Counts)> {
     let headers: Vec<(&str, &str)> = body::HEADERS.into_iter().chain(kernel::HEADERS).collect();
     let options = kernel::OPTIONS.map(str::to_owned);
     let (source, arch) = (unit(entries), target.to_string());
     let program = Program { name: "bodies.cu", source: &source, headers: &headers, options: &options, target: &arch };
+    let names = || entries.iter().map(|entry| entry.name.as_str());
+    let first = names().next().unwrap_or_default();
+    let unit = seen.unit(format!("functions from {first} {target}"), &program, &names().collect::<Vec<_>>().join(" "));
+    if let Some(counts) = seen.known(&unit, "functions", names(), &arch) {
+        return Ok((Vec::new(), counts));
+    }
+    let (mut wrong, mut facts) = (Vec::new(), Counts::new());
     let compiled = tools.nvrtc.compile(&program)?;
     if !compiled.log.is_empty() {
         bail!("the compiler warns:\n{}", compiled.log);
@@ -80,12 +93,19 @@ fn one(tools: &Tools, entries: &[Entry], target: Target, wrong: &mut Vec<String>
         if entry.name.starts_with("idiom") && function.is_none_or(has_abs) {
             wrong.push(format!("{} for {target}: taken for an absolute value: IABS", entry.name));
         }
+        let compares = |function: &Function| function.instructions.iter().any(|one| one.opcode() == "FSETP");
+        if entry.name.starts_with("order") && !function.is_some_and(compares) {
+            wrong.push(format!("{} for {target}: taken for true whatever x is, NaN too", entry.name));
+        }
         if is_function(&entry.name) {
             let counts = (found.registers.unwrap_or(0), found.instructions);
-            facts.entry(entry.name.clone()).or_default().insert(target.to_string(), counts);
+            facts.insert(entry.name.clone(), counts);
         }
     }
-    Ok(())
+    if wrong.is_empty() {
+        seen.note(&unit, &facts);
+    }
+    Ok((wrong, facts))
 }
 
 /// CUDA's reduction of large angles in double precision keeps a table in local memory.

@@ -12,12 +12,16 @@ use crate::test::{cargo, finish, root};
 /// What the oracle computes with: NumPy's extended precision and integers, mpmath's error function, and the 8- and 16-bit floats.
 const PACKAGES: [&str; 3] = ["numpy==2.4.*", "mpmath==1.4.*", "ml-dtypes==0.6.*"];
 
+/// The folder below `target/` of its Python environment.
+const ENVIRONMENT: &str = "differential-tools";
+
 /// The test command's share: tests of the oracle, then fixed cases on the CPU, always anew.
 ///
 /// # Errors
 /// A wrong result; in continuous integration that Python or its packages can't be had.
 pub fn step() -> Result<()> {
-    let Some(home) = environment()? else { return Ok(()) };
+    let unchecked = "the differential test of elementwise expressions";
+    let Some(home) = python::environment_or_skip(ENVIRONMENT, &PACKAGES, unchecked)? else { return Ok(()) };
     let mut tests = python(&home);
     tests.args(["-m", "unittest", "discover", "--start-directory", "tests/differential"]);
     finish(tests)?;
@@ -27,13 +31,9 @@ pub fn step() -> Result<()> {
 /// `cargo xtask differential`: the arguments are those of `tests/differential/run.py`.
 ///
 /// # Errors
-/// A wrong result; a program that can't be built or started.
+/// That Python or its packages can't be had; a wrong result; a program that can't be built or started.
 pub fn command(arguments: &[String]) -> Result<()> {
-    environment()?.map_or(Ok(()), |home| run(&home, arguments))
-}
-
-fn environment() -> Result<Option<std::path::PathBuf>> {
-    python::environment("differential-tools", &PACKAGES, "the differential test of elementwise expressions")
+    run(&python::environment(ENVIRONMENT, &PACKAGES)?, arguments)
 }
 
 fn python(home: &Path) -> Command {

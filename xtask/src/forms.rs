@@ -14,6 +14,7 @@ use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults};
 use plimsoll_gen::{Target, kernel};
 
+use crate::seen::Seen;
 use crate::test::root;
 use crate::tools::Tools;
 
@@ -21,13 +22,14 @@ use crate::tools::Tools;
 ///
 /// # Errors
 /// That a kernel doesn't compile or that its code can't be read.
-pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
+pub fn check(tools: &Tools, seen: &Seen) -> Result<(Vec<String>, Facts)> {
     let all: Vec<Representative> = Target::ALL.into_iter().flat_map(representatives).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<(Vec<String>, Facts)> = Mutex::default();
     let work = || -> Result<()> {
         while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (faults, counts) = read(tools, one).with_context(|| format!("{} for {}", one.name, one.spec.target))?;
+            let (faults, counts) =
+                read(tools, seen, one).with_context(|| format!("{} for {}", one.name, one.spec.target))?;
             let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             done.0.extend(faults);
             done.1.entry(one.name.clone()).or_default().insert(one.spec.target.to_string(), counts);
@@ -45,7 +47,7 @@ pub fn check(tools: &Tools) -> Result<(Vec<String>, Facts)> {
     Ok(done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-fn read(tools: &Tools, one: &Representative) -> Result<(Vec<String>, (u32, u32))> {
+fn read(tools: &Tools, seen: &Seen, one: &Representative) -> Result<(Vec<String>, (u32, u32))> {
     let generated = generate(&one.spec);
     let (options, target) = (kernel::OPTIONS.map(str::to_owned), one.spec.target.to_string());
     let program = Program {
@@ -55,6 +57,10 @@ fn read(tools: &Tools, one: &Representative) -> Result<(Vec<String>, (u32, u32))
         options: &options,
         target: &target,
     };
+    let unit = seen.unit(format!("elementwise {} {target}", one.name), &program, &format!("{one:?}"));
+    if let Some(counts) = seen.known(&unit, "elementwise", [one.name.as_str()].into_iter(), &target) {
+        return Ok((Vec::new(), *counts.get(&one.name).context("a known kernel has facts")?));
+    }
     let compiled = tools.nvrtc.compile(&program)?;
     if !compiled.log.is_empty() {
         bail!("the compiler warns:\n{}", compiled.log);
@@ -69,5 +75,9 @@ fn read(tools: &Tools, one: &Representative) -> Result<(Vec<String>, (u32, u32))
     let hot = found.hot.as_ref().map_or(0, |hot| hot.instructions);
     let mut wrong = one.faults(found, function);
     wrong.extend(data_faults(&one.name, one.spec.target, &module_data(&code.cubin)?));
-    Ok((wrong, (found.registers.unwrap_or(0), hot)))
+    let counts = (found.registers.unwrap_or(0), hot);
+    if wrong.is_empty() {
+        seen.note(&unit, &[(one.name.clone(), counts)].into());
+    }
+    Ok((wrong, counts))
 }

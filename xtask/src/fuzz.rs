@@ -2,6 +2,7 @@
 //! process with little memory and a watchdog, so that a panic, an abort, a stack that overflows, a hang and memory without bound
 //! are all found; what is found is made smaller and kept in `tests/fuzz`, whose files are a test of this crate.
 
+mod grammar;
 mod mutate;
 mod targets;
 
@@ -124,21 +125,49 @@ fn guarded(work: impl FnOnce() + Send + 'static) -> Result<()> {
 /// Inputs that were begun.
 static INPUTS: AtomicU64 = AtomicU64::new(0);
 
-/// Runs inputs until the time is over. Each is in the folder before it runs; afterwards their number is.
+/// Inputs that ran, and how many of them were accepted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    inputs: u64,
+    accepted: u64,
+}
+
+impl Count {
+    /// What a child wrote last; nothing where it ended before.
+    fn read(folder: &Path) -> Self {
+        let text = fs::read_to_string(folder.join("count")).unwrap_or_default();
+        let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
+        Self { inputs: numbers.next().unwrap_or(0), accepted: numbers.next().unwrap_or(0) }
+    }
+
+    fn write(self, folder: &Path) {
+        // Only what is told at the end depends on it.
+        let _ = fs::write(folder.join("count"), format!("{} {}", self.inputs, self.accepted));
+    }
+}
+
+/// Inputs between two writes of their count.
+const COUNTED: u64 = 256;
+
+/// Runs inputs until the time is over. Each is in the folder before it runs, and their count is now and then.
 fn child(target: &Target, ask: &Ask, folder: &Path) {
-    let seeds = (target.seeds)();
+    let (seeds, sources) = ((target.seeds)(), target.sources());
     let (mut random, end) = (Random(ask.seed), Instant::now() + Duration::from_secs_f64(ask.seconds));
-    let (mut inputs, mut accepted) = (0_u64, 0_u64);
+    let mut count = Count::default();
     while Instant::now() < end {
         // The first are the seeds themselves.
-        let input = seeds.get(inputs as usize).cloned().unwrap_or_else(|| mutate::mutated(&seeds, &mut random));
+        let seed = seeds.get(count.inputs as usize).cloned();
+        let input = seed.unwrap_or_else(|| target.input(&sources, &mut random));
         fs::write(folder.join("input"), &input).expect("the input can be written");
         INPUTS.fetch_add(1, Ordering::Relaxed);
-        inputs += 1;
-        assert!(!ask.plant || inputs < 100, "planted");
-        accepted += u64::from((target.run)(&input));
+        count.inputs += 1;
+        assert!(!ask.plant || count.inputs < 100, "planted");
+        count.accepted += u64::from((target.run)(&input));
+        if count.inputs.is_multiple_of(COUNTED) {
+            count.write(folder);
+        }
     }
-    let _ = fs::write(folder.join("count"), format!("{inputs} inputs, {accepted} of them accepted"));
+    count.write(folder);
 }
 
 /// One target for its time; the number of finds.
@@ -146,7 +175,7 @@ fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
     let folder = root().join("target/fuzz").join(target.name);
     fs::create_dir_all(&folder)?;
     let end = Instant::now() + Duration::from_secs_f64(ask.seconds);
-    let mut finds = 0;
+    let (mut finds, mut total) = (0, Count::default());
     for round in 0.. {
         let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
         if left <= 0.0 || finds >= MOST_FINDS {
@@ -157,8 +186,10 @@ fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
         let mut arguments = vec!["--child", &place, "--seconds", &seconds, "--seed", &seed];
         arguments.extend(ask.plant.then_some("--plant"));
         let _ = fs::remove_file(folder.join("count"));
-        if run(target, &arguments, &folder)? {
-            eprintln!("{}: seed {seed}, {}", target.name, fs::read_to_string(folder.join("count"))?);
+        let ended_well = run(target, &arguments, &folder)?;
+        let count = Count::read(&folder);
+        total = Count { inputs: total.inputs + count.inputs, accepted: total.accepted + count.accepted };
+        if ended_well {
             break;
         }
         finds += 1;
@@ -171,6 +202,8 @@ fn fuzz(target: &Target, ask: &Ask) -> Result<usize> {
         }
         keep(target, &smaller(target, input, &folder)?)?;
     }
+    let share = 100.0 * total.accepted as f64 / total.inputs.max(1) as f64;
+    eprintln!("{}: {} inputs, {share:.0} % accepted, {finds} finds (seed {})", target.name, total.inputs, ask.seed);
     Ok(finds)
 }
 
@@ -214,7 +247,7 @@ fn smaller(target: &Target, mut input: Vec<u8>, folder: &Path) -> Result<Vec<u8>
 }
 
 fn keep(target: &Target, input: &[u8]) -> Result<()> {
-    let folder = root().join("tests/fuzz").join(target.name);
+    let folder = target.folder();
     fs::create_dir_all(&folder)?;
     let name = input.iter().fold(Random(input.len() as u64), |hash, byte| Random(hash.0 ^ u64::from(*byte)).next());
     let path = folder.join(format!("{:016x}", name.0));
@@ -228,40 +261,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_once_is_not_found_again() {
+    fn kept_inputs_of_every_target_end_without_a_panic() {
         for target in TARGETS {
-            let Ok(files) = fs::read_dir(root().join("tests/fuzz").join(target.name)) else { continue };
-            for file in files {
-                let input = fs::read(file.unwrap().path()).unwrap();
+            let kept = target.kept();
+            assert!(!kept.is_empty(), "{} holds no input", target.folder().display());
+            for input in kept {
                 (target.run)(&input);
             }
         }
     }
 
     #[test]
-    fn every_target_takes_its_seeds_and_both_takes_and_refuses_what_is_made_of_them() {
+    fn every_target_accepts_its_seeds_and_both_accepts_and_refuses_what_is_made_of_them() {
         for target in TARGETS {
-            let seeds = (target.seeds)();
+            let (seeds, sources) = ((target.seeds)(), target.sources());
             assert!(!seeds.is_empty(), "{} has no inputs", target.name);
             for seed in &seeds {
                 let shown: String = String::from_utf8_lossy(seed).chars().take(80).collect();
                 assert!((target.run)(seed), "{} refuses {shown}", target.name);
             }
             let mut random = Random(7);
-            let mut outcomes = (0..2000).map(|_| (target.run)(&mutate::mutated(&seeds, &mut random)));
+            let mut outcomes = (0..2000).map(|_| (target.run)(&target.input(&sources, &mut random)));
             let first = outcomes.next().unwrap();
             assert!(outcomes.any(|outcome| outcome != first), "{} answers all with {first}", target.name);
         }
     }
 
     #[test]
+    fn a_source_of_records_has_points() {
+        let target = target("records").unwrap();
+        let points = |input: &[u8]| input.windows(14).any(|window| window == b"\"kind\":\"point\"");
+        assert!(target.sources().iter().any(|input| points(input) && (target.run)(input)));
+    }
+
+    #[test]
     fn the_same_seed_makes_the_same_inputs() {
-        let seeds = (TARGETS[0].seeds)();
-        let inputs = |seed| {
-            let mut random = Random(seed);
-            (0..50).map(|_| mutate::mutated(&seeds, &mut random)).collect::<Vec<_>>()
-        };
-        assert_eq!(inputs(3), inputs(3));
-        assert_ne!(inputs(3), inputs(4));
+        for target in TARGETS {
+            let sources = target.sources();
+            let inputs = |seed| {
+                let mut random = Random(seed);
+                (0..50).map(|_| target.input(&sources, &mut random)).collect::<Vec<_>>()
+            };
+            assert_eq!(inputs(3), inputs(3), "{}", target.name);
+            assert_ne!(inputs(3), inputs(4), "{}", target.name);
+        }
     }
 }

@@ -10,6 +10,8 @@ mod model;
 mod profiles;
 mod python;
 mod sass;
+mod seen;
+mod spirv;
 mod stages;
 mod test;
 mod tools;
@@ -21,8 +23,11 @@ const USAGE: &str = "cargo xtask COMMAND
 commands:
   test [STEP…]     format, lints, documentation, every test; with names, only those steps
   sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
+                   what didn't change since its facts were blessed isn't compiled again, unless with --all;
                    --bless writes the facts that it finds as those to hold; after 'sass', 'bodies' does only those of
                    elementwise expressions, and the name of a probe only its kernels
+  spirv [--bless]  builds the kernels for Vulkan with glslangValidator and compares them with the committed SPIR-V, which
+                   --bless writes
   differential [--device D] [--cases N] [--sets M] [--seed S] [--jobs J] [--anew]
                    holds elementwise expressions to an oracle in Python, on 'cpu' or 'cuda:0'; goes on where it was
                    interrupted
@@ -41,6 +46,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
+        Some("spirv") => spirv::command(&arguments.collect::<Vec<_>>()),
         Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
         Some("model") => model::command(&arguments.collect::<Vec<_>>()),
         Some("profiles") => profiles::command(&arguments.collect::<Vec<_>>()),

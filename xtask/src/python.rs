@@ -1,5 +1,5 @@
-//! Private Python environments below `target/`, with packages of fixed versions. Where Python can't be had, what needs it is
-//! passed over with the reason, except in continuous integration, where that is an error.
+//! Private Python environments below `target/`, with packages of fixed versions. Where Python can't be had, the test command skips
+//! what needs it and names the reason, except in continuous integration, where that is an error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,25 +8,35 @@ use anyhow::{Context, Result, bail};
 
 use crate::test::{finish, root, skipped};
 
-/// The folder `target/NAME` of an environment that has `packages`, installed where they aren't; `None` where this machine can't
-/// have them, after saying that `unchecked` was not done.
+/// The folder `target/NAME` of an environment that has `packages`, installed where they aren't.
 ///
 /// # Errors
-/// In continuous integration that they can't be had; a folder that can't be written.
-pub fn environment(name: &str, packages: &[&str], unchecked: &str) -> Result<Option<PathBuf>> {
+/// Why this machine can't have them, and what to install; a folder that can't be written.
+pub fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let home = root().join("target").join(name);
     let stamp = home.join("installed");
     if std::fs::read_to_string(&stamp).ok() != Some(packages.join("\n")) {
-        if let Err(error) = install(&home, packages) {
-            if std::env::var_os("CI").is_some() {
-                return Err(error.context(format!("CI is set, so this must be done: {unchecked}")));
-            }
-            skipped(format!("not done: {unchecked}: {error:#}"));
-            return Ok(None);
-        }
+        install(&home, packages)?;
         std::fs::write(&stamp, packages.join("\n"))?;
     }
-    Ok(Some(home))
+    Ok(home)
+}
+
+/// The same for a step of the test command; `None` where this machine can't have it, after saying that `unchecked` was not done.
+///
+/// # Errors
+/// In continuous integration those of [`environment`].
+pub fn environment_or_skip(name: &str, packages: &[&str], unchecked: &str) -> Result<Option<PathBuf>> {
+    match environment(name, packages) {
+        Ok(home) => Ok(Some(home)),
+        Err(error) if std::env::var_os("CI").is_some() => {
+            Err(error.context(format!("CI is set, so this must be done: {unchecked}")))
+        }
+        Err(error) => {
+            skipped(format!("not done: {unchecked}: {error:#}"));
+            Ok(None)
+        }
+    }
 }
 
 fn install(home: &Path, packages: &[&str]) -> Result<()> {
@@ -34,7 +44,7 @@ fn install(home: &Path, packages: &[&str]) -> Result<()> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
     };
     if !quiet(Command::new("python3").args(["-m", "venv", "--help"])) {
-        bail!("python3 with its module venv is not installed");
+        bail!("python3 with its module venv is not installed; on Debian and Ubuntu: apt install python3-venv");
     }
     eprintln!("installing {} into {}", packages.join(", "), home.display());
     let mut environment = Command::new("python3");
@@ -42,5 +52,7 @@ fn install(home: &Path, packages: &[&str]) -> Result<()> {
     finish(environment)?;
     let mut pip = Command::new(home.join("bin/python3"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
-    finish(pip).context("pip could not install the packages")
+    let why =
+        || format!("pip could not install {}: is there a network or a mirror (PIP_INDEX_URL)?", packages.join(", "));
+    finish(pip).with_context(why)
 }

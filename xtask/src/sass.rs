@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_gen::kernel::{self, HEADERS, KernelDesc, OPTIONS, Source};
+use plimsoll_gen::sass::Image;
 use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults, differences, faults};
-use plimsoll_gen::sass::{Image, Report};
 
 use crate::bodies;
 use crate::forms;
+use crate::seen::{Counts, Seen};
 use crate::test::root;
 use crate::tools::{self, Tools};
 
@@ -29,37 +30,54 @@ const MOST: usize = 40;
 /// # Errors
 /// Those of [`run`], or an unknown argument.
 pub fn command(arguments: &[String]) -> Result<()> {
-    match arguments {
-        [] => run(false),
-        [bless] if bless == "--bless" => run(true),
-        [bodies] if bodies == "bodies" => of_bodies(false),
-        [bodies, bless] if bodies == "bodies" && bless == "--bless" => of_bodies(true),
-        [name, rest @ ..] if of_name(name).is_some() && matches!(rest, [] | [_]) => {
-            let bless = rest.first().is_some_and(|word| word == "--bless");
-            if !bless && !rest.is_empty() {
-                bail!("unknown argument {rest:?}: after a probe there is --bless");
-            }
-            let Some(tools) = tools::ready()? else { return Ok(()) };
-            settle(&of_sources(&tools, of_name(name).as_slice(), bless)?)
-        }
-        _ => bail!("unknown arguments {arguments:?}: there is --bless, alone or after 'bodies' or the name of a probe"),
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|word| word.starts_with("--"));
+    if let Some(unknown) = flags.iter().find(|flag| !["--bless", "--all"].contains(*flag)) {
+        bail!("unknown argument '{unknown}': there are --bless and --all");
     }
+    let how = How { bless: flags.contains(&"--bless"), all: flags.contains(&"--all") };
+    let sources: Vec<Source> = match names[..] {
+        [] => return run(how),
+        ["bodies"] => Vec::new(),
+        [name] if of_name(name).is_some() => of_name(name).into_iter().collect(),
+        _ => bail!("unknown arguments {names:?}: there are 'bodies' and the names of probes, one at a time"),
+    };
+    let Some(tools) = tools::ready()? else { return Ok(()) };
+    let seen = Seen::open(&tools, how.all)?;
+    let wrong =
+        if sources.is_empty() { of_bodies(&tools, &seen, how)? } else { of_sources(&tools, &seen, &sources, how)? };
+    if how.bless {
+        seen.write(false)?;
+    }
+    settle(&wrong)
 }
 
-/// Checks all; with `bless` writes the facts instead of comparing them.
+/// How machine code is checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// Writes the facts instead of comparing them.
+    bless: bool,
+    /// Compiles also what didn't change since its facts were blessed.
+    all: bool,
+}
+
+/// Checks all.
 ///
 /// # Errors
 /// A kernel that doesn't compile, code that isn't what its kernel states, facts that changed.
-pub fn run(bless: bool) -> Result<()> {
+pub fn run(how: How) -> Result<()> {
     let Some(tools) = tools::ready()? else { return Ok(()) };
     refuses_what_is_wrong(&tools)?;
-    let mut wrong = of_sources(&tools, &Source::ALL, bless)?;
-    let (faults, facts) = forms::check(&tools)?;
+    let seen = Seen::open(&tools, how.all)?;
+    let mut wrong = of_sources(&tools, &seen, &Source::ALL, how)?;
+    let (faults, facts) = forms::check(&tools, &seen)?;
     wrong.extend(faults);
-    wrong.extend(keep("elementwise", &facts, bless)?);
-    let (faults, facts) = bodies::check(&tools)?;
-    wrong.extend(faults);
-    wrong.extend(keep("functions", &facts, bless)?);
+    wrong.extend(keep("elementwise", &facts, how)?);
+    wrong.extend(of_bodies(&tools, &seen, how)?);
+    if how.bless {
+        seen.write(true)?;
+    }
+    seen.report();
     settle(&wrong)
 }
 
@@ -69,40 +87,32 @@ fn of_name(name: &str) -> Option<Source> {
 }
 
 /// What is wrong with the kernels of these sources.
-fn of_sources(tools: &Tools, sources: &[Source], bless: bool) -> Result<Vec<String>> {
+fn of_sources(tools: &Tools, seen: &Seen, sources: &[Source], how: How) -> Result<Vec<String>> {
     let all_units = sources.iter().flat_map(|source| Target::ALL.map(|target| (*source, target)));
     // A source may have nothing for a target: clusters before 9.0.
     let units: Vec<(Source, Target)> =
         all_units.filter(|(source, target)| !source.kernels(*target).is_empty()).collect();
-    let reports = all(tools, &units)?;
+    let found = all(tools, seen, &units)?;
     let mut wrong = Vec::new();
     for source in sources {
         let mut facts = Facts::new();
-        for ((_, target), (report, data)) in units.iter().zip(&reports).filter(|((of, _), _)| of == source) {
-            wrong.extend(data_faults(source.name(), *target, data));
-            for kernel in source.kernels(*target) {
-                let found = report.kernel(&kernel.name).with_context(|| format!("{} was not compiled", kernel.name))?;
-                wrong.extend(faults(&kernel, *target, found));
-                let counts = (found.registers.unwrap_or(0), found.hot.as_ref().map_or(0, |hot| hot.instructions));
-                facts.entry(kernel.name).or_default().insert(target.to_string(), counts);
+        for ((_, target), (faults, counts)) in units.iter().zip(&found).filter(|((of, _), _)| of == source) {
+            wrong.extend(faults.iter().cloned());
+            for (kernel, counts) in counts {
+                facts.entry(kernel.clone()).or_default().insert(target.to_string(), *counts);
             }
         }
-        wrong.extend(keep(source.name(), &facts, bless)?);
+        wrong.extend(keep(source.name(), &facts, how)?);
     }
-    eprintln!(
-        "{} kernels of {} units read",
-        reports.iter().map(|(report, _)| report.kernels.len()).sum::<usize>(),
-        units.len()
-    );
+    eprintln!("{} kernels of {} units held", found.iter().map(|(_, counts)| counts.len()).sum::<usize>(), units.len());
     Ok(wrong)
 }
 
 /// The bodies of elementwise expressions alone.
-fn of_bodies(bless: bool) -> Result<()> {
-    let Some(tools) = tools::ready()? else { return Ok(()) };
-    let (mut wrong, facts) = bodies::check(&tools)?;
-    wrong.extend(keep("functions", &facts, bless)?);
-    settle(&wrong)
+fn of_bodies(tools: &Tools, seen: &Seen, how: How) -> Result<Vec<String>> {
+    let (mut wrong, facts) = bodies::check(tools, seen)?;
+    wrong.extend(keep("functions", &facts, how)?);
+    Ok(wrong)
 }
 
 fn settle(wrong: &[String]) -> Result<()> {
@@ -132,16 +142,16 @@ fn refuses_what_is_wrong(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// What was read of a unit: its kernels, and what its module holds beside them.
-type Read = (Report, Vec<String>);
+/// What is wrong with a unit, and the facts of its kernels.
+type Read = (Vec<String>, Counts);
 
 /// What was read of all units, by as many threads as there are processors.
-fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Read>> {
+fn all(tools: &Tools, seen: &Seen, units: &[(Source, Target)]) -> Result<Vec<Read>> {
     let next = AtomicUsize::new(0);
     let done: Mutex<BTreeMap<usize, Result<Read>>> = Mutex::default();
     let work = || {
         while let Some((source, target)) = units.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let report = one(tools, source, target).with_context(|| format!("{} for {target}", source.name()));
+            let report = one(tools, seen, source, target).with_context(|| format!("{} for {target}", source.name()));
             let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let place = units.iter().position(|unit| *unit == (source, target)).unwrap_or(usize::MAX);
             done.insert(place, report);
@@ -156,8 +166,15 @@ fn all(tools: &Tools, units: &[(Source, Target)]) -> Result<Vec<Read>> {
 }
 
 /// Compiles, disassembles and reads one unit; the cubin and its text stay below `target/` to be looked at.
-fn one(tools: &Tools, source: Source, target: Target) -> Result<Read> {
-    let code = machine_code::of_kernels(&tools.nvrtc, &tools.nvdisasm, (source, &source.kernels(target)), target)?;
+fn one(tools: &Tools, seen: &Seen, source: Source, target: Target) -> Result<Read> {
+    let (kernels, arch, options) = (source.kernels(target), target.to_string(), OPTIONS.map(str::to_owned));
+    let (name, text) = (source.name(), kernel::unit(source, &kernels));
+    let program = Program { name, source: &text, headers: &HEADERS, options: &options, target: &arch };
+    let unit = seen.unit(format!("{name} {arch}"), &program, &format!("{kernels:?}"));
+    if let Some(counts) = seen.known(&unit, name, kernels.iter().map(|kernel| kernel.name.as_str()), &arch) {
+        return Ok((Vec::new(), counts));
+    }
+    let code = machine_code::of_kernels(&tools.nvrtc, &tools.nvdisasm, (source, &kernels), target)?;
     if !code.warnings.is_empty() {
         bail!("the compiler warns:\n{}", code.warnings);
     }
@@ -165,9 +182,19 @@ fn one(tools: &Tools, source: Source, target: Target) -> Result<Read> {
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &code.cubin)?;
     std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &code.listing)?;
-    let data = module_data(&code.cubin)?;
-    takes_what_it_states(Image::new(code.cubin)?, &source.kernels(target))?;
-    Ok((code.report, data))
+    let mut wrong = data_faults(name, target, &module_data(&code.cubin)?);
+    takes_what_it_states(Image::new(code.cubin)?, &kernels)?;
+    let mut counts = Counts::new();
+    for kernel in &kernels {
+        let found = code.report.kernel(&kernel.name).with_context(|| format!("{} was not compiled", kernel.name))?;
+        wrong.extend(faults(kernel, target, found));
+        let hot = found.hot.as_ref().map_or(0, |hot| hot.instructions);
+        counts.insert(kernel.name.clone(), (found.registers.unwrap_or(0), hot));
+    }
+    if wrong.is_empty() {
+        seen.note(&unit, &counts);
+    }
+    Ok((wrong, counts))
 }
 
 /// Whether the compiled kernels take parameters of the sizes that their descriptions state: launches are checked by these.
@@ -183,9 +210,9 @@ fn takes_what_it_states(image: Image, kernels: &[KernelDesc]) -> Result<()> {
 }
 
 /// Compares with the committed facts, or writes them.
-fn keep(name: &str, found: &Facts, bless: bool) -> Result<Vec<String>> {
+fn keep(name: &str, found: &Facts, how: How) -> Result<Vec<String>> {
     let path: PathBuf = root().join(format!("crates/plimsoll-gen/facts/{name}.json"));
-    if bless {
+    if how.bless {
         std::fs::create_dir_all(path.parent().unwrap_or(root()))?;
         std::fs::write(&path, text(found)?)?;
         return Ok(Vec::new());

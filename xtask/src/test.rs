@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{differential, fuzz, hip, licences, sass};
+use crate::{differential, fuzz, hip, licences, sass, spirv};
 
 struct Step {
     name: &'static str,
@@ -17,17 +17,19 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", run: || cargo(&["fmt", "--all", "--check"]) },
+    // Says within seconds that a lock file is out of date.
+    Step { name: "licences", run: licences::run },
     Step { name: "clippy", run: || cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]) },
     // Before the tests, because it brings (into target/) the compiler that some of them need.
-    Step { name: "sass", run: || sass::run(false) },
+    Step { name: "sass", run: || sass::run(sass::How::default()) },
     Step { name: "hip", run: hip::run },
+    Step { name: "spirv", run: spirv::run },
     Step { name: "unit", run: unit },
     Step { name: "differential", run: differential::step },
     Step { name: "fuzz", run: fuzz::step },
     Step { name: "doctest", run: || cargo(&["test", "--workspace", "--doc"]) },
     Step { name: "rustdoc", run: rustdoc },
     Step { name: "interop", run: interop },
-    Step { name: "licences", run: licences::run },
 ];
 
 /// What other libraries use: the feature `cudarc`, and a custom operation of candle, whose own kernels an empty stand-in for nvcc

@@ -11,7 +11,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-expr", &["plimsoll-core"]),
     ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
-    ("plimsoll-cuda", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr"]),
+    ("plimsoll-gpu", &["plimsoll-core", "plimsoll-gen"]),
+    ("plimsoll-probes", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu"]),
+    (
+        "plimsoll-cuda",
+        &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr", "plimsoll-gpu", "plimsoll-probes"],
+    ),
+    ("plimsoll-vulkan", &["plimsoll-core", "plimsoll-gen", "plimsoll-gpu", "plimsoll-probes"]),
     ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite"]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-suite"]),
     (
@@ -24,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "plimsoll-sim",
             "plimsoll-gen",
             "plimsoll-cuda",
+            "plimsoll-vulkan",
         ],
     ),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),

@@ -68,7 +68,7 @@ fn wrong_usage_is_2_and_names_the_way_out() {
     let place = Place::new();
     place.run("measure steram --device sim").ends(2).says("did you mean stream?");
     place.run("measure --group bandwith --device sim").ends(2).says("did you mean bandwidth?");
-    place.run("measure --device gpu").ends(2).says("use cpu, cuda:N or all").says("devices here: cpu");
+    place.run("measure --device gpu").ends(2).says("use cpu, cuda:N, vulkan:N or all").says("devices here: cpu");
     place.run("measure --device sim:nonsense=1").ends(2);
     place.run("measure --device sim:noise=nan").ends(2);
     place.run("measure --bytes 0 --device sim").ends(2).says("nothing can be measured on 0 bytes");
@@ -323,6 +323,23 @@ fn a_narrow_terminal_is_never_overrun() {
             let widest = ran.stdout.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(widest <= columns, "{args} at {columns}: {widest}\n{}", ran.stdout);
         }
+    }
+}
+
+#[test]
+fn bench_shows_every_flag_and_names_every_figure_in_any_width() {
+    let place = Place::new();
+    let args = "bench a*x+y --scalar a=0.5 --device sim:drift=0.5,steal=0.2 --bytes 1MiB,256MiB --both";
+    for columns in (40..=200).step_by(20) {
+        let mut command = place.command(&format!("{args} --out run{columns}"));
+        let ran = Ran::of(command.env("COLUMNS", columns.to_string()).output().unwrap());
+        let table = &ran.stdout;
+        for figure in ["per tensor", "time", "GB/s", "of peak"] {
+            assert!(table.contains(figure), "{figure} in {columns} columns:\n{table}");
+        }
+        assert_eq!(table.matches("STEAL").count(), 4, "{columns} columns:\n{table}");
+        let widest = table.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(columns), "{columns} columns:\n{table}");
     }
 }
 

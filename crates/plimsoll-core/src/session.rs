@@ -8,7 +8,7 @@ use crate::flag::{Flag, Flags};
 use crate::probe::{Backend, Parts, ProbeSpec, Request};
 use crate::record::{FaultRecord, Progress, Record};
 use crate::sample::{CachePolicy, Check, Clock, Context, Ended, Policy, Workload, judge, narrow_enough};
-use crate::series::{Point, Series, SeriesSpec, Value};
+use crate::series::{Point, Series, SeriesSpec, SweptSeries, Value};
 use crate::{Fault, FaultClass};
 
 /// By which name a point says how many elements of its check couldn't be judged.
@@ -16,9 +16,9 @@ const UNJUDGED: &str = "unjudged";
 
 /// A sweep to be measured: a series, its points, and how much of the probe's time it may take.
 #[derive(Clone, Debug)]
-pub struct Sweep<'p, P> {
-    /// What the series is; `id`, `device`, `probe` and `trace` are filled in.
-    pub series: SeriesSpec,
+pub struct Sweep<'p, P, S = SeriesSpec> {
+    /// What the series is, with typed or with positional coordinates; the session fills in `id`, `device`, `probe` and `trace`.
+    pub series: S,
     /// What is measured, in order.
     pub points: &'p [P],
     /// Share of the probe's whole budget, 0…1; what an earlier sweep left over comes on top.
@@ -147,13 +147,28 @@ impl<'s, B: Backend> Session<'s, B> {
     /// needs more memory than there is leaves a fault record and the others go on.
     ///
     /// # Errors
-    /// What ended the sweep early; its points so far are written and kept in [`Session::series`].
-    pub fn sweep<P, W: Workload>(
+    /// What ended the sweep early; its points so far are written and kept in [`Session::series`]. [`Fault::Panicked`] before
+    /// anything is measured where a point of a positional series has more or fewer coordinates than there are axes.
+    pub fn sweep<P, S: SweptSeries, W: Workload>(
+        &mut self,
+        sweep: Sweep<'_, P, S>,
+        at: impl Fn(&P) -> S::At,
+        setup: impl FnMut(&mut B::Device, &P) -> Result<W, Fault>,
+    ) -> Result<&Series, Fault> {
+        let Sweep { series, points, share, flags } = sweep;
+        let sweep = Sweep { series: series.into(), points, share, flags };
+        self.sweep_values(sweep, |point| S::to_values(at(point)), setup)
+    }
+
+    fn sweep_values<P, W: Workload>(
         &mut self,
         mut sweep: Sweep<'_, P>,
         at: impl Fn(&P) -> Vec<Value>,
         mut setup: impl FnMut(&mut B::Device, &P) -> Result<W, Fault>,
     ) -> Result<&Series, Fault> {
+        if let Some(wrong) = sweep.points.iter().find_map(|point| sweep.series.count_error(&at(point))) {
+            return Err(Fault::Panicked(format!("{wrong} (series '{}')", sweep.series.case)));
+        }
         sweep.series.id = *self.parts.next_series;
         *self.parts.next_series += 1;
         sweep.series.device = self.device_index;

@@ -108,6 +108,31 @@ impl Probe<Fake> for FakeProbe {
     }
 }
 
+/// A probe that gives its points a coordinate too many.
+struct Misshapen;
+
+impl Probe<Fake> for Misshapen {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+    fn supports(&self, _device: &()) -> Result<(), Fault> {
+        Ok(())
+    }
+    fn points(&self, _device: &(), _request: &Request) -> usize {
+        1
+    }
+    fn run(&self, session: &mut Session<'_, Fake>) -> Result<(), Fault> {
+        let axes = vec![axis("footprint", Unit::Byte)];
+        let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
+        let series = SeriesSpec::new("c", Figure::Throughput, CachePolicy::Hot, axes, metrics, Draw::Table);
+        let sweep = Sweep { series, points: &[1_u64], share: 1.0, flags: Flags::NONE };
+        session.sweep(sweep, |bytes| vec!["read".into(), (*bytes).into()], |(), _| Ok(Wrong)).map(|_| ())
+    }
+    fn verify(&self, _: &mut (), _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
 /// Refuses faults, and keeps the rest.
 #[derive(Default)]
 struct NoFaults(Vec<Record>);
@@ -149,6 +174,19 @@ fn a_wrong_result_is_a_fault_that_names_its_series_and_its_place_with_units() {
     let series = Series::new(spec.expect("a series").clone(), []);
     assert_eq!(fault.place(&[series]), "footprint 64 GiB");
     assert_eq!(fault.place(&[]), "68719476736");
+}
+
+#[test]
+fn points_with_a_coordinate_too_many_end_the_probe_before_it_measures_them() {
+    let mut records: Vec<Record> = vec![];
+    let clock = FakeClock { now: 0.0, breaks: false };
+    let mut bench = Bench::<Fake>::new((), DeviceInfo::default(), clock, &[]);
+    let (request, stop) = (Request::default(), AtomicBool::new(false));
+    let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
+    let outcome = bench.measure_with(&Misshapen, &mut run);
+    assert!(matches!(outcome, Ok(Outcome::Faulted(Fault::Panicked(_)))), "{outcome:?}");
+    let [Record::Fault(fault)] = &records[..] else { panic!("{records:?}") };
+    assert!(fault.what.ends_with("a point with 2 coordinates on 1 axes (series 'c')"), "{}", fault.what);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Length of the hash at an entry's end, bytes.
 const TRAILER: usize = blake3::OUT_LEN;

@@ -3,16 +3,17 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
 use plimsoll_gen::kernel::{HEADERS, KernelDesc, OPTIONS, Source, unit};
 use plimsoll_gen::sass::Image;
+use plimsoll_gpu::Trust;
 
 use crate::cache::{Cache, Key};
 use crate::driver::{Context, Module};
 use crate::launch::Kernel;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// A source with all that decides what becomes of it.
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +119,9 @@ impl Kernels {
     }
 
     /// Compiles what is missing of some programs on all processors and keeps it, for who needs many kernels one after the other. Without
-    /// a place to keep them, or with what can't be compiled, nothing happens: whoever loads them is told.
-    pub fn ahead(&self, programs: &[Program<'_>]) {
+    /// a place to keep them, or with what can't be compiled, nothing happens: whoever loads them is told. Once `stop` is set, no further
+    /// one is begun.
+    pub fn ahead(&self, programs: &[Program<'_>], stop: &AtomicBool) {
         if self.cache.is_err() {
             return;
         }
@@ -128,7 +130,9 @@ impl Kernels {
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while !stop.load(Ordering::Relaxed)
+                        && let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
                         let _ = self.cubin(program, false);
                     }
                 });
@@ -200,13 +204,22 @@ impl Kernels {
         target: &str,
         source: Source,
         stated: &[KernelDesc],
+        _: Trust,
     ) -> Result<Vec<Kernel>, Fault> {
         let (name, text, options) = (format!("{}.cu", source.name()), unit(source, stated), OPTIONS.map(str::to_owned));
         let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target };
-        let bytes = |kernel: &KernelDesc| kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect();
+        let bytes = |kernel: &KernelDesc| -> Vec<u64> {
+            kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect()
+        };
         let wanted: Vec<Wanted<'_>> = stated.iter().map(|kernel| (kernel.name.as_str(), bytes(kernel))).collect();
         let module = self.load_with(&program, &wanted)?;
-        stated.iter().map(|kernel| Kernel::new(module.function(&kernel.name)?, kernel)).collect()
+        let ready = |kernel: &KernelDesc| {
+            let function = module.function(&kernel.name)?;
+            function.takes(&bytes(kernel))?;
+            // SAFETY: compiled from what the description says, which keeps to it as the trust promises.
+            Ok(unsafe { Kernel::new(function, kernel) })
+        };
+        stated.iter().map(ready).collect()
     }
 }
 

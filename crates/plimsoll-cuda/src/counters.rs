@@ -26,8 +26,8 @@ use plimsoll_core::{Fault, counted};
 
 use crate::cupti::{Cupti, Session, Set};
 use crate::driver::{Context, DeviceHandle, Driver};
-use crate::unavailable::Unavailable;
 use crate::wait;
+use plimsoll_gpu::Unavailable;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $($metric:literal)|+;)*) => {

@@ -10,10 +10,11 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench, Case, Depth};
 use plimsoll_core::sample::Workload;
 use plimsoll_gen::Target;
+use plimsoll_gpu::Capabilities;
+use plimsoll_gpu::calibrate::calibrate;
+use plimsoll_gpu::clock::{self, GpuClock};
 
 use crate::cache::Cache;
-use crate::calibrate::calibrate;
-use crate::clock::CudaClock;
 use crate::compile::{Compiler, Kernels};
 use crate::counters::{self, Counters};
 use crate::cublas::Cublas;
@@ -28,8 +29,11 @@ use crate::nvrtc::Nvrtc;
 use crate::probes::{PROBES, elementwise_verify};
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
-use crate::unavailable::Unavailable;
 use crate::wait;
+use plimsoll_gpu::Unavailable;
+
+/// The GPU's clock as the sampling engine sees it.
+pub type CudaClock = GpuClock<Cuda>;
 
 /// The CUDA backend.
 #[derive(Debug)]
@@ -76,6 +80,8 @@ pub struct CudaDevice {
     pub multiprocessors: u32,
     /// Compute capability times ten.
     pub capability: u32,
+    /// What it can do.
+    pub(crate) capabilities: Capabilities,
     /// The multiprocessors' clock when it was opened, hertz, where its timer told.
     pub(crate) clock_hz: Option<f64>,
     /// What its limits were when it was opened.
@@ -115,6 +121,7 @@ impl CudaDevice {
         let stream = Arc::new(Stream::new(&context)?);
         let found = driver::Found::new(&context)?;
         let kernels = self.kernels.beside(&context);
+        let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
         let spinner =
             Err(Unavailable::new("calibration kernels", "the device was opened beside another", "Open it by itself"));
         Ok(Self {
@@ -124,6 +131,7 @@ impl CudaDevice {
             spinner,
             multiprocessors,
             capability,
+            capabilities,
             clock_hz: None,
             found,
             counters: OnceCell::new(),
@@ -175,11 +183,15 @@ impl CudaDevice {
     /// # Errors
     /// Why not, and what brings it.
     pub fn graphs(&self) -> Result<(), Unavailable> {
-        let driver = self.context.driver();
-        ["cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"]
-            .iter()
-            .try_for_each(|call| driver.has(call))
+        graphs(self.context.driver())
     }
+}
+
+/// Whether chains of kernels can be launched as one graph.
+pub(crate) fn graphs(driver: &Driver) -> Result<(), Unavailable> {
+    ["cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch"]
+        .iter()
+        .try_for_each(|call| driver.has(call))
 }
 
 /// How a device is opened.
@@ -309,6 +321,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
     let (compiler, target) = options.compiler(driver, capability);
     let kernels = Kernels::new(&context, target.to_string(), compiler, options.cache());
+    let capabilities = crate::gpu::capabilities(&context, &kernels, capability)?;
     let own = own_kernels(&context, &kernels, multiprocessors)?;
     let (spinner, empty) = match own {
         Ok((spinner, empty)) => (Ok(spinner), Some(empty)),
@@ -316,7 +329,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     };
     let (calibration, replay) = {
         let kernels = spinner.as_deref().ok().zip(empty.as_ref());
-        calibrate(&stream, kernels)?
+        calibrate::<Cuda>(&stream, kernels)?
     };
     let device = CudaDevice {
         context,
@@ -325,6 +338,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
         spinner,
         multiprocessors,
         capability,
+        capabilities,
         clock_hz: calibration.clock_hz,
         found: limits,
         cupti: counters::find(options.cupti.as_deref(), driver),
@@ -334,7 +348,8 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     let found = Found { index, handle: &handle, device: &device, telemetry: &telemetry, replay };
     let info = info(&found, calibration)?;
     let spinner = device.spinner.as_ref().ok().cloned();
-    let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry.ok(), spinner);
+    let telemetry = telemetry.ok().map(|telemetry| Box::new(telemetry) as Box<dyn clock::Telemetry>);
+    let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry, spinner);
     Ok(Bench::new(device, info, clock, PROBES))
 }
 

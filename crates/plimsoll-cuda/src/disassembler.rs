@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use plimsoll_gen::sass::{DISASSEMBLER_OPTIONS, MAX_LISTING};
 
 use crate::toolkit::Places;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Names the program by absolute path.
 pub const VARIABLE: &str = "PLIMSOLL_NVDISASM";

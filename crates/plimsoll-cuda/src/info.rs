@@ -8,13 +8,13 @@ use plimsoll_core::unit::Unit;
 use plimsoll_suite::machines::{machine, peak_bandwidth_from_driver, rates};
 use plimsoll_suite::operations;
 
-use crate::calibrate::Replay;
 use crate::counters;
 use crate::device::CudaDevice;
 use crate::driver::{Attribute, DeviceHandle};
 use crate::memory;
 use crate::telemetry::Telemetry;
-use crate::unavailable::{Unavailable, capability};
+use plimsoll_gpu::calibrate::Replay;
+use plimsoll_gpu::{Unavailable, capability};
 
 /// What was found while the device was opened.
 pub(crate) struct Found<'f> {

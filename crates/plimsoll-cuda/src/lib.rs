@@ -7,8 +7,6 @@
 #![deny(unsafe_code)]
 
 pub mod cache;
-mod calibrate;
-mod clock;
 #[allow(unsafe_code)]
 pub mod compile;
 pub mod counters;
@@ -20,12 +18,13 @@ pub mod disassembler;
 #[allow(unsafe_code)]
 pub mod driver;
 pub mod elementwise;
+#[allow(unsafe_code)]
+mod gpu;
 mod info;
 #[allow(unsafe_code)]
 pub mod launch;
 #[allow(unsafe_code)]
 mod library;
-pub mod load;
 pub mod machine_code;
 #[allow(unsafe_code)]
 pub mod memory;
@@ -35,14 +34,18 @@ mod spin;
 mod telemetry;
 mod toolkit;
 mod tools;
-mod unavailable;
 pub mod wait;
 
-pub use calibrate::Replay;
-pub use clock::CudaClock;
 pub use counters::{Counter, Counters, Counts};
-pub use device::{Cuda, CudaDevice, Options, devices, open, open_with};
-pub use load::{Action, Load, Shape};
+pub use device::{Cuda, CudaClock, CudaDevice, Options, devices, open, open_with};
+pub use gpu::StreamAction;
+pub use plimsoll_gpu::Unavailable;
+pub use plimsoll_gpu::calibrate::Replay;
 pub use spin::Spinner;
 pub use tools::tools;
-pub use unavailable::Unavailable;
+
+/// A workload of this backend.
+pub type Load = plimsoll_gpu::load::Load<Cuda>;
+/// What a stream of this backend does.
+pub type Action = plimsoll_gpu::load::Action<Cuda>;
+pub use plimsoll_gpu::load::Shape;

@@ -7,7 +7,7 @@ use plimsoll_gen::sass::{Listing, Report, SassError, elf};
 use crate::compile::Program;
 use crate::disassembler::Disassembler;
 use crate::nvrtc::Nvrtc;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// A compiled unit, as bytes, as text, and as what was read from it.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ pub(crate) use plain::bytes_of_bits;
 pub use plain::{Plain, bytes};
 use region::Owner;
 pub(crate) use region::{Held, Region};
-pub use span::Span;
+pub use span::{Span, Transfer};
 
 /// Free and total memory of the context's device, bytes.
 ///
@@ -42,6 +42,12 @@ pub fn free(context: &Context) -> Result<(u64, u64), DriverError> {
 #[derive(Debug)]
 pub struct DeviceBuffer {
     region: Arc<Region>,
+}
+
+impl plimsoll_gpu::Memory for DeviceBuffer {
+    fn whole(&self) -> Span {
+        self.region.whole()
+    }
 }
 
 impl DeviceBuffer {

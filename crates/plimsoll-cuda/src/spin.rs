@@ -9,7 +9,7 @@ use plimsoll_gen::kernel::{Source, clock};
 
 use crate::compile::Kernels;
 use crate::driver::{Context, Stream};
-use crate::launch::{Arguments, Geometry, Kernel, Launch};
+use crate::launch::{Arguments, Geometry, Kernel, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::wait;
 
@@ -42,7 +42,7 @@ impl Spinner {
         kernels: &Kernels,
         multiprocessors: u32,
     ) -> Result<(Self, Kernel), Fault> {
-        let loaded = kernels.load_stated(kernels.target(), Source::Clock, &[clock::spin(), clock::empty()])?;
+        let loaded = kernels.load_stated(kernels.target(), Source::Clock, &[clock::spin(), clock::empty()], TRUST)?;
         let [kernel, empty]: [Kernel; 2] = loaded.try_into().map_err(|_| Fault::Invalid("two kernels".to_owned()))?;
         let out = DeviceBuffer::new(context, 16)?;
         Ok((Self { kernel, out, multiprocessors: multiprocessors.max(1) }, empty))

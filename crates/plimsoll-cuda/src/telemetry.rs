@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use plimsoll_core::sample::{Evidence, Throttle};
 
 use crate::driver::nvml::{MOST_PROCESSES, Number, Nvml, NvmlDevice, Utilization};
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Least time between two questions.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -86,7 +86,7 @@ impl Telemetry {
     }
 
     /// What happened since the last call that answered; `None` where that was just now.
-    pub fn observe(&mut self) -> Option<Evidence> {
+    fn look(&mut self) -> Option<Evidence> {
         let wall = self.last.elapsed();
         if wall < INTERVAL {
             return None;
@@ -150,18 +150,22 @@ impl Telemetry {
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
-
-    /// Energy that the device has used since its driver was loaded, joules.
-    #[must_use]
-    pub fn energy_joules(&self) -> Option<f64> {
-        self.device.energy().map(|millijoules| millijoules as f64 / 1e3)
-    }
 }
 
 /// Microseconds since the epoch, as NVML stamps its samples.
 fn stamp() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl plimsoll_gpu::clock::Telemetry for Telemetry {
+    fn observe(&mut self) -> Option<Evidence> {
+        self.look()
+    }
+
+    fn energy_joules(&self) -> Option<f64> {
+        self.device.energy().map(|millijoules| millijoules as f64 / 1e3)
+    }
 }
 
 #[cfg(test)]

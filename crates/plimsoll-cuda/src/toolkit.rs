@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// What the search depends on of the process and the machine.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use crate::cupti::Cupti;
 use crate::disassembler::Disassembler;
 use crate::driver::nvml::Nvml;
 use crate::nvrtc::Nvrtc;
-use crate::unavailable::capability;
+use plimsoll_gpu::capability;
 
 /// Each tool: there, or the reason why not.
 #[must_use]

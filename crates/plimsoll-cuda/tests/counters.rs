@@ -111,10 +111,15 @@ fn a_launch_that_fails_ends_the_counting_in_order() {
 fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
     let fake = Fake::new();
     let profiler = Profiler::new(fake.folder.path());
-    let measured = |orders: &str| profiler.order(orders).counters(&fake)?.measure(|| Ok(()));
     for call in Cupti::CALLS {
         for code in [1, 7, 35, 999, 12345] {
-            let ended = measured(&format!("fail={call}:{code}"));
+            // One that can't be switched off, or not while it counts, isn't switched on again.
+            let stays = ["cuptiRangeProfilerStop", "cuptiRangeProfilerDisable"].contains(call);
+            let own = stays.then(|| tempfile::tempdir().unwrap());
+            let another = own.as_ref().map(|folder| Profiler::new(folder.path()));
+            let profiler = another.as_ref().unwrap_or(&profiler);
+            let counters = profiler.order(&format!("fail={call}:{code}")).counters(&fake);
+            let ended = counters.and_then(|counters| counters.measure(|| Ok(())));
             let may_pass = call.contains("einitialize") || call.contains("DeInitialize") || call.contains("Disable");
             match ended {
                 Ok(counts) => {
@@ -164,6 +169,40 @@ fn buffers_outlive_a_refused_configuration_and_a_context_that_was_given_up() {
     assert!(ended.is_err());
     drop(counters);
     assert_eq!(profiler.number("fakecupti_kept"), 1);
+}
+
+#[test]
+fn a_profiler_that_cant_be_switched_off_keeps_its_buffers_and_isnt_switched_on_again() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let counters = profiler.order("fail=cuptiRangeProfilerDisable:999").counters(&fake).unwrap();
+    counters.measure(|| Ok(())).unwrap();
+    assert_eq!((profiler.number("fakecupti_kept"), profiler.number("fakecupti_alive")), (1, 2));
+    let calls = profiler.number("fakecupti_total");
+    let refused = counters.measure(|| Ok(())).unwrap_err();
+    assert!(refused.to_string().contains("already") && profiler.number("fakecupti_total") == calls, "{refused}");
+}
+
+#[test]
+fn a_launch_that_counts_or_panics_leaves_the_counting_in_order() {
+    let fake = Fake::new();
+    let profiler = Profiler::new(fake.folder.path());
+    let counters = profiler.order("").counters(&fake).unwrap();
+    let mut within = None;
+    let mut calls = (0, 0);
+    let counted = counters.measure(|| {
+        calls.0 = profiler.number("fakecupti_total");
+        within = Some(counters.measure(|| Ok(())));
+        calls.1 = profiler.number("fakecupti_total");
+        Ok(())
+    });
+    assert!(counted.is_ok() && matches!(within, Some(Err(Fault::Unavailable { what: "CUPTI", .. }))), "{within:?}");
+    assert_eq!(calls.0, calls.1, "CUPTI doesn't survive a second configuration of one profiler");
+    let panics = || counters.measure(|| panic!("the launch panics"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+    counters.measure(|| Ok(())).unwrap();
+    drop(counters);
+    assert_eq!(profiler.number("fakecupti_alive"), 0);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use common::{Bare, Fake, Made, everything};
@@ -257,16 +259,50 @@ fn what_is_compiled_ahead_is_compiled_once_and_what_does_not_compile_is_told_whe
     let program = |text| Program { name: "a.cu", source: text, headers: &[], options: &[], target: "sm_90" };
     let programs: Vec<Program<'_>> = texts.iter().map(|text| program(text)).collect();
     let kept = kernels(Cache::open(&fake.folder.path().join("cubin")));
-    kept.ahead(&programs);
+    let going = AtomicBool::new(false);
+    kept.ahead(&programs, &going);
     assert_eq!(times(), 20);
     programs.iter().for_each(|program| drop(kept.load_as(program).unwrap()));
     assert_eq!(times(), 20);
     // Nowhere to keep them: nothing is compiled in vain.
-    kernels(Err(plimsoll_cuda::Unavailable::new("kernel cache", "a test", "none"))).ahead(&programs);
+    kernels(Err(plimsoll_cuda::Unavailable::new("kernel cache", "a test", "none"))).ahead(&programs, &going);
     assert_eq!(times(), 20);
     made.refuses.store(true, std::sync::atomic::Ordering::Relaxed);
-    kept.ahead(&[program("// wrong")]);
+    kept.ahead(&[program("// wrong")], &going);
     assert!(kept.load_as(&program("// wrong")).unwrap_err().to_string().contains("expected ';'"));
+}
+
+/// A compiler that sets a signal when it is first asked.
+struct Stops(Made, Arc<AtomicBool>);
+
+// SAFETY: kernels of the stand-in do nothing.
+unsafe impl Compiler for Stops {
+    fn identity(&self) -> String {
+        self.0.identity()
+    }
+
+    fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, plimsoll_cuda::Unavailable> {
+        self.1.store(true, Relaxed);
+        self.0.compile(program)
+    }
+}
+
+#[test]
+fn no_further_kernel_is_compiled_ahead_once_the_user_asked_to_stop() {
+    let fake = Fake::new();
+    let handle = DeviceHandle::new(&fake.order("").driver().unwrap(), 0).unwrap();
+    let context = Context::new(handle, wait::DEADLINE).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let compiler = Arc::new(Stops(Made::default(), Arc::clone(&stop)));
+    let cache = Cache::open(&fake.folder.path().join("cubin"));
+    let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(Arc::clone(&compiler) as _), cache);
+    let texts: Vec<String> = (0..5000).map(|number| format!("// {number}")).collect();
+    let program = |text| Program { name: "a.cu", source: text, headers: &[], options: &[], target: "sm_90" };
+    let programs: Vec<Program<'_>> = texts.iter().map(|text| program(text)).collect();
+    kernels.ahead(&programs, &stop);
+    // Each thread may have begun one.
+    let threads = std::thread::available_parallelism().unwrap().get() as u64;
+    assert!((1..=threads).contains(&compiler.0.times.load(Relaxed)));
 }
 
 #[test]

@@ -15,9 +15,11 @@ use plimsoll_core::sample::{Work, Workload};
 use plimsoll_cuda::compile::{Compiler, Kernels};
 use plimsoll_cuda::driver::{Attribute, Context, DeviceHandle, Driver, Stream};
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Transfer as _};
 use plimsoll_cuda::nvrtc::Nvrtc;
-use plimsoll_cuda::{Action, Counter, Counters, Load, Options, Shape, Spinner, Unavailable, open_with, wait};
+use plimsoll_cuda::{
+    Action, Counter, Counters, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with, wait,
+};
 use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
 
 const BYTES: u64 = 64 << 20;
@@ -73,8 +75,8 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let kernel = || Action::Launch(empty.clone());
     let across = || Action::Across(b.whole(), a.whole());
     let host = |kind| Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(&context, kind, BYTES)?)));
-    let up = |kind| Ok::<_, Fault>(Action::Up(host(kind)?, a.whole()));
-    let down = |kind| Ok::<_, Fault>(Action::Down(host(kind)?, b.whole()));
+    let up = |kind| Ok::<_, Fault>(Action::Other(StreamAction::Up(host(kind)?, a.whole())));
+    let down = |kind| Ok::<_, Fault>(Action::Other(StreamAction::Down(host(kind)?, b.whole())));
     let second = Arc::new(Stream::new(&context)?);
     let (graph, in_stream) = (Shape::Graph { dependent: false }, Shape::Stream);
     let mut loads = vec![

@@ -11,7 +11,9 @@ use plimsoll_cuda::cache::Cache;
 use plimsoll_cuda::compile::{Compiler, Kernels, Program};
 use plimsoll_cuda::driver::Stream;
 use plimsoll_cuda::elementwise::Gpu;
-use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, StreamBuffer};
+use plimsoll_cuda::memory::{
+    DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, StreamBuffer, Transfer as _,
+};
 use plimsoll_cuda::{Options, Unavailable};
 use plimsoll_expr::{In, trace};
 

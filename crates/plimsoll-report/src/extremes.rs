@@ -63,14 +63,14 @@ fn run(all: &[Numbers], peak: f64, finding: f64, cache: u64) -> Run {
     let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
     let sizes = || (12..24).map(|power| 1u64 << power);
     let kernels = ["read", "copy"].map(|kernel| vec![kernel.into(), "ordinary".into()]);
-    points(&mut made, "stream", stream::kernels(), &kernels, all);
+    points(&mut made, "stream", stream::kernels().into(), &kernels, all);
     let over: Vec<_> = sizes().map(|size| vec!["read".into(), size.into()]).collect();
     points(&mut made, "footprint", footprint::curve(), &over, all);
-    let over: Vec<_> = sizes().map(|size| vec![launch::MODES[0].into(), size.into()]).collect();
-    points(&mut made, "launch", launch::scale(), &over, all);
+    let over: Vec<_> = sizes().map(|size| vec![launch::Mode::ALL[0].name().into(), size.into()]).collect();
+    points(&mut made, "launch", launch::scale().into(), &over, all);
     let cells: Vec<_> = (0..6u64).map(|cell| vec![(4 + cell % 2).into(), (1 + cell / 2).into()]).collect();
     points(&mut made, "strides", strides::tableau(), &cells, all);
-    let traced = SeriesSpec { trace: true, ..stream::kernels() };
+    let traced = SeriesSpec { trace: true, ..stream::kernels().into() };
     points(&mut made, "stream", traced, &kernels, all);
     made.finding("footprint", "capacity L2", finding, Unit::Byte, "", Flags::NONE);
     made.finding("stream", "read", finding, Unit::BytePerSecond, "bandwidth", Flags::NONE);

@@ -56,9 +56,9 @@ impl Maker {
     }
 
     /// Begins a series.
-    pub fn series(&mut self, probe: &str, spec: SeriesSpec) {
+    pub fn series(&mut self, probe: &str, spec: impl Into<SeriesSpec>) {
         self.series += u32::from(self.records.len() > 1);
-        self.records.push(Record::Series(SeriesSpec { id: self.series, probe: probe.into(), ..spec }));
+        self.records.push(Record::Series(SeriesSpec { id: self.series, probe: probe.into(), ..spec.into() }));
     }
 
     /// A point of `seconds` per launch, 1 % noise.

@@ -32,12 +32,13 @@ mod select;
 pub mod tune;
 
 pub use cuda::cuda_devices;
-pub use open::{OpenError, Opened, open, open_with, survey};
+pub use open::{OpenError, Opened, open, open_with, survey, vulkan_devices};
 pub use plimsoll_core as core;
 pub use plimsoll_cuda::Options as CudaOptions;
 pub use plimsoll_cuda::{counters, tools as cuda_tools};
 pub use plimsoll_expr as expr;
 pub use plimsoll_suite as suite;
+pub use plimsoll_vulkan::Adapter as VulkanAdapter;
 pub use run::{Plan, ProbeEnd, Summary, measure};
 pub use select::{DeviceSelector, ParseSelectorError};
 

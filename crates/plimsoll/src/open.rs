@@ -66,6 +66,7 @@ pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Ope
             cuda_devices()?;
             vec![cuda(*number)?]
         }
+        DeviceSelector::Vulkan(number) => vec![vulkan(*number)?],
         DeviceSelector::All => {
             let gpus = (0..cuda_devices().unwrap_or(0)).map(|number| (format!("cuda:{number}"), cuda(number)));
             let mut opened: Opened = gpus.chain(std::iter::once_with(|| ("cpu".to_owned(), cpu()))).collect();
@@ -87,6 +88,19 @@ pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Ope
 
 fn cpu() -> Result<Box<dyn Instrument>, Fault> {
     Ok(Box::new(plimsoll_cpu::open()?))
+}
+
+/// The Vulkan devices of this machine, hardware first; none is opened. The loader runs the code of every driver that it finds: whoever
+/// must survive one that crashes asks in a process of its own.
+///
+/// # Errors
+/// [`Fault::Unavailable`]: no loader, no driver, no device.
+pub fn vulkan_devices() -> Result<Vec<plimsoll_vulkan::Adapter>, Fault> {
+    plimsoll_vulkan::devices(&plimsoll_vulkan::Options::default())
+}
+
+fn vulkan(number: u32) -> Result<Box<dyn Instrument>, Fault> {
+    Ok(Box::new(plimsoll_vulkan::open(number, &plimsoll_vulkan::Options::default())?))
 }
 
 fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {

@@ -13,6 +13,8 @@ pub enum DeviceSelector {
     Cpu,
     /// A CUDA device by its number.
     Cuda(u32),
+    /// A Vulkan device by its number, hardware first. It never belongs to `All`, since CUDA devices are Vulkan devices too.
+    Vulkan(u32),
     /// Every real device, each in turn.
     All,
     /// A simulated device with its scenario (empty for a clean one): for tests and for trying the tool. It never
@@ -22,7 +24,7 @@ pub enum DeviceSelector {
 
 /// Text that names no kind of device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown device '{given}': use cpu, cuda:N or all")]
+#[error("unknown device '{given}': use cpu, cuda:N, vulkan:N or all")]
 pub struct ParseSelectorError {
     /// What was given, shortened to 40 characters.
     pub given: String,
@@ -37,15 +39,19 @@ impl FromStr for DeviceSelector {
             Some((kind, rest)) => (kind, Some(rest)),
             None => (text, None),
         };
+        // `parse` takes a sign, a device number has none.
+        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text.parse().map_err(|_| unknown()),
+            false => Err(unknown()),
+        };
         match (kind, rest) {
             ("default", None) => Ok(Self::Default),
             ("cpu", None) => Ok(Self::Cpu),
             ("all", None) => Ok(Self::All),
             ("cuda", None) => Ok(Self::Cuda(0)),
-            // `parse` takes a sign, a device number has none.
-            ("cuda", Some(number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                number.parse().map(Self::Cuda).map_err(|_| unknown())
-            }
+            ("cuda", Some(text)) => number(text).map(Self::Cuda),
+            ("vulkan", None) => Ok(Self::Vulkan(0)),
+            ("vulkan", Some(text)) => number(text).map(Self::Vulkan),
             ("sim", scenario) => Ok(Self::Sim(scenario.unwrap_or_default().to_owned())),
             _ => Err(unknown()),
         }
@@ -58,6 +64,7 @@ impl fmt::Display for DeviceSelector {
             Self::Default => f.write_str("default"),
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
+            Self::Vulkan(number) => write!(f, "vulkan:{number}"),
             Self::All => f.write_str("all"),
             Self::Sim(scenario) if scenario.is_empty() => f.write_str("sim"),
             Self::Sim(scenario) => write!(f, "sim:{scenario}"),
@@ -71,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_selector_reads_back_what_it_prints() {
-        for text in ["default", "cpu", "cuda:0", "cuda:17", "all", "sim", "sim:seed=7,noise=0.01"] {
+        for text in ["default", "cpu", "cuda:0", "cuda:17", "vulkan:1", "all", "sim", "sim:seed=7,noise=0.01"] {
             assert_eq!(text.parse::<DeviceSelector>().unwrap().to_string(), text);
         }
         assert_eq!("cuda".parse(), Ok(DeviceSelector::Cuda(0)));
@@ -80,9 +87,11 @@ mod tests {
     #[test]
     fn what_names_no_device_is_refused_with_the_choices() {
         let long = "x".repeat(5000);
-        for text in ["", "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:+1", "cuda:99999999999", "all:", "CPU", &long] {
+        for text in
+            ["", "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:+1", "cuda:99999999999", "vulkan:-1", "all:", "CPU", &long]
+        {
             let error = text.parse::<DeviceSelector>().unwrap_err();
-            assert!(error.to_string().contains("use cpu, cuda:N or all"), "{error}");
+            assert!(error.to_string().contains("use cpu, cuda:N, vulkan:N or all"), "{error}");
             assert!(error.given.len() <= 40);
         }
     }

@@ -19,6 +19,7 @@ pub(crate) const NOT_READY: Code = 600;
 pub(crate) const ILLEGAL_ADDRESS: Code = 700;
 pub(crate) const NOT_SUPPORTED: Code = 801;
 pub(crate) const CAPTURED: Code = 900;
+pub(crate) const CAPTURE_INVALIDATED: Code = 901;
 
 /// Defines calls: what each does with the state, once it was counted.
 macro_rules! calls {

@@ -99,6 +99,7 @@ calls! {
         state, to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle
     ) {
         known(state.streams.contains(&stream))?;
+        state.ask(stream, [to as usize, from as usize]);
         copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
     }
     fn cuMemAllocManaged(state, pointer: *mut u64, bytes: usize, flags: c_uint) {
@@ -158,6 +159,7 @@ calls! {
     fn cuMemFreeAsync(state, pointer: u64, stream: Handle) {
         known(state.streams.contains(&stream))?;
         let bytes = state.memory.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
+        state.flight.free(pointer as usize, Some(stream));
         free(pointer as usize, bytes);
         Ok(())
     }
@@ -169,6 +171,7 @@ calls! {
     fn cuMemFreeHost(state, pointer: *mut c_void) {
         let address = pointer.expose_provenance();
         let bytes = state.pinned.remove(&address).ok_or(INVALID_VALUE)?;
+        state.flight.free(address, None);
         free(address, bytes);
         Ok(())
     }
@@ -180,6 +183,7 @@ calls! {
             state.pending.push((from, bytes));
             return Ok(());
         }
+        state.ask(stream, [to as usize, from]);
         copy(state, to as usize, from, bytes, &[to as usize])
     }
     fn cuMemcpyDtoHAsync_v2(state, to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
@@ -189,10 +193,12 @@ calls! {
             state.pending.push((to, bytes));
             return Ok(());
         }
+        state.ask(stream, [to, from as usize]);
         copy(state, to, from as usize, bytes, &[from as usize])
     }
     fn cuMemcpyDtoDAsync_v2(state, to: u64, from: u64, bytes: usize, stream: Handle) {
         known(state.streams.contains(&stream))?;
+        state.ask(stream, [to as usize, from as usize]);
         copy(state, to as usize, from as usize, bytes, &[to as usize, from as usize])
     }
     fn cuMemsetD8Async(state, to: u64, value: u8, count: usize, stream: Handle) {
@@ -202,6 +208,7 @@ calls! {
             return Err(ILLEGAL_ADDRESS);
         }
         state.now += 1_000 + count as u64 / 1_000;
+        state.ask(stream, [to as usize]);
         // SAFETY: inside an allocation of ours.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(to as usize).write_bytes(value, count) };
         Ok(())
@@ -220,6 +227,9 @@ calls! {
     }
     fn cuStreamEndCapture(state, stream: Handle, graph: *mut Handle) {
         let nodes = state.recorded.remove(&stream).ok_or(ILLEGAL_STATE)?;
+        if state.invalid.remove(&stream) {
+            return Err(CAPTURE_INVALIDATED);
+        }
         let handle = state.handle();
         state.graphs.insert(handle, nodes);
         give(graph, handle)
@@ -231,12 +241,15 @@ calls! {
     fn cuStreamQuery(state, stream: Handle) {
         known(state.streams.contains(&stream))?;
         if state.recorded.contains_key(&stream) {
+            state.invalid.insert(stream);
             return Err(CAPTURED);
         }
-        if state.hangs() { Err(NOT_READY) } else { Ok(()) }
+        if state.hangs() || !state.flight.is_done(stream) { Err(NOT_READY) } else { Ok(()) }
     }
     fn cuStreamWaitEvent(state, stream: Handle, event: Handle, flags: c_uint) {
-        known(state.streams.contains(&stream) && state.events.contains_key(&event))
+        known(state.streams.contains(&stream) && state.events.contains_key(&event))?;
+        state.flight.wait(stream, event);
+        Ok(())
     }
     fn cuEventCreate(state, event: *mut Handle, flags: c_uint) {
         let handle = state.handle();
@@ -253,11 +266,12 @@ calls! {
         let now = state.now;
         let time = state.events.get_mut(&event).ok_or(INVALID_HANDLE)?;
         *time = Some(now);
+        state.flight.mark(event, stream);
         Ok(())
     }
     fn cuEventQuery(state, event: Handle) {
         known(state.events.contains_key(&event))?;
-        if state.hangs() { Err(NOT_READY) } else { Ok(()) }
+        if state.hangs() || !state.flight.is_reached(event) { Err(NOT_READY) } else { Ok(()) }
     }
     fn cuEventElapsedTime(state, milliseconds: *mut f32, from: Handle, to: Handle) {
         let time = |event| state.events.get(event).copied().ok_or(INVALID_HANDLE)?.ok_or(INVALID_HANDLE);

@@ -57,3 +57,27 @@ pub extern "C" fn fakecuda_alive() -> u64 {
     ];
     counts.iter().sum::<usize>() as u64 + state.contexts
 }
+
+/// From now on nothing gets done that streams are asked.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_hold() {
+    lock().get().flight.hold();
+}
+
+/// All is done that streams were asked, and what they are asked is done at once again.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_finish() {
+    lock().get().flight.finish();
+}
+
+/// How many threads were told since `fakecuda_hold` that something isn't done.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_waiting() -> u64 {
+    lock().get().flight.waiting()
+}
+
+/// How often memory was freed that unfinished work uses.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_early() -> u64 {
+    lock().get().flight.early()
+}

@@ -28,9 +28,18 @@ fn launch(state: &mut State, function: Handle, stream: Handle, parameters: *mut 
     let node = node(state, function, parameters)?;
     match state.recorded.get_mut(&stream) {
         Some(nodes) => nodes.push(node),
-        None => run(state, &node)?,
+        None => {
+            state.ask(stream, words(&node));
+            run(state, &node)?;
+        }
     }
     Ok(())
+}
+
+/// The words of a kernel's parameters, addresses among them.
+fn words(node: &Node) -> impl Iterator<Item = usize> {
+    let chunks = node.parameters.iter().flat_map(|bytes| bytes.as_chunks::<8>().0);
+    chunks.map(|word| usize::from_le_bytes(*word))
 }
 
 calls! {
@@ -92,6 +101,7 @@ calls! {
     fn cuGraphLaunch(state, executable: Handle, stream: Handle) {
         known(state.streams.contains(&stream))?;
         let nodes = state.graphs.get(&executable).ok_or(INVALID_HANDLE)?.clone();
+        state.ask(stream, nodes.iter().flat_map(words));
         nodes.iter().try_for_each(|node| run(state, node))
     }
     fn cuGraphExecDestroy(state, executable: Handle) {

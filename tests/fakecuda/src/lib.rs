@@ -7,7 +7,7 @@
 //!
 //! | word | what it does |
 //! | --- | --- |
-//! | `fail=cuMemAlloc_v2:2` | the call answers 2, always; with `@3` from its third time on |
+//! | `fail=cuMemAlloc_v2:2` | the call answers 2, always; with `@3` from its third time on, with `@3-4` at these alone |
 //! | `lost-after=40` | after 40 calls every call answers 719 |
 //! | `hang-after=2` | after 2 launches nothing that is waited for gets done |
 //! | `version=11080` | the driver's version |
@@ -20,6 +20,9 @@
 //! | `persisting=0` | how much of the cache may be set aside, bytes; with 0 there is no such limit |
 //! | `kernel=100000` | nanoseconds that a kernel takes |
 //!
+//! Work is done as soon as it is asked, but not between `fakecuda_hold` and `fakecuda_finish`: then it is seen which thread waits
+//! and whether memory is freed that unfinished work uses.
+//!
 //! It is its own compiler as well, by NVRTC's calls, for the texts of expressions.
 //!
 //! An older driver is a copy of the library in which names of calls were made unreadable: see [`without`].
@@ -29,6 +32,7 @@ mod call;
 mod calls;
 mod control;
 mod elf;
+mod flight;
 mod kernels;
 mod launches;
 mod limits;

@@ -55,7 +55,9 @@ calls! {
         Ok(())
     }
     fn cuMemUnmap(state, pointer: u64, bytes: usize) {
-        state.mapped.remove(&(pointer as usize)).map(drop).ok_or(INVALID_VALUE)
+        state.mapped.remove(&(pointer as usize)).ok_or(INVALID_VALUE)?;
+        state.flight.free(pointer as usize, None);
+        Ok(())
     }
     fn cuMemSetAccess(state, pointer: u64, bytes: usize, access: *const c_void, count: usize) {
         if state.mapped.get(&(pointer as usize)) == Some(&bytes) { Ok(()) } else { Err(INVALID_VALUE) }

@@ -1,7 +1,10 @@
 //! The driver's state: what was ordered, and what exists.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::flight::Flight;
 
 /// `CUDA_ERROR_LAUNCH_FAILED`.
 pub const LAUNCH_FAILED: u32 = 719;
@@ -9,8 +12,8 @@ pub const LAUNCH_FAILED: u32 = 719;
 /// What was ordered.
 #[derive(Clone, Debug)]
 pub struct Orders {
-    /// Call, answer, and from which time on.
-    pub fail: Vec<(String, u32, u64)>,
+    /// Call, answer, and at which of its times.
+    pub fail: Vec<(String, u32, RangeInclusive<u64>)>,
     /// Calls before the device is lost.
     pub lost_after: Option<u64>,
     /// Launches before nothing gets done any more.
@@ -86,11 +89,15 @@ fn set<T: std::str::FromStr>(slot: &mut T, value: &str) {
     }
 }
 
-/// `cuMemAlloc_v2:2@3`.
-fn fault(text: &str) -> Option<(String, u32, u64)> {
+/// `cuMemAlloc_v2:2@3`, `cuMemAlloc_v2:2@3-4`.
+fn fault(text: &str) -> Option<(String, u32, RangeInclusive<u64>)> {
     let (call, rest) = text.split_once(':')?;
-    let (code, from) = rest.split_once('@').unwrap_or((rest, "1"));
-    Some((call.to_owned(), code.parse().ok()?, from.parse().ok()?))
+    let (code, times) = rest.split_once('@').unwrap_or((rest, "1"));
+    let (first, last) = match times.split_once('-') {
+        Some((first, last)) => (first, last.parse().ok()?),
+        None => (times, u64::MAX),
+    };
+    Some((call.to_owned(), code.parse().ok()?, first.parse().ok()?..=last))
 }
 
 /// A kernel of a loaded image: its name, and the sizes of its parameters where the image tells.
@@ -154,8 +161,12 @@ pub struct State {
     pub functions: BTreeMap<usize, Kernel>,
     /// What streams record.
     pub recorded: BTreeMap<usize, Vec<Node>>,
+    /// Streams whose recording came to nothing.
+    pub invalid: BTreeSet<usize>,
     /// Graphs and executables.
     pub graphs: BTreeMap<usize, Vec<Node>>,
+    /// Work that isn't done.
+    pub flight: Flight,
 }
 
 impl State {
@@ -188,6 +199,17 @@ impl State {
     pub fn is_pinned(&self, address: usize, bytes: usize) -> bool {
         let below = self.pinned.range(..=address).next_back();
         below.is_some_and(|(start, size)| address - start + bytes <= *size)
+    }
+
+    /// Notes work of a stream, with words among which are addresses that it uses.
+    pub fn ask(&mut self, stream: usize, words: impl IntoIterator<Item = usize>) {
+        let known = [&self.memory, &self.pinned, &self.mapped];
+        let inside = |known: &BTreeMap<usize, usize>, address: usize| {
+            let (start, size) = known.range(..=address).next_back()?;
+            (address - start < *size).then_some(*start)
+        };
+        let allocation = |address| known.iter().find_map(|known| inside(known, address));
+        self.flight.ask(stream, words.into_iter().filter_map(allocation));
     }
 
     /// Whether waiting is in vain.
@@ -230,7 +252,7 @@ pub fn enter(call: &'static str) -> Result<Guard, u32> {
         return Err(code);
     }
     let orders = state.orders();
-    if let Some((_, code, _)) = orders.fail.iter().find(|(name, _, from)| name == call && times >= *from) {
+    if let Some((_, code, _)) = orders.fail.iter().find(|(name, _, at)| name == call && at.contains(&times)) {
         return Err(*code);
     }
     if orders.lost_after.is_some_and(|after| total > after) {

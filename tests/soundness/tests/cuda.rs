@@ -8,7 +8,7 @@ use plimsoll_core::Fault;
 use plimsoll_cuda::Options;
 use plimsoll_cuda::driver::{Event, Stream};
 use plimsoll_cuda::elementwise::{Bound, Gpu, Operand};
-use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Span, StreamBuffer};
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, Span, StreamBuffer, Transfer as _};
 use plimsoll_expr::{DType, In, Layout, Names, parse, trace};
 use plimsoll_gen::elementwise::Choose;
 
@@ -67,6 +67,26 @@ fn memory_that_was_freed_can_not_be_used_by_its_span() {
         let error = bound(&gpu, floats(span), floats(there.whole())).map(drop).unwrap_err();
         assert!(error.to_string().contains("freed"), "{error}");
     }
+}
+
+#[test]
+fn a_span_outside_of_its_memory_is_refused() {
+    let (_folder, gpu) = gpu();
+    let (stream, there) = (gpu.stream(), DeviceBuffer::new(gpu.engine().context(), 4096).unwrap());
+    let whole = there.whole();
+    let spans = [
+        Span::new(whole.region(), whole.pointer(), 4100),
+        Span::new(whole.region(), whole.pointer() - 4, 8),
+        Span::new(whole.region(), u64::MAX - 3, 8),
+        Span::new(whole.region(), 0, 8),
+    ];
+    for span in spans {
+        assert!(invalid(span.fill(stream, 1)).contains("lies in no memory"));
+        let error = bound(&gpu, floats(span), floats(span)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("lies in no memory"), "{error}");
+    }
+    let unknown = Span::new(u64::MAX, whole.pointer(), 8);
+    assert!(invalid(unknown.fill(stream, 1)).contains("freed"));
 }
 
 #[test]

@@ -18,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         if end == 0 { 0 } else { (self.draw() % end as u64) as usize }
     }
 }
@@ -58,7 +58,8 @@ pub(super) fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     input
 }
 
-fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+/// One change, for which words and lines may be taken from another input.
+pub(super) fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(input.len() + 1);
     match random.below(10) {
         0 => input.truncate(at),

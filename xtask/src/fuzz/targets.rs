@@ -16,6 +16,8 @@ use plimsoll_gen::sass::{Image, Listing, Report, elf};
 use plimsoll_suite::profile::Profile;
 use plimsoll_suite::references;
 
+use super::grammar::make_expression;
+use super::mutate::{self, Random};
 use crate::test::root;
 
 /// One reader.
@@ -24,20 +26,53 @@ pub(super) struct Target {
     pub name: &'static str,
     /// Real inputs, all of which are accepted.
     pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Makes an input that is probably accepted.
+    pub make: Option<fn(&mut Random) -> Vec<u8>>,
     /// Reads an input; true where it was accepted.
     pub run: fn(&[u8]) -> bool,
 }
 
 pub(super) const TARGETS: &[Target] = &[
-    Target { name: "records", seeds: || small("records/h200", &["jsonl", "gz"]), run: record },
-    Target { name: "expressions", seeds: || texts(EXPRESSIONS), run: expression },
-    Target { name: "operands", seeds: || texts(OPERANDS), run: operand },
-    Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &["cubin"]), run: cubin },
-    Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &["sass"]), run: listing },
-    Target { name: "profiles", seeds: profiles, run: profile },
-    Target { name: "plans", seeds: || small("crates/plimsoll-gen/src/elementwise", &["json"]), run: plans },
-    Target { name: "references", seeds: known_references, run: reference },
+    Target { name: "records", seeds: || small("records/h200", &["jsonl", "gz"]), make: None, run: record },
+    Target { name: "expressions", seeds: || texts(EXPRESSIONS), make: Some(make_expression), run: expression },
+    Target { name: "operands", seeds: || texts(OPERANDS), make: None, run: operand },
+    Target { name: "elf", seeds: || small("crates/plimsoll-gen/tests/data", &["cubin"]), make: None, run: cubin },
+    Target { name: "listings", seeds: || small("crates/plimsoll-gen/tests/data", &["sass"]), make: None, run: listing },
+    Target { name: "profiles", seeds: profiles, make: None, run: profile },
+    Target { name: "plans", seeds: || small("crates/plimsoll-gen/src/elementwise", &["json"]), make: None, run: plans },
+    Target { name: "references", seeds: known_references, make: None, run: reference },
 ];
+
+impl Target {
+    /// Inputs that were kept with the sources, in the order of their names: former faults and what shows a form. Not all of them are
+    /// accepted.
+    pub fn kept(&self) -> Vec<Vec<u8>> {
+        let files = fs::read_dir(self.folder()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut files: Vec<PathBuf> = files.collect();
+        files.sort();
+        files.iter().filter_map(|path| fs::read(path).ok()).collect()
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> PathBuf {
+        root().join("tests/fuzz").join(self.name)
+    }
+
+    /// What damaged copies are made of.
+    pub fn sources(&self) -> Vec<Vec<u8>> {
+        [(self.seeds)(), self.kept()].concat()
+    }
+
+    /// The next input: a damaged copy of a source; where inputs can be made, every other time one of these, with a change or as it is.
+    pub fn input(&self, sources: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+        let Some(make) = self.make.filter(|_| random.below(2) == 0) else { return mutate::mutated(sources, random) };
+        let mut input = make(random);
+        if random.below(2) == 0 {
+            mutate::change(&mut input, &sources[random.below(sources.len())], random);
+        }
+        input
+    }
+}
 
 const EXPRESSIONS: &[&str] = &[
     "in x: f32, z: f32\nscalar a: f32\ny = a*x + z",

@@ -83,7 +83,7 @@ pub(crate) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeviceArg {
-    /// cpu, cuda:N or all; the first CUDA device by default, else the CPU
+    /// cpu, cuda:N, vulkan:N or all; the first CUDA device by default, else the CPU
     #[arg(long, value_name = "DEVICE", default_value = "default", hide_default_value = true)]
     pub device: String,
     /// Compile GPU kernels anew and keep none
@@ -98,6 +98,9 @@ pub(crate) struct DeviceArg {
 pub(crate) struct DevicesArgs {
     #[command(flatten)]
     pub profile: ProfileArg,
+    /// List Vulkan devices alone, without opening them
+    #[arg(long)]
+    pub vulkan: bool,
     /// How to print them
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

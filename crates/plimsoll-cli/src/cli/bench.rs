@@ -258,64 +258,61 @@ fn heading(lines: &[Line]) -> String {
 
 /// What of a line is told.
 type Told = fn(&Line) -> String;
-/// A column's heading, how dear it is, and its cell of a line.
-type Field<'a> = (&'static str, u8, bool, Box<dyn Fn(&Line) -> String + 'a>);
+/// A column and its cell of a line.
+type Field<'a> = (Column, Box<dyn Fn(&Line) -> String + 'a>);
 
 /// The columns that tell lines apart, then the figures.
 fn fields<'a>(lines: &[Line], (peers, predicted): Beside<'a>) -> Vec<Field<'a>> {
-    let varies = |of: &dyn Fn(&Line) -> String| lines.iter().any(|line| of(line) != of(&lines[0]));
+    let varies = |tell: &dyn Fn(&Line) -> String| lines.iter().any(|line| tell(line) != tell(&lines[0]));
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", 100.0 * share)).unwrap_or_default();
-    let mut fields: Vec<Field<'a>> = vec![("per tensor", u8::MAX, true, Box::new(|line| bytes(line.cell.bytes)))];
+    let number = Column::number;
+    let mut fields: Vec<Field<'a>> = vec![(number("per tensor"), Box::new(|line| bytes(line.cell.bytes)))];
     let names: [(&str, Told); 3] = [
         ("cache", |line| line.cell.cache.name().to_owned()),
         ("launch", |line| line.cell.launch.to_owned()),
         ("plan", |line| line.cell.plan.clone()),
     ];
-    for (name, of) in names {
-        if varies(&of) {
-            fields.push((name, u8::MAX, false, Box::new(of)));
+    for (name, tell) in names {
+        if varies(&tell) {
+            fields.push((Column::text(name), Box::new(tell)));
         }
     }
     let time = |line: &Line| Unit::Second.format(line.time.value) + &margin(line.time.value, line.time.interval);
-    fields.push(("time", 3, true, Box::new(time)));
+    fields.push((number("time").keep(3), Box::new(time)));
     if predicted.any() {
         let expected =
             |line: &Line| predicted.time(line).map(|time| Unit::Second.format(time.value)).unwrap_or_default();
-        fields.push(("predicted", 2, true, Box::new(expected)));
+        fields.push((number("predicted").keep(2), Box::new(expected)));
     }
-    fields.push(("GB/s", u8::MAX, true, Box::new(|line| format!("{:.1}", line.bandwidth.value / 1e9))));
+    fields.push((number("GB/s"), Box::new(|line| format!("{:.1}", line.bandwidth.value / 1e9))));
     if lines.iter().any(|line| line.of_ceiling.is_some()) {
-        fields.push(("of ceiling", 4, true, Box::new(move |line| percent(line.of_ceiling))));
+        fields.push((number("of ceiling").keep(4), Box::new(move |line| percent(line.of_ceiling))));
     }
     if lines.iter().any(|line| line.of_peak.is_some()) {
-        fields.push(("of peak", 2, true, Box::new(move |line| percent(line.of_peak))));
+        fields.push((number("of peak").keep(2), Box::new(move |line| percent(line.of_peak))));
     }
     if let Some(peers) = peers {
         let ratio = |line: &Line| against::ratio(line, peers).map(|ratio| format!("{ratio:.3}")).unwrap_or_default();
-        fields.push(("ratio", u8::MAX, true, Box::new(ratio)));
+        fields.push((number("ratio"), Box::new(ratio)));
     }
-    fields.push(("flags", 1, false, Box::new(|line| line.flags.to_string())));
+    fields.push((Column::text("flags").keep(1).below(), Box::new(|line| line.flags.to_string())));
     fields
 }
 
 fn table(lines: &[Line], beside: Beside<'_>) -> String {
     let fields = fields(lines, beside);
-    let column = |(heading, keep, number, _): &Field<'_>| {
-        if *number { Column::number(heading) } else { Column::text(heading) }.keep(*keep)
-    };
-    let mut table = Table::new(fields.iter().map(column).collect());
-    lines.iter().for_each(|line| table.row(fields.iter().map(|(.., of)| of(line))));
+    let mut table = Table::new(fields.iter().map(|(column, _)| column.clone()).collect());
+    lines.iter().for_each(|line| table.row(fields.iter().map(|(_, tell)| tell(line))));
     table.render(&output::style())
 }
 
 fn markdown_table(lines: &[Line], beside: Beside<'_>) -> String {
     let fields = fields(lines, beside);
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = row(fields.iter().map(|(heading, ..)| (*heading).to_owned()).collect());
+    let mut text = row(fields.iter().map(|(column, _)| column.title().to_owned()).collect());
     text += &format!("|{}\n", " --- |".repeat(fields.len()));
-    lines
-        .iter()
-        .fold(text, |text, line| text + &row(fields.iter().map(|(.., of)| markdown::escape(&of(line))).collect()))
+    let cells = |line| fields.iter().map(|(_, tell)| markdown::escape(&tell(line))).collect();
+    lines.iter().fold(text, |text, line| text + &row(cells(line)))
 }
 
 /// `4 MiB`, and what is no whole power of 1024 in bytes.

@@ -14,7 +14,7 @@ use plimsoll::{CudaOptions, Opened};
 use super::args::{DeviceArg, DevicesArgs, Format};
 use super::exit::{Exit, Failure, say};
 use super::sheet::{ALWAYS, Sheet};
-use super::{output, profile};
+use super::{output, profile, vulkan};
 
 /// Opens the devices that `arg` means, and warns of those of all that can't be opened: see [`exit`].
 ///
@@ -65,19 +65,26 @@ fn here() -> String {
 }
 
 pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
+    if args.vulkan {
+        return vulkan::run(args.format);
+    }
     let Opened { devices, missing } = plimsoll::survey();
-    let absent: Vec<[String; 3]> = missing.into_iter().map(absent).collect();
+    let mut absent: Vec<[String; 3]> = missing.into_iter().map(absent).collect();
+    let by_vulkan = vulkan::list().unwrap_or_else(|row| {
+        absent.push(row);
+        Vec::new()
+    });
     let infos: Vec<&DeviceInfo> = devices.iter().map(|device| device.info()).collect();
     let known: Vec<Option<(PathBuf, Profile)>> = infos.iter().map(|info| profile::known(&args.profile, info)).collect();
     let text = match args.format {
-        Format::Table => tables(&infos, &known, &absent),
+        Format::Table => tables(&infos, &known, &by_vulkan, &absent),
         Format::Json => {
             let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
             let row = |[name, why_not, mend]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": mend });
             let absent: Vec<_> = absent.iter().map(row).collect();
             let profiles: Vec<_> =
                 infos.iter().zip(&known).filter_map(|(info, known)| Some(row_of(info, known.as_ref()?))).collect();
-            let all = serde_json::json!({ "devices": devices, "profiles": profiles, "not_here": absent });
+            let all = serde_json::json!({ "devices": devices, "profiles": profiles, "vulkan": by_vulkan, "not_here": absent });
             plimsoll_report::json::text(&all)
         }
         Format::Csv | Format::Markdown => facts(&infos, &known).render(args.format),
@@ -87,7 +94,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
 }
 
 /// What is not here, why, and the way out.
-fn absent((name, fault): (String, Fault)) -> [String; 3] {
+pub(crate) fn absent((name, fault): (String, Fault)) -> [String; 3] {
     match fault {
         Fault::Unavailable { why, mend, .. } => [name, why, mend],
         other => [name, other.to_string(), String::new()],
@@ -100,8 +107,13 @@ fn row_of(info: &DeviceInfo, (path, profile): &(PathBuf, Profile)) -> serde_json
     serde_json::json!({ "device": info.selector, "path": path.display().to_string(), "findings": profile.findings.len(), "newest": newest })
 }
 
-/// For people: a block per device, and what is not here.
-fn tables(infos: &[&DeviceInfo], known: &[Option<(PathBuf, Profile)>], absent: &[[String; 3]]) -> String {
+/// For people: a block per device, devices by Vulkan, and what is not here.
+fn tables(
+    infos: &[&DeviceInfo],
+    known: &[Option<(PathBuf, Profile)>],
+    by_vulkan: &[serde_json::Value],
+    absent: &[[String; 3]],
+) -> String {
     let mut text = String::new();
     for (info, known) in infos.iter().zip(known) {
         // Writing to a String can't fail.
@@ -111,6 +123,9 @@ fn tables(infos: &[&DeviceInfo], known: &[Option<(PathBuf, Profile)>], absent: &
             sheet.row([what, value, from]);
         }
         let _ = writeln!(text, "{}", sheet.render(Format::Table));
+    }
+    if !by_vulkan.is_empty() {
+        let _ = writeln!(text, "by Vulkan\n\n{}", vulkan::sheet(by_vulkan).render(Format::Table));
     }
     if absent.is_empty() {
         return text;

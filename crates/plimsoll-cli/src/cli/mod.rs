@@ -31,6 +31,7 @@ mod signals;
 mod tee;
 mod tune;
 mod verify;
+mod vulkan;
 
 use std::process::ExitCode;
 

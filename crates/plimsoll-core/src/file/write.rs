@@ -1,10 +1,12 @@
-//! Writing so that a reader never sees half of a file, whatever ends the writer: to a temporary file in the same folder, which
-//! then takes the name. Links stay links; a pipe, a device or the process's own standard output is written to.
+//! Writing so that a reader never sees half of a file, whatever ends the writer: to a temporary file in the same folder, without a
+//! name where the system can, which then takes the name. Links stay links; a pipe, a device or the process's own standard output is written to.
 
-use std::fs::{Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use super::unnamed;
 
 /// As many links as the system follows (path_resolution(7)).
 const MOST_LINKS: usize = 40;
@@ -88,11 +90,14 @@ impl Target {
         if self.is_stream() {
             return Ok(());
         }
-        // Dropped, and with it gone.
-        let file = self.temporary()?;
+        // Gone when it is dropped.
+        let file = match unnamed::create(folder(&self.path)) {
+            Some(file) => file,
+            None => named(folder(&self.path))?.into_file(),
+        };
         let There::Regular(about) = &self.there else { return Ok(()) };
         let folder = folder(&self.path).metadata()?;
-        let kept = is_kept((folder.mode(), folder.uid()), about.uid(), file.as_file().metadata()?.uid());
+        let kept = is_kept((folder.mode(), folder.uid()), about.uid(), file.metadata()?.uid());
         if kept { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
@@ -113,24 +118,42 @@ impl Target {
     }
 
     fn replace(&self, bytes: &[u8], replace: bool) -> io::Result<()> {
-        let mut file = self.temporary()?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        let named = if replace { file.persist(&self.path) } else { file.persist_noclobber(&self.path) };
-        named.map(drop).map_err(|error| error.error)
+        let folder = folder(&self.path);
+        let done = |named: Result<(), tempfile::PathPersistError>| named.map_err(|error| error.error);
+        let Some(mut file) = unnamed::create(folder) else {
+            let mut file = named(folder)?;
+            self.fill(file.as_file_mut(), bytes)?;
+            let path = file.into_temp_path();
+            return done(if replace { path.persist(&self.path) } else { path.persist_noclobber(&self.path) });
+        };
+        self.fill(&mut file, bytes)?;
+        if !replace {
+            return unnamed::link(&file, &self.path);
+        }
+        // A link can't replace a file: the whole one takes another name first.
+        let linked = builder().make_in(folder, |path| unnamed::link(&file, path)).map_err(system)?;
+        done(linked.into_temp_path().persist(&self.path))
     }
 
-    /// A file with the modes of the one that it replaces, or else as the user's mask has them: temporary files are private by
-    /// default.
-    fn temporary(&self) -> io::Result<tempfile::NamedTempFile> {
-        let modes = PermissionsExt::from_mode(0o666);
-        let mut builder = tempfile::Builder::new();
-        let file = builder.prefix(".plimsoll-").permissions(modes).tempfile_in(folder(&self.path)).map_err(system)?;
+    /// Writes a new file, with the modes of the one that it replaces.
+    fn fill(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
         if let There::Regular(about) = &self.there {
-            file.as_file().set_permissions(about.permissions())?;
+            file.set_permissions(about.permissions())?;
         }
-        Ok(file)
+        file.write_all(bytes)?;
+        file.sync_all()
     }
+}
+
+fn builder() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".plimsoll-");
+    builder
+}
+
+/// A temporary file with the modes that the user's mask leaves; they are private by default.
+fn named(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    builder().permissions(PermissionsExt::from_mode(0o666)).tempfile_in(folder).map_err(system)
 }
 
 fn is_at(about: &Metadata, path: &Path) -> bool {
@@ -204,6 +227,24 @@ mod tests {
         write(&path, true).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_writer_that_is_killed_leaves_no_temporary_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::find(&dir.path().join("f")).unwrap();
+        let Some(mut file) = unnamed::create(dir.path()) else { return };
+        target.fill(&mut file, b"new").unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "it has no name before it is whole");
+    }
+
+    #[test]
+    fn a_new_file_has_the_modes_that_the_mask_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+        write(&ours, false).unwrap();
+        fs::write(&theirs, "").unwrap();
+        assert_eq!(fs::metadata(ours).unwrap().mode(), fs::metadata(theirs).unwrap().mode());
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::{Conditions, FaultRecord, Finding, Record, RunHeader, SCHEMA, unpack}
 use crate::series::{Point, Series, SeriesSpec, Value};
 use crate::stats::MAX_SAMPLES;
 
+/// Most levels of arrays and objects in a line: records have up to 5. Lines are read by recursion, on whatever stack there is.
+const DEEPEST: usize = 16;
+
 /// Sizes beyond which a file is not read: a point takes some 30 kB at the most.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -131,6 +134,10 @@ pub fn read(file: impl BufRead, limits: Limits) -> Result<Run, ReadError> {
             Line::End => break,
             Line::TooLong => builder.damage(number, format!("longer than {} bytes", limits.line)),
             Line::Whole { terminated } if !line.trim_ascii().is_empty() => {
+                if is_too_deep(&line) {
+                    builder.damage(number, format!("nested deeper than {DEEPEST} levels"));
+                    continue;
+                }
                 match serde_json::from_slice::<Record>(&line) {
                     Ok(record) => builder.take(number, record),
                     Err(_) if begins_a_run(&line) => builder.another(number),
@@ -202,6 +209,25 @@ fn first_line(lines: &mut impl BufRead, line: &mut Vec<u8>, limits: Limits) -> R
     Err(ReadError::NotARecord(" (it is empty)".into()))
 }
 
+/// Whether arrays and objects of a line are nested deeper than in any record.
+fn is_too_deep(line: &[u8]) -> bool {
+    let (mut levels, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for byte in line {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => levels += 1,
+            b']' | b'}' if !is_text => levels = levels.saturating_sub(1),
+            _ => {}
+        }
+        if levels > DEEPEST {
+            return true;
+        }
+    }
+    false
+}
+
 /// True for the header of a run, even one that this version can't read.
 fn begins_a_run(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
@@ -214,6 +240,9 @@ fn begins_a_run(line: &[u8]) -> bool {
 
 fn header(line: &[u8]) -> Result<RunHeader, ReadError> {
     let none = |why: String| ReadError::NotARecord(why);
+    if is_too_deep(line) {
+        return Err(none(format!(" (nested deeper than {DEEPEST} levels)")));
+    }
     let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| none(format!(" ({error})")))?;
     if value.get("kind").and_then(|kind| kind.as_str()) != Some("run") {
         return Err(none(String::new()));
@@ -327,10 +356,9 @@ impl Builder {
         let Some(&place) = self.places.get(&point.series) else {
             return Some(format!("a point of series {}, which never began", point.series));
         };
-        let axes = self.series[place].0.axes.len();
         let finite = point.at.iter().all(|value| !matches!(value, Value::Number(number) if !number.is_finite()));
-        if point.at.len() != axes {
-            Some(format!("a point with {} coordinates on {axes} axes", point.at.len()))
+        if let Some(wrong) = self.series[place].0.count_error(&point.at) {
+            Some(wrong)
         } else if point.samples.is_empty() || point.samples.len() > MAX_SAMPLES {
             Some(format!("a point with {} samples", point.samples.len()))
         } else if point.k == 0 || !point.tick.is_finite() || point.tick <= 0.0 || !finite {

@@ -4,6 +4,7 @@
 //! [`Row`] and derives every metric from raw samples, so that a later reader can derive it again. What a series means
 //! is said by the findings in `plimsoll-suite`; how it is drawn, in `plimsoll-report`.
 
+mod axes;
 mod spec;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::flag::Flags;
 use crate::sample::{Evidence, Work};
 use crate::stats::{Interval, Scratch, estimate};
 
+pub use axes::{Axes, Bytes, Coordinate, Count, Name, ShapeError, SweptSeries, Threads, TypedSeries};
 pub use spec::{Axis, Draw, Metric, Quantity, SeriesSpec, Value, axis, metric};
 
 /// One point as sampled in one round.
@@ -155,13 +157,21 @@ pub struct Series {
 
 impl Series {
     /// Joins points by their coordinates; points of other series are left out.
+    ///
+    /// # Panics
+    /// Where a point of this series has more or fewer coordinates than there are axes. Sessions and the reader of records
+    /// refuse such points in words.
     #[must_use]
-    pub fn new(spec: SeriesSpec, points: impl IntoIterator<Item = Point>) -> Self {
+    pub fn new(spec: impl Into<SeriesSpec>, points: impl IntoIterator<Item = Point>) -> Self {
+        let spec = spec.into();
         let mut groups: Vec<Vec<Point>> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for point in points {
-            if point.series != spec.id || point.at.len() != spec.axes.len() {
+            if point.series != spec.id {
                 continue;
+            }
+            if let Some(wrong) = spec.count_error(&point.at) {
+                panic!("{wrong} (series '{}')", spec.case);
             }
             let key = format!("{:?}", point.at);
             let place = *places.entry(key).or_insert_with(|| {

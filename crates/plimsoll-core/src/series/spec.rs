@@ -282,6 +282,12 @@ impl SeriesSpec {
     pub fn within(self, precision: f64) -> Self {
         Self { precision, ..self }
     }
+
+    /// What is wrong with a point that has more or fewer coordinates than this series has axes.
+    pub(crate) fn count_error(&self, at: &[Value]) -> Option<String> {
+        let (coordinates, axes) = (at.len(), self.axes.len());
+        (coordinates != axes).then(|| format!("a point with {coordinates} coordinates on {axes} axes"))
+    }
 }
 
 /// A short way to write an axis.

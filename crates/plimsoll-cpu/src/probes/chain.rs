@@ -7,30 +7,12 @@
 
 use plimsoll_core::stats::Rng;
 
+pub use plimsoll_suite::probes::latency::Order;
+
 /// Bytes of a page of the page-local order: a small page of most systems.
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
-
-/// In which order the lines are chased.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// All lines in one random cycle: nearly every hop goes to another page.
-    PageRandom,
-    /// All lines of a page in random order before the next page, and the pages in a random cycle.
-    PageLocal,
-}
-
-impl Order {
-    /// Its name in records.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PageRandom => "page-random",
-            Self::PageLocal => "page-local",
-        }
-    }
-}
 
 /// How much of a buffer is one cycle, and what is needed to enlarge it.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_suite::probes::stream::{KERNELS, Mix};
+use plimsoll_suite::probes::stream::{self, KERNELS, Mix};
 
 use crate::arch::stream::{Stores, StreamKernels};
 use crate::arch::{Isa, available};
@@ -142,11 +142,11 @@ fn sum_differs(got: f64, expected: f64) -> Option<String> {
     (!right).then(|| format!("the sum is {got} instead of {expected}"))
 }
 
-/// Names of the kinds of store, as the series and the findings give them.
-pub(super) fn stores_name(stores: Stores) -> &'static str {
+/// Stores as the axis calls them.
+pub(super) fn stores_axis(stores: Stores) -> stream::Stores {
     match stores {
-        Stores::Ordinary => "ordinary",
-        Stores::NonTemporal => "non-temporal",
+        Stores::Ordinary => stream::Stores::Ordinary,
+        Stores::NonTemporal => stream::Stores::NonTemporal,
     }
 }
 
@@ -188,7 +188,7 @@ pub(super) fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Ca
             for with in &sets {
                 for &stores in store_kinds(kernel, with.isa()) {
                     let wrong = once(kernel, *with, stores, n, target, operands).unwrap_or_default();
-                    let name = format!("{} {} {}", kernel.name(), with.isa().name(), stores_name(stores));
+                    let name = format!("{} {} {}", kernel.name(), with.isa().name(), stores_axis(stores));
                     report(Case { kernel: name, on: format!("n = {n}"), wrong });
                 }
             }

@@ -11,8 +11,8 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Effort, Work};
-use plimsoll_core::series::{Series, Value};
-use plimsoll_suite::probes::latency::{self, SPEC};
+use plimsoll_core::series::Series;
+use plimsoll_suite::probes::latency::{self, Chase, SPEC};
 use plimsoll_suite::probes::levels;
 
 use super::chain::{Chain, Order, PAGE_BYTES};
@@ -57,16 +57,17 @@ struct At {
     bytes: u64,
 }
 
-impl At {
-    fn coordinates(&self) -> Vec<Value> {
-        vec![pages_name(self.pages).into(), self.order.name().into(), self.bytes.into()]
+impl From<&At> for Chase {
+    fn from(at: &At) -> Self {
+        Self { pages: pages_axis(at.pages), order: at.order, footprint: at.bytes.into() }
     }
 }
 
-fn pages_name(pages: Pages) -> &'static str {
+/// Pages as the axis calls them.
+fn pages_axis(pages: Pages) -> latency::Pages {
     match pages {
-        Pages::Huge => "huge",
-        Pages::Small => "small",
+        Pages::Huge => latency::Pages::Huge,
+        Pages::Small => latency::Pages::Small,
     }
 }
 
@@ -105,13 +106,13 @@ impl Probe<Cpu> for Latency {
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
         let sweep = Sweep { series: latency::chase(), points: &points, share: COARSE, flags };
-        let series = session.sweep(sweep, At::coordinates, |_, at| load(&mut ground, at))?;
+        let series = session.sweep(sweep, |at| at.into(), |_, at| load(&mut ground, at))?;
         let points = knees(series, pages, line);
         if points.is_empty() {
             return Ok(());
         }
         let sweep = Sweep { series: latency::knees(), points: &points, share: 1.0 - COARSE, flags };
-        session.sweep(sweep, At::coordinates, |_, at| load(&mut ground, at)).map(drop)
+        session.sweep(sweep, |at| at.into(), |_, at| load(&mut ground, at)).map(drop)
     }
 
     fn verify(&self, device: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -244,7 +245,7 @@ fn round(bytes: f64, grain: u64) -> u64 {
 
 /// What the refinement measures: between the neighbours of every knee of the page-random curve.
 fn knees(series: &Series, pages: Pages, line: usize) -> Vec<At> {
-    let curve = latency::curve(std::slice::from_ref(series), pages_name(pages), Order::PageRandom.name());
+    let curve = latency::curve(std::slice::from_ref(series), pages_axis(pages), Order::PageRandom);
     let found = levels::levels(&curve, latency::TOLERANCE);
     let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
     let at = |bytes: f64| At { pages, order: Order::PageRandom, bytes: round(bytes, line as u64) };

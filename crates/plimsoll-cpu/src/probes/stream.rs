@@ -10,10 +10,10 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Series;
-use plimsoll_suite::probes::stream;
+use plimsoll_core::series::{Axes as _, Series, Threads};
+use plimsoll_suite::probes::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
 
-use super::kernels::{self, Kernel, POISON, store_kinds, stores_name};
+use super::kernels::{self, Kernel, POISON, store_kinds, stores_axis};
 use super::window::{self, Chunk, Window};
 use super::{Lap, TeamLoad};
 use crate::arch::best;
@@ -43,6 +43,21 @@ struct Variant {
     threads: usize,
 }
 
+impl Variant {
+    fn on_all_cores(&self) -> OnAllCores {
+        OnAllCores { kernel: self.kernel.name().into(), stores: stores_axis(self.stores) }
+    }
+
+    fn on_some_cores(&self) -> OnSomeCores {
+        OnSomeCores { kernel: self.kernel.name().into(), threads: Threads(self.threads as u64) }
+    }
+
+    fn best_on_cores(&self) -> BestOnCores {
+        let OnAllCores { kernel, stores } = self.on_all_cores();
+        BestOnCores { kernel, stores, threads: Threads(self.threads as u64) }
+    }
+}
+
 impl Probe<Cpu> for Stream {
     fn spec(&self) -> &'static ProbeSpec {
         &stream::SPEC
@@ -70,19 +85,16 @@ impl Probe<Cpu> for Stream {
 
         let variants = every_kernel(cores);
         let sweep = Sweep { series: stream::kernels(), points: &variants, share: 0.5 + late, flags };
-        let at = |v: &Variant| vec![v.kernel.name().into(), stores_name(v.stores).into()];
-        let kernels = session.sweep(sweep, at, |_, v| bench.load(*v))?.clone();
+        let kernels = session.sweep(sweep, Variant::on_all_cores, |_, v| bench.load(*v))?.clone();
 
         let variants = over_threads(cores, session.request.effort);
         let sweep = Sweep { series: stream::threads(), points: &variants, share: 0.2, flags };
-        let at = |v: &Variant| vec![v.kernel.name().into(), (v.threads as u64).into()];
-        let threads = session.sweep(sweep, at, |_, v| bench.load(*v))?.clone();
+        let threads = session.sweep(sweep, Variant::on_some_cores, |_, v| bench.load(*v))?.clone();
 
         let chosen: Vec<Variant> =
             Kernel::ALL.into_iter().filter_map(|kernel| choose(kernel, cores, &kernels, &threads)).collect();
         let sweep = Sweep { series: stream::best(), points: &chosen, share: 0.3, flags };
-        let at = |v: &Variant| vec![v.kernel.name().into(), stores_name(v.stores).into(), (v.threads as u64).into()];
-        session.sweep(sweep, at, |_, v| bench.load(*v))?;
+        session.sweep(sweep, Variant::best_on_cores, |_, v| bench.load(*v))?;
         Ok(())
     }
 
@@ -118,16 +130,15 @@ fn thread_counts(cores: usize, effort: Effort) -> Vec<usize> {
 /// The configuration of `kernel` with the most bandwidth. Its figure is left behind: it is measured afresh.
 fn choose(kernel: Kernel, cores: usize, kernels: &Series, threads: &Series) -> Option<Variant> {
     let on_all = store_kinds(kernel, best()).iter().filter_map(|&stores| {
-        let (_, figure) = kernels.best("bandwidth", |row| {
-            kernels.text(row, "kernel") == Some(kernel.name())
-                && kernels.text(row, "stores") == Some(stores_name(stores))
-        })?;
-        Some((Variant { kernel, stores, threads: cores }, figure.value))
+        let variant = Variant { kernel, stores, threads: cores };
+        let at = variant.on_all_cores().to_values();
+        let (_, figure) = kernels.best("bandwidth", |row| row.at == at)?;
+        Some((variant, figure.value))
     });
     let on_some = threads.best("bandwidth", |row| threads.text(row, "kernel") == Some(kernel.name()));
     let on_some = on_some.and_then(|(row, figure)| {
-        let count = threads.number(row, "threads")? as usize;
-        Some((Variant { kernel, stores: Stores::Ordinary, threads: count }, figure.value))
+        let threads = OnSomeCores::from_values(&row.at)?.threads.0 as usize;
+        Some((Variant { kernel, stores: Stores::Ordinary, threads }, figure.value))
     });
     on_all.chain(on_some).max_by(|one, other| one.1.total_cmp(&other.1)).map(|(variant, _)| variant)
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 
 use crate::driver::Stream;
-use crate::memory::Span;
+use crate::memory::{Region, Span};
 use crate::toolkit::{Places, Wanted};
-use crate::unavailable::Unavailable;
 use library::{Handle, Library};
+use plimsoll_gpu::Unavailable;
 
 /// Names the library, or its folder, by absolute path.
 pub const VARIABLE: &str = "PLIMSOLL_CUBLAS";
@@ -164,7 +164,7 @@ impl Products {
         }
         let mut regions = Vec::with_capacity(3);
         for part in [a, b, c] {
-            let region = part.region()?;
+            let region = Region::find(part)?;
             region.share(self.stream.context());
             entered.admit(&region)?;
             regions.push(region);

@@ -2,7 +2,7 @@
 
 use super::WHAT;
 use super::types::Code;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// `CUPTI_SUCCESS`.
 pub(super) const SUCCESS: Code = 0;

@@ -11,12 +11,15 @@ use super::types::{
     RANGE_PROFILER,
 };
 use super::{Cupti, MOST_PASSES, buffer};
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// A configuration for some metrics of one chip.
 pub(super) struct Host {
     cupti: Arc<Cupti>,
     object: Object,
+    /// What the object was made with: the headers don't say that CUPTI copies it.
+    _chip: CString,
+    _availability: Vec<u8>,
     names: Vec<CString>,
     pub(super) config: Vec<u8>,
     pub(super) passes: usize,
@@ -38,14 +41,16 @@ impl Host {
         availability: &[u8],
         wanted: &[&[&CStr]],
     ) -> Result<(Self, Vec<usize>), Unavailable> {
+        let (chip, availability) = (chip.to_owned(), availability.to_vec());
         let mut params = HostInitialize::new();
         params.kind = RANGE_PROFILER;
         params.chip = chip.as_ptr();
         params.availability = availability.as_ptr();
-        // SAFETY: the chip's name ends with a zero byte; the image is as CUPTI wrote it; both live until after the call.
+        // SAFETY: the chip's name ends with a zero byte; the image is as CUPTI wrote it; both live as long as the object.
         unsafe { cupti.table.host_initialize(&mut params) }?;
-        let object = params.host;
-        let mut host = Self { cupti: Arc::clone(cupti), object, names: vec![], config: vec![], passes: 0 };
+        let (cupti, object) = (Arc::clone(cupti), params.host);
+        let (names, config) = (vec![], vec![]);
+        let mut host = Self { cupti, object, _chip: chip, _availability: availability, names, config, passes: 0 };
         let mut places = Vec::new();
         for (place, names) in wanted.iter().enumerate() {
             if let Some(name) = names.iter().find(|name| host.knows(name)) {

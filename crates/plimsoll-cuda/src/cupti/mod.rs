@@ -21,9 +21,9 @@ use plimsoll_core::Fault;
 
 use crate::driver::Context;
 use crate::toolkit::Places;
-use crate::unavailable::Unavailable;
 use error::broken;
 use host::Host;
+use plimsoll_gpu::Unavailable;
 use profiling::Profiling;
 use range::Enabled;
 use table::Table;

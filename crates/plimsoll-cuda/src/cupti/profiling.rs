@@ -1,12 +1,13 @@
-//! The profiler's switch: CUPTI has one for the whole process, so it is on while anybody counts, whoever else begins or ends.
+//! The profiler's switch: CUPTI has one for the whole process, so it is on while anybody counts, whoever else begins or ends. In a
+//! context one counts at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Cupti;
 use super::types::Initialize;
+use super::{Cupti, WHAT};
 use crate::driver::Context;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Users of each library, by [`Table::identity`](super::table::Table::identity): the same library may have been opened twice.
 static USERS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
@@ -46,6 +47,40 @@ impl Drop for Profiling {
         if *users == 0 {
             // SAFETY: the call takes nothing. A refusal leaves nothing to do.
             let _ = unsafe { self.cupti.table.deinitialize(&mut Initialize::new()) };
+        }
+    }
+}
+
+/// Contexts in which somebody counts, by the library's identity and the context's address.
+static CLAIMED: Mutex<BTreeSet<(usize, usize)>> = Mutex::new(BTreeSet::new());
+
+/// The right to count in a context, until it is dropped.
+pub(super) struct Claim(Option<(usize, usize)>);
+
+impl Claim {
+    /// Nobody but its holder switches the profiler of this context on.
+    ///
+    /// # Errors
+    /// Somebody counts there: another thread, or whoever counts a launch that counts.
+    pub(super) fn new(cupti: &Cupti, context: &Context) -> Result<Self, Unavailable> {
+        let key = (cupti.table.identity(), context.handle().0.addr());
+        if CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            return Ok(Self(Some(key)));
+        }
+        let why = "the device's counters are being read in this process already";
+        Err(Unavailable::new(WHAT, why, "Read them one after the other; if it persists, start the program anew"))
+    }
+
+    /// Nobody counts there any more.
+    pub(super) fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(key) = self.0 {
+            CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The half of CUPTI that runs on the device: one range, counted.
 
+use std::mem;
 use std::sync::Arc;
-use std::{mem, ptr};
 
 use plimsoll_core::Fault;
 
 use super::error::broken;
 use super::host::Host;
+use super::profiling::Claim;
 use super::types::{
     DataInitialize, DataSize, Decode, Enable, Object, Profiler, PushRange, SetConfig, Stop, USER_RANGE, USER_REPLAY,
 };
 use super::{Cupti, buffer};
 use crate::driver::Context;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Nodes of the tree of ranges, and ranges: one.
 const RANGES: usize = 1;
@@ -26,20 +27,27 @@ pub(super) struct Enabled {
     /// where it can't be switched off.
     config: Vec<u8>,
     data: Vec<u8>,
+    /// A pass has begun and not ended.
+    started: bool,
+    /// A range has begun and not ended.
+    pushed: bool,
+    claim: Claim,
 }
 
 impl Enabled {
     /// Switches the profiler on to count the host's metrics in one range.
     ///
     /// # Errors
-    /// CUPTI's: another profiler is at work.
+    /// Somebody counts in the context already; CUPTI's: another profiler is at work.
     pub(super) fn new(cupti: &Arc<Cupti>, context: &Arc<Context>, host: &Host) -> Result<Self, Unavailable> {
+        let claim = Claim::new(cupti, context)?;
         let mut params = Enable::new();
         params.context = context.handle().0;
         // SAFETY: the context is live.
         unsafe { cupti.table.enable(&mut params) }?;
         let (cupti, context) = (Arc::clone(cupti), Arc::clone(context));
-        let mut on = Self { cupti, context, profiler: params.profiler, config: Vec::new(), data: Vec::new() };
+        let (profiler, config, data) = (params.profiler, Vec::new(), Vec::new());
+        let mut on = Self { cupti, context, profiler, config, data, started: false, pushed: false, claim };
         on.configure(host)?;
         Ok(on)
     }
@@ -80,29 +88,70 @@ impl Enabled {
     /// # Errors
     /// CUPTI's and those of `launch`.
     pub(super) fn pass(&mut self, launch: impl FnOnce() -> Result<(), Fault>) -> Result<bool, Fault> {
-        let mut params = self.params();
-        // SAFETY: the profiler is live.
-        unsafe { self.cupti.table.start(&mut params) }?;
-        let mut name = PushRange::new();
-        (name.profiler, name.name) = (self.profiler, c"plimsoll".as_ptr());
-        // SAFETY: the profiler is live, and the name ends with a zero byte and is never freed.
-        let pushed = unsafe { self.cupti.table.push(&mut name) };
-        let launched = if pushed.is_ok() { launch() } else { Ok(()) };
+        self.start()?;
+        let launched = match self.push() {
+            Ok(()) => launch(),
+            Err(refused) => Err(refused.into()),
+        };
         if self.context.is_given_up() {
             // Popping and stopping would wait for a device that answers no more.
             return launched.map(|()| false);
         }
-        // SAFETY: the profiler is live.
-        let popped = if pushed.is_ok() { unsafe { self.cupti.table.pop(&mut params) } } else { Ok(()) };
-        let mut stop = Stop::new();
-        stop.profiler = self.profiler;
-        // SAFETY: the profiler is live.
-        let stopped = unsafe { self.cupti.table.stop(&mut stop) };
-        pushed?;
+        let (popped, stopped) = (self.pop(), self.stop());
         launched?;
         popped?;
-        stopped?;
-        Ok(stop.all_submitted == 0)
+        Ok(!stopped?)
+    }
+
+    fn start(&mut self) -> Result<(), Unavailable> {
+        let mut params = self.params();
+        // SAFETY: the profiler is live.
+        unsafe { self.cupti.table.start(&mut params) }?;
+        self.started = true;
+        Ok(())
+    }
+
+    fn push(&mut self) -> Result<(), Unavailable> {
+        let mut params = PushRange::new();
+        (params.profiler, params.name) = (self.profiler, c"plimsoll".as_ptr());
+        // SAFETY: the profiler is live, and the name ends with a zero byte and is never freed.
+        unsafe { self.cupti.table.push(&mut params) }?;
+        self.pushed = true;
+        Ok(())
+    }
+
+    /// Ends a range that began.
+    fn pop(&mut self) -> Result<(), Unavailable> {
+        if !mem::take(&mut self.pushed) {
+            return Ok(());
+        }
+        let mut params = self.params();
+        // SAFETY: the profiler is live.
+        unsafe { self.cupti.table.pop(&mut params) }
+    }
+
+    /// Ends a pass that began. True where it was the last one.
+    fn stop(&mut self) -> Result<bool, Unavailable> {
+        if !mem::take(&mut self.started) {
+            return Ok(true);
+        }
+        let mut params = Stop::new();
+        params.profiler = self.profiler;
+        // SAFETY: the profiler is live.
+        unsafe { self.cupti.table.stop(&mut params) }?;
+        Ok(params.all_submitted != 0)
+    }
+
+    /// Ends what a launch that panicked left, and switches the profiler off.
+    fn switch_off(&mut self) -> Result<(), Unavailable> {
+        let _ = self.pop();
+        let _ = self.stop();
+        if self.profiler.is_null() {
+            return Ok(());
+        }
+        let mut params = self.params();
+        // SAFETY: the profiler is live and is used no more.
+        unsafe { self.cupti.table.disable(&mut params) }
     }
 
     /// What was counted.
@@ -129,14 +178,11 @@ impl Enabled {
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        if self.context.is_given_up() {
+        if self.context.is_given_up() || self.switch_off().is_err() {
             // The profiler stays on, and may write to its buffers as long as the process lives.
             mem::forget(mem::take(&mut self.config));
             mem::forget(mem::take(&mut self.data));
-        } else if !ptr::eq(self.profiler, ptr::null()) {
-            let mut params = self.params();
-            // SAFETY: the profiler is live and is used no more. A refusal leaves nothing to do.
-            let _ = unsafe { self.cupti.table.disable(&mut params) };
+            self.claim.keep();
         }
     }
 }

@@ -6,7 +6,7 @@ use super::error::{SUCCESS, refusal};
 use super::types::*;
 use super::{search, shown};
 use crate::library::Kept;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// The first CUDA whose library has all of them.
 const NEEDED: &str = "12.6";

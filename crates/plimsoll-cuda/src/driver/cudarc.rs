@@ -6,7 +6,7 @@ use cudarc::driver::{CudaContext, CudaStream};
 
 use super::types::Handle;
 use super::{Context, Stream};
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 impl Context {
     /// Whether a context of cudarc is this one.

@@ -3,7 +3,7 @@
 use plimsoll_core::Fault;
 
 use super::types::Code;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// `CUDA_SUCCESS`.
 pub const SUCCESS: Code = 0;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::{DriverError, done};
 use super::types::Handle;
 use super::{Context, Stream};
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const NO_TIMING: u32 = 2;

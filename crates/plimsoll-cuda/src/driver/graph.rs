@@ -10,7 +10,10 @@ use super::stream::{Entered, Kept};
 use super::types::{GraphEdge, Handle, KernelNodeParams};
 use super::{Context, DriverError, Stream};
 use crate::launch::Launch;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
+
+/// Why a graph isn't asked of a stream.
+const TWO_DEVICES: &str = "the graph and the stream are of two devices";
 
 /// A kernel's place in a graph that is being built.
 #[derive(Clone, Copy, Debug)]
@@ -77,13 +80,18 @@ impl Graph {
     /// begin before the one before has ended (programmatic dependent launch).
     ///
     /// # Errors
-    /// The driver's; graphs need driver 11.4, dependent launch 12.3 and compute capability 9.0.
+    /// [`DriverError::Unavailable`] for kernels of another device; the driver's; graphs need driver 11.4, dependent launch 12.3 and
+    /// compute capability 9.0.
     pub fn chain(context: &Arc<Context>, cycle: &[Launch], count: u32, dependent: bool) -> Result<Self, DriverError> {
         if cycle.iter().any(|launch| launch.form.cooperative || launch.form.cluster > 1) {
             let why = "graphs hold plain and dependent launches here";
             return Err(
                 Unavailable::new("kernel graph", why, "Launch cooperative kernels and clusters in a stream").into()
             );
+        }
+        if cycle.iter().any(|launch| !launch.function.context().shares_device_with(context)) {
+            let why = "the graph and a kernel are of two devices";
+            return Err(Unavailable::new("kernel graph", why, "Use kernels of the graph's device").into());
         }
         context.bind()?;
         let mut handle = Handle::NULL;
@@ -114,8 +122,11 @@ impl Graph {
     /// Moves it to the device, so that the first launch doesn't.
     ///
     /// # Errors
-    /// [`DriverError::Unavailable`] while the stream is recorded; the driver's.
+    /// [`DriverError::Unavailable`] while the stream is recorded, or if it is of another device; the driver's.
     pub fn upload(&self, stream: &Stream) -> Result<(), DriverError> {
+        if !self.context.shares_device_with(stream.context()) {
+            return Err(Unavailable::new("graph", TWO_DEVICES, "Use a stream of the graph's device").into());
+        }
         let _entered = enter(stream)?;
         // SAFETY: both handles live.
         self.context.watch(unsafe { self.context.call().graph_upload(self.executable, stream.handle()) })
@@ -128,7 +139,7 @@ impl Graph {
     /// while the stream is recorded; the driver's.
     pub fn launch(&self, stream: &Stream) -> Result<(), Fault> {
         if !self.context.shares_device_with(stream.context()) {
-            return Err(Fault::Invalid("the graph and the stream are of two devices".to_owned()));
+            return Err(Fault::Invalid(TWO_DEVICES.to_owned()));
         }
         let entered = enter(stream)?;
         self.kept.regions.iter().try_for_each(|region| entered.admit(region))?;

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 pub use context::Context;
 pub(crate) use error::{DEVICE_UNAVAILABLE, NO_DEVICE, OUT_OF_MEMORY, STUB_LIBRARY};

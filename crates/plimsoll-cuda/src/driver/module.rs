@@ -9,7 +9,7 @@ use super::Context;
 use super::error::DriverError;
 use super::types::{ATTRIBUTE_CLUSTER, Handle, LaunchAttribute, LaunchConfig};
 use crate::launch::Geometry;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// A cubin loaded into a context.
 #[derive(Debug)]

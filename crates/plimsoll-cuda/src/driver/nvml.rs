@@ -13,7 +13,7 @@ use libloading::os::unix::Library;
 
 use super::table::resolve;
 use super::types::Handle;
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// The library.
 const LIBRARY: &str = "libnvidia-ml.so.1";

@@ -17,8 +17,8 @@ use super::types::{
 use super::{AccessWindow, Context, DriverError, Event, Function, Graph};
 use crate::launch::{Form, Geometry, Launch, MOST_PARAMETERS};
 use crate::memory::Region;
-use crate::unavailable::Unavailable;
 use crate::wait;
+use plimsoll_gpu::Unavailable;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
@@ -142,15 +142,15 @@ impl Core {
 
     /// Waits until all that was asked of it by now is done; of what is being recorded, what was asked before.
     pub(super) fn settle(&self) -> Result<(), Fault> {
-        if self.gate.is_recording() {
-            let before = self.recording().before.clone();
-            if let Some(before) = before {
-                return wait::event(&before);
+        wait::until(&self.context, "cuStreamQuery", || {
+            // No recording begins while the driver is asked, which would end it, and none ends.
+            let entered = Entered { core: self, recording: self.gate.enter() };
+            let before = if entered.recording { self.recording().before.clone() } else { None };
+            match before {
+                Some(before) => before.is_done(),
+                None => self.is_free().and_then(|()| self.is_done()),
             }
-            // The recording has ended meanwhile.
-        }
-        self.is_free()?;
-        wait::until(&self.context, "cuStreamQuery", || self.is_done())
+        })
     }
 
     /// Whether nobody but us records what is asked of it.
@@ -341,9 +341,12 @@ impl Stream {
     /// keeps the kernel and its memory.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] while the host looks at memory that the kernel uses; the driver's; a driver before 11.8 has no launch
-    /// attributes.
+    /// [`Fault::Invalid`] while the host looks at memory that the kernel uses, or if the stream is of another device; the driver's; a
+    /// driver before 11.8 has no launch attributes.
     pub fn launch(&self, launch: &Launch) -> Result<(), Fault> {
+        if !launch.function.context().shares_device_with(self.context()) {
+            return Err(Fault::Invalid("the kernel and the stream are of two devices".to_owned()));
+        }
         let entered = self.enter()?;
         launch.kept.admit(&entered)?;
         if entered.recording {
@@ -438,3 +441,6 @@ impl Drop for Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

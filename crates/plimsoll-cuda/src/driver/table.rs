@@ -13,7 +13,7 @@ use super::types::{
     AllocationProperties, Code, DeviceNumber, DevicePointer, GraphEdge, Handle, KernelNodeParams, LaunchConfig,
     MappedAccess, Uuid,
 };
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Looks up the first of `symbols` that the library has.
 ///

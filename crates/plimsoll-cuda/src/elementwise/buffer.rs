@@ -9,6 +9,7 @@ use plimsoll_expr::{Layout, LayoutError};
 use super::error::Error;
 use super::lane::Lane;
 use super::operand::{Extent, Operand, Raw};
+use crate::memory::Transfer as _;
 use crate::memory::{Plain, StreamBuffer, bytes, bytes_of_bits};
 
 /// Elements in a device's memory. It belongs to the stream of the [`super::Gpu`] that made it: all that is done with it is in

@@ -2,8 +2,6 @@
 //! memory and aligned, and no output shares memory with another tensor but exactly, in place. What depends on layouts alone
 //! is checked once for all calls with the same ones ([`Fit::new`]); addresses are checked in every call ([`Fit::admits`]).
 
-use std::sync::Arc;
-
 use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{Graph, Layout, Space};
 
@@ -172,13 +170,8 @@ impl Fit {
     fn closely(&self, graph: &Graph, tensors: &[Raw<'_>], context: &Context) -> Result<(), Error> {
         for (place, (tensor, reach)) in tensors.iter().zip(&self.reach).enumerate() {
             // Contexts of one device are the same.
-            let foreign = |other: &&Arc<Context>| {
-                !std::ptr::eq(&raw const ***other, context) && other.device().number() != context.device().number()
-            };
-            if let Some(other) = tensor.context.filter(foreign) {
-                let device = |context: &Context| format!("cuda:{}", context.device().number());
-                let (expected, given) = (device(context), device(other));
-                return Err(Error::Device { name: name(graph, place), expected, given });
+            if let Some(other) = tensor.context.filter(|other| !other.shares_device_with(context)) {
+                return Err(Error::of_devices(name(graph, place), context, other));
             }
             if let Some((_, needed)) = *reach
                 && needed > tensor.bytes

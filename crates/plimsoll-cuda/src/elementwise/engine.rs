@@ -1,7 +1,8 @@
 //! Expressions compiled for one device, and the plans and kernels that were made for them so far. A call with tensors that
 //! are laid out as before finds its plan without allocating, and holds no lock while it launches.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use plimsoll_core::Fault;
@@ -103,8 +104,8 @@ impl Engine {
         Ok(Expression { engine: self.clone(), graph: graph.clone(), plans: RwLock::default() })
     }
 
-    /// Compiles kernels that will be asked for on all processors, where they can be kept.
-    pub(crate) fn ahead(&self, specs: &HashSet<KernelSpec>) {
+    /// Compiles kernels that will be asked for on all processors, in this order, where they can be kept, until `stop` is set.
+    pub(crate) fn ahead(&self, specs: &[KernelSpec], stop: &AtomicBool) {
         let kernels = &self.shared.kernels;
         let options = OPTIONS.map(str::to_owned);
         let texts: Vec<_> = specs.iter().map(generate).collect();
@@ -118,7 +119,7 @@ impl Engine {
                 target: kernels.target(),
             })
             .collect();
-        kernels.ahead(&programs);
+        kernels.ahead(&programs, stop);
     }
 
     /// The kernel of a plan: one that this engine has, from the disk, or compiled.

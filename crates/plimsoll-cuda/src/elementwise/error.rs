@@ -6,7 +6,7 @@ use plimsoll_expr::layout::Shape;
 use plimsoll_expr::{DType, LayoutError};
 use plimsoll_gen::elementwise::PlanError;
 
-use crate::driver::DriverError;
+use crate::driver::{Context, DriverError};
 
 /// Why an expression wasn't run. Nothing was launched, unless it is a [`Error::Fault`] of the device.
 #[derive(Debug, thiserror::Error)]
@@ -137,6 +137,18 @@ pub enum Error {
     /// No compiler, no memory, or the device failed: then nothing more can be run on it.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+impl Error {
+    /// Something of another device than expected, or of the same by another opening of the driver, which knows nothing of ours.
+    pub(super) fn of_devices(name: String, expected: &Context, given: &Context) -> Self {
+        let device = |context: &Context| format!("cuda:{}", context.device().number());
+        let (expected, mut given) = (device(expected), device(given));
+        if given == expected {
+            given += " by another opening of the driver";
+        }
+        Self::Device { name, expected, given }
+    }
 }
 
 impl From<DriverError> for Error {

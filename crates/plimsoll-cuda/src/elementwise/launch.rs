@@ -48,10 +48,9 @@ impl Work {
             let why = "given up after an earlier fault: start the program anew".to_owned();
             return Err(Fault::DeviceLost { call: "cuLaunchKernel", why }.into());
         }
-        let own = self.kernel.function().context().device().number();
-        if own != context.device().number() {
-            let (expected, given) = (format!("cuda:{own}"), format!("cuda:{}", context.device().number()));
-            return Err(Error::Device { name: "stream".to_owned(), expected, given });
+        let own = self.kernel.function().context();
+        if !own.shares_device_with(context) {
+            return Err(Error::of_devices("stream".to_owned(), own, context));
         }
         self.kernel.takes(words)?;
         context.bind()?;

@@ -22,7 +22,7 @@ impl Operand {
     /// Elements of `dtype` in `span`, from whose start the layout's offset counts.
     #[must_use]
     pub fn new(span: Span, dtype: DType, layout: Layout) -> Self {
-        Self { span, region: span.region().ok(), dtype, layout }
+        Self { span, region: Region::find(span).ok(), dtype, layout }
     }
 
     /// Elements of `dtype` in all of a buffer.
@@ -54,7 +54,7 @@ impl Operand {
     /// # Errors
     /// [`Fault::Invalid`] where it had been freed.
     pub(super) fn region(&self) -> Result<Arc<Region>, Fault> {
-        self.region.clone().map_or_else(|| self.span.region(), Ok)
+        self.region.clone().map_or_else(|| Region::find(self.span), Ok)
     }
 
     pub(super) fn raw(&self) -> Raw<'_> {

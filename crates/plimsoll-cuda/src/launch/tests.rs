@@ -1,12 +1,13 @@
 use std::time::Duration;
 
 use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{Source, copy};
+use plimsoll_gen::kernel::{KernelDesc, Source, copy};
 
 use super::*;
 use crate::compile::{Compiler, Kernels, Program};
 use crate::driver::{Context, DeviceHandle, Driver};
-use crate::unavailable::Unavailable;
+use crate::memory::DeviceBuffer;
+use plimsoll_gpu::Unavailable;
 
 /// A compiler for the stand-in, of kernels with just these parameters.
 struct Of(String);
@@ -29,7 +30,7 @@ fn load(stated: &KernelDesc, sizes: &str) -> (tempfile::TempDir, Arc<Context>, R
     let compiler = Arc::new(Of(format!("{}({sizes})", stated.name)));
     let cache = Err(Unavailable::new("kernel cache", "a test", "none"));
     let kernels = Kernels::new(&context, "sm_90".to_owned(), Ok(compiler), cache);
-    let loaded = kernels.load_stated("sm_90", stated.source, std::slice::from_ref(stated));
+    let loaded = kernels.load_stated("sm_90", stated.source, std::slice::from_ref(stated), TRUST);
     (folder, context, loaded.map(|mut kernels| kernels.remove(0)))
 }
 

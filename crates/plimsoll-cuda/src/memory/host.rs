@@ -6,6 +6,7 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 
 use super::region::{Looking, Owner};
+use super::span::size;
 use super::{Region, Span};
 use crate::driver::{Context, Entered, OUT_OF_MEMORY, Stream};
 use crate::wait;
@@ -116,7 +117,7 @@ impl HostBuffer {
         let call = context.call();
         // SAFETY: `to` is no larger than this buffer, which outlives the copy: drop and `content` wait for the
         // stream that `enter` noted. The device's memory is there, and freed after what the stream is asked now.
-        let answer = unsafe { call.copy_up(to.pointer, pointer.cast_const().cast(), to.size(), stream.handle()) };
+        let answer = unsafe { call.copy_up(to.pointer(), pointer.cast_const().cast(), size(to), stream.handle()) };
         drop((entered, region));
         Ok(context.watch(answer)?)
     }
@@ -130,7 +131,7 @@ impl HostBuffer {
         let (context, pointer) = (stream.context(), self.pointer());
         let call = context.call();
         // SAFETY: as in `copy_to`.
-        let answer = unsafe { call.copy_down(pointer.cast(), from.pointer, from.size(), stream.handle()) };
+        let answer = unsafe { call.copy_down(pointer.cast(), from.pointer(), size(from), stream.handle()) };
         drop((entered, region));
         Ok(context.watch(answer)?)
     }
@@ -147,8 +148,8 @@ impl HostBuffer {
     /// Notes the stream of the next copy; copies of another stream are waited for. What is recorded would copy whenever the graph
     /// is launched, and nobody would know when it is done.
     fn enter<'s>(&mut self, stream: &'s Arc<Stream>, with: Span) -> Result<(Entered<'s>, Arc<Region>), Fault> {
-        if with.bytes > self.bytes() || with.bytes == 0 {
-            let (copied, own) = (with.bytes, self.bytes());
+        if with.bytes() > self.bytes() || with.bytes() == 0 {
+            let (copied, own) = (with.bytes(), self.bytes());
             return Err(Fault::Invalid(format!("a copy of {copied} bytes with a host buffer of {own}")));
         }
         let entered = stream.enter()?;
@@ -156,7 +157,7 @@ impl HostBuffer {
             let why = "the host's memory can't be copied while a graph is recorded: copy before or after";
             return Err(Fault::Invalid(why.to_owned()));
         }
-        let region = with.region()?;
+        let region = Region::find(with)?;
         region.share(stream.context());
         entered.admit(&region)?;
         if let Place::Pinned(own) = &self.place {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
+use super::Transfer as _;
 use super::{DeviceBuffer, Owner, Region, Span, free};
 use crate::driver::{Attribute, OUT_OF_MEMORY, Stream};
 

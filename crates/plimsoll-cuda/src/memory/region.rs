@@ -81,14 +81,16 @@ impl Region {
         region
     }
 
-    /// The one of this number.
+    /// The one that a span is part of.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] where it was freed.
-    pub(super) fn find(number: u64) -> Result<Arc<Self>, Fault> {
+    /// [`Fault::Invalid`] where it was freed, or the span doesn't lie inside it.
+    pub(crate) fn find(span: Span) -> Result<Arc<Self>, Fault> {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        let found = known.as_ref().and_then(|known| known.get(&number)).and_then(Weak::upgrade);
-        found.ok_or_else(|| Fault::Invalid("memory is used that was freed".to_owned()))
+        let found = known.as_ref().and_then(|known| known.get(&span.region())).and_then(Weak::upgrade);
+        let found = found.ok_or_else(|| Fault::Invalid("memory is used that was freed".to_owned()))?;
+        let outside = || Fault::Invalid(format!("{span:?} lies in no memory of this device"));
+        span.is_inside(found.pointer, found.bytes).then_some(found).ok_or_else(outside)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -105,7 +107,7 @@ impl Region {
 
     /// All of it.
     pub(crate) fn whole(&self) -> Span {
-        Span { region: self.number, pointer: self.pointer, bytes: self.bytes }
+        Span::new(self.number, self.pointer, self.bytes)
     }
 
     /// The stream in whose order it is freed.

@@ -4,83 +4,59 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 
+pub use plimsoll_gpu::Span;
+
 use super::Region;
-use crate::driver::{Context, DevicePointer, Entered, Stream};
+use crate::driver::{Context, Entered, Stream};
 use crate::wait;
 
 /// Bytes that are copied at once by way of memory of our own.
 const STAGE: usize = 4 << 20;
 
-/// A part of an allocation, by name: it holds nothing. Whoever uses it after the memory was freed gets an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub(super) region: u64,
-    pub(super) pointer: DevicePointer,
-    pub(super) bytes: u64,
-}
-
-impl Span {
-    /// Address on the device: a number. Memory is given to kernels as spans.
-    #[must_use]
-    pub fn pointer(self) -> DevicePointer {
-        self.pointer
-    }
-
-    /// Size.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        self.bytes
-    }
-
-    /// The allocation that it is part of.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] where that was freed.
-    pub(crate) fn region(self) -> Result<Arc<Region>, Fault> {
-        Region::find(self.region)
-    }
-
-    /// Its first `bytes`.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] where it has fewer.
-    pub fn first(self, bytes: u64) -> Result<Self, Fault> {
-        let short = || Fault::Invalid(format!("{bytes} bytes of a span of {}", self.bytes));
-        (bytes <= self.bytes).then_some(Self { bytes, ..self }).ok_or_else(short)
-    }
-
-    /// `bytes` from `offset`.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] where that isn't inside.
-    pub fn part(self, offset: u64, bytes: u64) -> Result<Self, Fault> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        let outside = || Fault::Invalid(format!("{bytes} bytes from {offset} are not inside {} bytes", self.bytes));
-        inside.then(|| Self { pointer: self.pointer + offset, bytes, ..self }).ok_or_else(outside)
-    }
-
-    pub(super) fn size(self) -> usize {
-        usize::try_from(self.bytes).unwrap_or(usize::MAX)
-    }
-
+/// What streams do with parts of memory.
+pub trait Transfer: Copy {
     /// Copies host bytes to its beginning and waits.
     ///
     /// # Errors
     /// [`Fault::Invalid`] where they don't fit, or while the stream is recorded; [`Fault::Hung`]; the driver's.
-    pub fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
+    fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault>;
+    /// Copies its first bytes to the host and waits.
+    ///
+    /// # Errors
+    /// Those of [`Transfer::upload`].
+    fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault>;
+    /// Sets every byte, in the stream's order.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where the memory was freed; the driver's.
+    fn fill(self, stream: &Stream, value: u8) -> Result<(), Fault>;
+    /// Copies a part of the same size of another device's memory, in the order of a stream of either device.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
+    fn copy_from_peer(self, stream: &Stream, from: Self) -> Result<(), Fault>;
+    /// Copies another part of the same size, in the stream's order.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
+    fn copy_from(self, stream: &Stream, from: Self) -> Result<(), Fault>;
+}
+
+impl Transfer for Span {
+    fn upload(self, stream: &Stream, from: &[u8]) -> Result<(), Fault> {
         let to = self.first(from.len() as u64)?;
         if from.is_empty() {
             return Ok(());
         }
         let entered = waits(stream)?;
-        let _held = to.keep(stream, &entered)?;
+        let _held = keep(to, stream, &entered)?;
         let context = stream.context();
         context.bind()?;
         let copy = |at: usize, from: &[u8]| {
             // SAFETY: `to` has room for `from`, and its memory is held by the region until the wait below. The host's memory is
             // pageable, which the driver has read when the call returns.
             let answer = unsafe {
-                context.call().copy_up(to.pointer + at as u64, from.as_ptr().cast(), from.len(), stream.handle())
+                context.call().copy_up(to.pointer() + at as u64, from.as_ptr().cast(), from.len(), stream.handle())
             };
             Ok::<(), Fault>(context.watch(answer)?)
         };
@@ -96,17 +72,13 @@ impl Span {
         wait::stream(stream)
     }
 
-    /// Copies its first bytes to the host and waits.
-    ///
-    /// # Errors
-    /// Those of [`Span::upload`].
-    pub fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
+    fn download(self, stream: &Stream, to: &mut [u8]) -> Result<(), Fault> {
         let from = self.first(to.len() as u64)?;
         if to.is_empty() {
             return Ok(());
         }
         let entered = waits(stream)?;
-        let _held = from.keep(stream, &entered)?;
+        let _held = keep(from, stream, &entered)?;
         let context = stream.context();
         context.bind()?;
         // A copy into memory that isn't pinned returns only when it is done, so what the stream does before it must be
@@ -116,7 +88,7 @@ impl Span {
             // SAFETY: `from` has as many bytes as `to` from there on, and its memory is held by the region. `to` is exclusively
             // ours and pageable, so that the driver has written it when the call returns.
             let answer = unsafe {
-                context.call().copy_down(to.as_mut_ptr().cast(), from.pointer + at as u64, to.len(), stream.handle())
+                context.call().copy_down(to.as_mut_ptr().cast(), from.pointer() + at as u64, to.len(), stream.handle())
             };
             Ok::<(), Fault>(context.watch(answer)?)
         };
@@ -133,64 +105,56 @@ impl Span {
         wait::stream(stream)
     }
 
-    /// Sets every byte, in the stream's order.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] where the memory was freed; the driver's.
-    pub fn fill(self, stream: &Stream, value: u8) -> Result<(), Fault> {
-        if self.bytes == 0 {
+    fn fill(self, stream: &Stream, value: u8) -> Result<(), Fault> {
+        if self.bytes() == 0 {
             return Ok(());
         }
         let entered = stream.enter()?;
-        self.keep(stream, &entered)?;
+        keep(self, stream, &entered)?;
         let context = stream.context();
         // SAFETY: inside memory that is there, which is freed after what the stream is asked now, or kept by the graph.
-        Ok(context.watch(unsafe { context.call().fill_bytes(self.pointer, value, self.size(), stream.handle()) })?)
+        Ok(context.watch(unsafe { context.call().fill_bytes(self.pointer(), value, size(self), stream.handle()) })?)
     }
 
-    /// Copies a part of the same size of another device's memory, in the order of a stream of either device.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
-    pub fn copy_from_peer(self, stream: &Stream, from: Self) -> Result<(), Fault> {
-        same_size(self.bytes, from.bytes)?;
+    fn copy_from_peer(self, stream: &Stream, from: Self) -> Result<(), Fault> {
+        same_size(self.bytes(), from.bytes())?;
         let entered = stream.enter()?;
-        let (to, bytes) = (self.keep(stream, &entered)?, self.size());
-        let peer = from.keep(stream, &entered)?;
+        let (to, bytes) = (keep(self, stream, &entered)?, size(self));
+        let peer = keep(from, stream, &entered)?;
         let (own, theirs, context) = (to.context().handle(), peer.context().handle(), stream.context());
         // SAFETY: inside memory of the two devices that is there, and freed after what the stream is asked now, or kept by the
         // graph; both contexts live.
         let answer =
-            unsafe { context.call().copy_peer(self.pointer, own, from.pointer, theirs, bytes, stream.handle()) };
+            unsafe { context.call().copy_peer(self.pointer(), own, from.pointer(), theirs, bytes, stream.handle()) };
         Ok(context.watch(answer)?)
     }
 
-    /// Copies another part of the same size, in the stream's order.
-    ///
-    /// # Errors
-    /// [`Fault::Invalid`] where the sizes differ or memory was freed; the driver's.
-    pub fn copy_from(self, stream: &Stream, from: Self) -> Result<(), Fault> {
-        same_size(self.bytes, from.bytes)?;
-        if self.bytes == 0 {
+    fn copy_from(self, stream: &Stream, from: Self) -> Result<(), Fault> {
+        same_size(self.bytes(), from.bytes())?;
+        if self.bytes() == 0 {
             return Ok(());
         }
         let entered = stream.enter()?;
-        self.keep(stream, &entered)?;
-        from.keep(stream, &entered)?;
+        keep(self, stream, &entered)?;
+        keep(from, stream, &entered)?;
         let context = stream.context();
         let call = context.call();
         // SAFETY: as in `fill`, both of them.
-        let answer = unsafe { call.copy_across(self.pointer, from.pointer, self.size(), stream.handle()) };
+        let answer = unsafe { call.copy_across(self.pointer(), from.pointer(), size(self), stream.handle()) };
         Ok(context.watch(answer)?)
     }
+}
 
-    /// Lets a stream's device use it, and keeps it for a recording.
-    fn keep(self, stream: &Stream, entered: &Entered<'_>) -> Result<Arc<Region>, Fault> {
-        let region = self.region()?;
-        region.share(stream.context());
-        entered.admit(&region)?;
-        Ok(region)
-    }
+/// Lets a stream's device use a span, and keeps it for a recording.
+fn keep(span: Span, stream: &Stream, entered: &Entered<'_>) -> Result<Arc<Region>, Fault> {
+    let region = Region::find(span)?;
+    region.share(stream.context());
+    entered.admit(&region)?;
+    Ok(region)
+}
+
+pub(super) fn size(span: Span) -> usize {
+    usize::try_from(span.bytes()).unwrap_or(usize::MAX)
 }
 
 /// Enters a stream that can be waited for.

@@ -14,8 +14,8 @@ use plimsoll_gen::Target;
 
 use crate::compile::{Compiler, Program};
 use crate::toolkit::Places;
-use crate::unavailable::Unavailable;
 use library::Library;
+use plimsoll_gpu::Unavailable;
 use search::Candidate;
 pub use search::VARIABLE;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::WHAT;
 use crate::toolkit::{Places, children, numbers};
-use crate::unavailable::Unavailable;
+use plimsoll_gpu::Unavailable;
 
 /// Names the library, or its folder, by absolute path.
 pub const VARIABLE: &str = "PLIMSOLL_NVRTC";

@@ -15,7 +15,7 @@ use plimsoll_suite::probes::atomics::{self, DISTINCT, RATES, SAME};
 use super::folds;
 use super::inside::{Inside, Of};
 use super::kit::{Kit, late};
-use crate::launch::{Arguments, Launch};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
 
@@ -145,7 +145,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Atomics, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Atomics, &kernels::kernels(), TRUST)?;
         let blocks = kit.unit.machine().multiprocessors;
         let threads = u64::from(blocks) * u64::from(THREADS);
         let (numbers, left) = (kit.array(WIDEST * threads)?, kit.array(4 * threads)?);

@@ -15,10 +15,10 @@ use plimsoll_suite::probes::dispatch::{self, SIGNALLING, WAITING};
 use super::kit::{GRAPH, Kit, late};
 use super::verify;
 use crate::driver::Stream;
-use crate::launch::Arguments;
-use crate::load::{Load, Shape};
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
+use crate::{Load, Shape};
 
 /// Blocks of one launch: many enough that starting the grid itself is below a percent.
 const BLOCKS: u64 = 1 << 20;
@@ -47,7 +47,7 @@ impl Probe<Cuda> for Dispatch {
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let kit = Kit::new(session.device, Source::Dispatch, &kernels::kernels())?;
+        let kit = Kit::new(session.device, Source::Dispatch, &kernels::kernels(), TRUST)?;
         let marks = kit.array(4 * BLOCKS)?;
         let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
         let programmatic = programmatic(session.device);
@@ -70,7 +70,7 @@ impl Probe<Cuda> for Dispatch {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source(device, Source::Dispatch, depth, report)
+        verify::source::<Cuda>(device, Source::Dispatch, depth, TRUST, report)
     }
 }
 

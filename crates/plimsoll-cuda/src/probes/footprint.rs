@@ -16,9 +16,9 @@ use plimsoll_suite::probes::footprint::{self, KERNELS};
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, asked, late};
 use super::window::room;
-use crate::launch::Arguments;
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, TRUST};
 use crate::memory::{DeviceBuffer, Span};
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// The probe.
@@ -184,7 +184,7 @@ type Arrays = [Span; 3];
 impl Bench {
     /// With room for each of some points.
     fn new(device: &CudaDevice, spots: &[Spot], seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Footprint, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Footprint, &kernels::kernels(), TRUST)?;
         let most = |of: fn(&Spot) -> u64| spots.iter().map(of).max().unwrap_or(ROUND);
         let (source, target) = (most(|spot| u64::from(spot.desc().inputs) * spot.array()), most(Spot::left));
         let (source, target) = (kit.array(source)?, kit.array(target)?);

@@ -17,10 +17,11 @@ use plimsoll_suite::probes::gather::{self, CASES, wasted};
 use super::folds::{self, MANY, SOME};
 use super::kit::{GRAPH, Kit, asked, late};
 use super::window::room;
+use crate::Load;
 use crate::driver::Stream;
-use crate::launch::{Arguments, Launch};
-use crate::load::Load;
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
+use crate::memory::Transfer as _;
 use crate::{Cuda, CudaDevice, wait};
 
 /// Smallest and largest footprint, bytes.
@@ -167,7 +168,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Gather, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Gather, &kernels::kernels(), TRUST)?;
         let threads = kit.unit.machine().multiprocessors * kernels::BLOCKS * THREADS;
         let (array, left) = (kit.array(bytes.max(u64::from(LINE)))?, kit.array(4 * u64::from(threads))?);
         kit.checker.fill(Data::Bits, Element::Word, array.whole(), seed)?;

@@ -18,9 +18,9 @@ use plimsoll_suite::probes::incore;
 use super::inside::Inside;
 use super::kit::{Kit, late};
 use super::turns::{glance, long_enough, quickest, whole_device};
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::{DeviceBuffer, Span};
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Threads of a warp.
@@ -179,7 +179,7 @@ impl Bench {
     }
 
     fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Incore, kernels)?;
+        let kit = Kit::new(device, Source::Incore, kernels, TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let bytes = blocks * u64::from(MOST_WARPS * WARP * CHAINS[CHAINS.len() - 1]) * 8;
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));

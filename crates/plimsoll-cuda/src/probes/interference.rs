@@ -17,9 +17,10 @@ use plimsoll_suite::probes::interference::{self, ALONE, COPIES, COPY, DOWN, KERN
 use super::checker::Checker;
 use super::kit::{Kit, asked, late};
 use super::window::room;
+use crate::Action;
+use crate::StreamAction;
 use crate::driver::{Event, Stream};
-use crate::launch::Arguments;
-use crate::load::Action;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
 use crate::spin::Spinner;
 use crate::{Cuda, CudaDevice, wait};
@@ -119,7 +120,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Stream, &[kernel(READ).1, kernel(COPY).1])?;
+        let kit = Kit::new(device, Source::Stream, &[kernel(READ).1, kernel(COPY).1], TRUST)?;
         let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, landing) = (array(bytes)?, array(bytes)?, array(transfer)?);
@@ -137,8 +138,8 @@ impl Bench {
     fn action(&self, work: &str) -> Result<Action, Fault> {
         let transfer = self.landing.bytes();
         Ok(match work {
-            UP => Action::Up(Rc::clone(&self.host), self.landing.whole()),
-            DOWN => Action::Down(Rc::clone(&self.arrival), self.input.part(0, transfer)?),
+            UP => Action::Other(StreamAction::Up(Rc::clone(&self.host), self.landing.whole())),
+            DOWN => Action::Other(StreamAction::Down(Rc::clone(&self.arrival), self.input.part(0, transfer)?)),
             _ => {
                 let (_, kernel) = kernel(work);
                 let n = self.input.bytes() / 4;

@@ -17,7 +17,7 @@ use super::inside::{Inside, Of};
 use super::kit::{Kit, late};
 use super::window::room;
 use crate::driver::{Attribute, Stream};
-use crate::launch::Arguments;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
@@ -208,7 +208,7 @@ struct Bench {
 impl Bench {
     /// Arrays of so many bytes for all pieces.
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::L1, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::L1, &kernels::kernels(), TRUST)?;
         for width in WIDTHS {
             kit.unit.function(&kernels::load(width))?.function().prefer_cache()?;
             kit.unit.function(&kernels::store(width))?.function().prefer_cache()?;

@@ -16,8 +16,8 @@ use plimsoll_suite::probes::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
 use super::folds::{self, MANY, SOME, Walk};
 use super::kit::{GRAPH, Kit, asked, late};
 use super::window::room;
-use crate::launch::{Arguments, Launch};
-use crate::load::Load;
+use crate::Load;
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice, wait};
 
@@ -157,7 +157,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::L2, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::L2, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         // Pieces are whole chunks, at least one each.
         let bytes = bytes.max(blocks * folds::chunk(&kernels::read()));

@@ -19,8 +19,8 @@ use plimsoll_suite::probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGRO
 use super::inside::{Inside, Last, Of, Place, Told};
 use super::kit::{Kit, all, alone, asked, cooperative, late};
 use super::window::room;
-use crate::launch::{Arguments, Launch};
-use crate::load::Action;
+use crate::Action;
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::{DeviceBuffer, Span};
 use crate::{Cuda, CudaDevice};
 
@@ -52,7 +52,7 @@ impl Probe<Cuda> for LoadedLatency {
     }
 
     fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        cooperative(device)
+        Ok(cooperative(device)?)
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
@@ -122,7 +122,7 @@ struct Bench {
 impl Bench {
     /// A chain over at most so many bytes, and arrays of the largest power of two within them.
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::LoadedLatency, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::LoadedLatency, &kernels::kernels(), TRUST)?;
         let bytes = 1 << bytes.max(LINE).ilog2();
         let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;
@@ -130,7 +130,7 @@ impl Bench {
         let chain = Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32);
         let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
         kit.run(&[Action::Launch(kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)])?;
-        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone(device, 0)? })
+        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone(device, 0) })
     }
 
     fn multiprocessors(&self) -> u32 {

@@ -17,9 +17,9 @@ use plimsoll_suite::probes::managed::{
 };
 
 use super::kit::{Kit, asked, late};
+use crate::Action;
 use crate::driver::{Attribute, Event};
-use crate::launch::Arguments;
-use crate::load::Action;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::{Advice, DeviceBuffer, ManagedBuffer, Side, Span};
 use crate::{Cuda, CudaDevice, wait};
 
@@ -122,7 +122,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Stream, &[triad()])?;
+        let kit = Kit::new(device, Source::Stream, &[triad()], TRUST)?;
         let ordinary: Vec<DeviceBuffer> = (0..ARRAYS).map(|_| kit.array(bytes)).collect::<Result<_, Fault>>()?;
         let bench = Self { kit, ordinary, bytes, seed };
         bench.fill(bench.ordinary.iter().map(DeviceBuffer::whole))?;

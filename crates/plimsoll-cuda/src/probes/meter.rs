@@ -7,9 +7,9 @@ use plimsoll_core::Fault;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
+use crate::Load;
 use crate::driver::Stream;
 use crate::driver::nvml::{Nvml, NvmlDevice};
-use crate::load::Load;
 use crate::memory::DeviceBuffer;
 
 /// Length of a sample of a steady load, seconds: thirty of them span many of the steps in which devices count energy.

@@ -17,10 +17,10 @@ use super::kit::{GRAPH, Kit, asked, late};
 use super::verify;
 use super::window::room;
 use crate::driver::Attribute;
-use crate::launch::Arguments;
-use crate::load::{Load, Shape};
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
+use crate::{Load, Shape};
 
 /// Arrays on each side.
 const SIDE: u64 = kernels::MOST as u64;
@@ -93,7 +93,7 @@ impl Probe<Cuda> for Mix {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source(device, Source::Mix, depth, report)
+        verify::source::<Cuda>(device, Source::Mix, depth, TRUST, report)
     }
 }
 
@@ -131,7 +131,7 @@ struct Bench {
 
 impl Bench {
     fn new(session: &Session<'_, Cuda>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(session.device, Source::Mix, wanted)?;
+        let kit = Kit::new(session.device, Source::Mix, wanted, TRUST)?;
         let (out, input, barrier) = (kit.array(SIDE * bytes)?, kit.array(SIDE * bytes)?, kit.array(256)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
         kit.checker.words(barrier.whole(), 0)?;

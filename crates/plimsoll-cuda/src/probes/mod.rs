@@ -6,9 +6,6 @@
 
 mod atomics;
 pub mod bench;
-mod checker;
-mod cluster;
-mod copy;
 mod dispatch;
 pub(crate) mod elementwise_verify;
 mod folds;
@@ -16,22 +13,16 @@ mod footprint;
 mod gather;
 mod incore;
 mod incore_oracle;
-mod inside;
 mod interference;
-mod kit;
 mod l1;
 mod l2;
 mod lab;
-mod latency;
-mod launch;
 mod loaded_latency;
 mod managed;
 mod meter;
 mod mix;
 mod peer;
 mod roofline;
-mod steady;
-mod stream;
 mod strides;
 mod sync;
 mod tensor;
@@ -40,29 +31,72 @@ mod topology;
 mod transfer;
 mod turns;
 mod uniformity;
-mod unit;
-mod verify;
-mod window;
 
 use plimsoll_core::probe::Probe;
 
 use crate::Cuda;
 
+/// The generic parts, of this backend.
+mod checker {
+    pub(super) use plimsoll_gpu::checker::POISON;
+    pub(super) type Checker = plimsoll_gpu::checker::Checker<crate::Cuda>;
+}
+mod inside {
+    pub(super) use plimsoll_gpu::in_kernel::{Of, Place, Told, ran_on};
+    pub(super) type Inside = plimsoll_gpu::in_kernel::Inside<crate::Cuda>;
+    pub(super) type Last<'a> = plimsoll_gpu::in_kernel::Last<'a, crate::Cuda>;
+}
+mod kit {
+    pub(super) use plimsoll_gpu::kit::{GRAPH, all, asked, late};
+    pub(super) type Kit = plimsoll_gpu::kit::Kit<crate::Cuda>;
+
+    /// See [`plimsoll_gpu::kit::alone`].
+    pub(super) fn alone(device: &crate::CudaDevice, fixed: u32) -> u32 {
+        plimsoll_gpu::kit::alone::<crate::Cuda>(device, fixed)
+    }
+
+    /// See [`plimsoll_gpu::kit::cooperative`].
+    pub(super) fn cooperative(device: &crate::CudaDevice) -> Result<(), plimsoll_gpu::Unavailable> {
+        plimsoll_gpu::kit::cooperative::<crate::Cuda>(device)
+    }
+}
+mod steady {
+    pub(super) type Steady = plimsoll_gpu::steady::Steady<crate::Cuda>;
+}
+mod unit {
+    pub(super) type Unit = plimsoll_gpu::unit::Unit<crate::Cuda>;
+}
+mod verify {
+    pub(super) use plimsoll_gpu::verify::source;
+}
+mod window {
+    use plimsoll_core::Fault;
+    use plimsoll_core::flag::Flags;
+    pub(super) use plimsoll_gpu::window::Rotation;
+
+    pub(super) type Flush = plimsoll_gpu::window::Flush<crate::Cuda>;
+
+    /// See [`plimsoll_gpu::window::room`].
+    pub(super) fn room(device: &crate::CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
+        plimsoll_gpu::window::room::<crate::Cuda>(device, arrays, wanted)
+    }
+}
+
 /// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
 pub static PROBES: &[&dyn Probe<Cuda>] = &[
-    &stream::Stream,
+    &plimsoll_probes::stream::Stream,
     &mix::Mix,
-    &copy::Copy,
-    &launch::Launch,
+    &plimsoll_probes::copy::Copy,
+    &plimsoll_probes::launch::Launch,
     &dispatch::Dispatch,
     &gather::Gather,
     &footprint::Footprint,
     &uniformity::Uniformity,
-    &latency::Latency,
+    &plimsoll_probes::latency::Latency,
     &loaded_latency::LoadedLatency,
     &topology::Topology,
     &atomics::Atomics,
-    &cluster::Cluster,
+    &plimsoll_probes::cluster::Cluster,
     &incore::Incore,
     &l1::L1,
     &l2::L2,

@@ -20,10 +20,11 @@ use super::checker::Checker;
 use super::inside::{Inside, Of, Told};
 use super::kit::{Kit, asked, cooperative, late};
 use super::window::room;
+use crate::StreamAction;
 use crate::driver::{Context, DeviceHandle, Stream};
-use crate::launch::Arguments;
-use crate::load::{Action, Load, Shape};
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
+use crate::{Action, Load, Shape};
 use crate::{Cuda, CudaDevice};
 
 /// Bytes of a copy, and of what a kernel reads.
@@ -156,8 +157,8 @@ fn reading() -> KernelDesc {
 
 impl Node {
     fn new(device: &CudaDevice, place: u32, bytes: u64, chain_bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let reader = Kit::new(device, Source::Stream, &[reading()])?;
-        let chaser = Kit::new(device, Source::LoadedLatency, &chasing::kernels())?;
+        let reader = Kit::new(device, Source::Stream, &[reading()], TRUST)?;
+        let chaser = Kit::new(device, Source::LoadedLatency, &chasing::kernels(), TRUST)?;
         let array = |bytes| Ok::<_, Fault>(Rc::new(reader.array(bytes)?));
         let warps = (bytes / 4).div_ceil(reading().elements_per_block()) * u64::from(reading().threads / 32);
         let (source, target, folds, lines) = (array(bytes)?, array(bytes)?, array(4 * warps)?, array(chain_bytes)?);
@@ -223,7 +224,7 @@ impl Nodes {
     /// Copies from one to the other by the first one's copy engine, and as much back beside them.
     fn copies(&self, pair: Pair, both: bool) -> Result<Load, Fault> {
         let (from, to) = self.pair(pair);
-        let across = |from: &Node, to: &Node| Action::Peer(to.target.whole(), from.source.whole());
+        let across = |from: &Node, to: &Node| Action::Other(StreamAction::Peer(to.target.whole(), from.source.whole()));
         let bytes = from.source.bytes();
         let traffic = if both { Traffic::new(bytes, bytes) } else { Traffic::new(bytes, 0) };
         let work = Work { traffic, operations: 1.0, ..Work::default() };

@@ -17,8 +17,8 @@ use plimsoll_suite::probes::roofline;
 use super::kit::{GRAPH, Kit, asked, late};
 use super::meter::{Meter, Metered};
 use super::window::room;
-use crate::launch::{Arguments, Launch};
-use crate::load::Action;
+use crate::Action;
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
@@ -131,7 +131,7 @@ impl Bench {
     }
 
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Roofline, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Roofline, &kernels::kernels(), TRUST)?;
         let warps = u64::from(device.multiprocessors) * 2048 / 32;
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, expected, clock) = (array(bytes)?, array(4 * warps)?, array(4 * warps)?, array(16)?);

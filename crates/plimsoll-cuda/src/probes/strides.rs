@@ -18,7 +18,7 @@ use super::folds::{self, MANY, SOME};
 use super::inside::{Inside, Of};
 use super::kit::{Kit, late};
 use crate::driver::Attribute;
-use crate::launch::Arguments;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
@@ -193,7 +193,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Strides, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Strides, &kernels::kernels(), TRUST)?;
         for element in ELEMENTS {
             kit.unit.function(&kernels::cache(element))?.function().prefer_cache()?;
         }

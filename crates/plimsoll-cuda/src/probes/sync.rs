@@ -17,9 +17,9 @@ use plimsoll_suite::probes::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECOR
 
 use super::inside::{Inside, Last, Of, Told};
 use super::kit::{Kit, cooperative, late};
+use crate::Action;
 use crate::driver::{Event, Stream};
-use crate::launch::{Arguments, Form, Geometry, Launch};
-use crate::load::Action;
+use crate::launch::{Arguments, Form, Geometry, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::spin::Spinner;
 use crate::{Cuda, CudaDevice, wait};
@@ -172,7 +172,7 @@ impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
         let kernels = kernels::kernels(target);
-        let kit = Kit::new(device, Source::Sync, &kernels)?;
+        let kit = Kit::new(device, Source::Sync, &kernels, TRUST)?;
         let marks = kit.array(4 * 1024 * u64::from(device.multiprocessors.max(16)))?;
         let barrier = kit.array(4)?;
         kit.checker.words(marks.whole(), 0)?;

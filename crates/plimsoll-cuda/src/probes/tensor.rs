@@ -21,9 +21,10 @@ use super::steady::Steady;
 use super::tensor_oracle::{self as oracle, Data};
 use super::turns::{glance, long_enough, quickest, whole_device};
 use super::unit::Unit;
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
+use crate::memory::Transfer as _;
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Threads of a warp.
@@ -212,10 +213,12 @@ impl Bench {
                 .collect();
             units.push((target, kernels));
         }
-        let kit = Kit::new(device, Source::Tensor, &units[0].1)?;
+        let kit = Kit::new(device, Source::Tensor, &units[0].1, TRUST)?;
         let specific = match units.get(1) {
             Some((target, kernels)) => {
-                Some(Rc::new(Unit::compiled_for(device, &target.to_string(), Source::Tensor, kernels)?))
+                let loaded = device.kernels.load_stated(&target.to_string(), Source::Tensor, kernels, TRUST)?;
+                let names = kernels.iter().map(|kernel| kernel.name.clone());
+                Some(Rc::new(Unit::from_kernels(names.zip(loaded), kit.unit.machine())))
             }
             None => None,
         };

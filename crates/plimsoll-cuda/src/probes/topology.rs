@@ -16,8 +16,8 @@ use plimsoll_suite::probes::topology;
 
 use super::inside::{Inside, Place, Told, ran_on};
 use super::kit::{Kit, late};
-use crate::launch::{Arguments, Launch};
-use crate::load::Action;
+use crate::Action;
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
@@ -105,7 +105,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, groups: u32, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Topology, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Topology, &kernels::kernels(), TRUST)?;
         let memory = kit.array(SPREAD)?;
         let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
         kit.checker.words(memory.whole(), 0)?;

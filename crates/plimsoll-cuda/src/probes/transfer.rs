@@ -22,10 +22,11 @@ use super::checker::Checker;
 use super::kit::{all, asked, late};
 use super::unit::Unit;
 use super::window::room;
+use crate::StreamAction;
 use crate::driver::Stream;
-use crate::launch::Arguments;
-use crate::load::{Action, Load, Shape};
+use crate::launch::{Arguments, TRUST};
 use crate::memory::{DeviceBuffer, HostBuffer, HostKind};
+use crate::{Action, Load, Shape};
 use crate::{Cuda, CudaDevice};
 
 /// Smallest and largest copy, bytes.
@@ -185,7 +186,7 @@ impl Bench {
         let array = || DeviceBuffer::new(&device.context, bytes);
         let kernel = copy::vector(4, Index::U64);
         let bench = Self {
-            checker: Checker::new(device)?,
+            checker: Checker::new(device, TRUST)?,
             stream: Arc::clone(&device.stream),
             second: Arc::new(Stream::new(&device.context)?),
             origin: array()?,
@@ -194,7 +195,7 @@ impl Bench {
             pinned: hosts.0,
             pageable: hosts.1,
             combined: hosts.2,
-            unit: Unit::new(device, Source::Copy, std::slice::from_ref(&kernel))?,
+            unit: Unit::new(device, Source::Copy, std::slice::from_ref(&kernel), TRUST)?,
             kernel,
         };
         bench.checker.fill(Data::Bits, Element::Word, bench.origin.whole(), seed)?;
@@ -231,8 +232,8 @@ impl Bench {
     fn actions(&self, path: &str, size: u64) -> Result<(Action, Option<Action>), Fault> {
         let (origin, target) = (self.origin.part(0, size)?, self.target.part(0, size)?);
         let host = self.host(path);
-        let up = || Action::Up(Rc::clone(&host.up), target);
-        let down = || Action::Down(Rc::clone(&host.down), origin);
+        let up = || Action::Other(StreamAction::Up(Rc::clone(&host.up), target));
+        let down = || Action::Other(StreamAction::Down(Rc::clone(&host.down), origin));
         Ok(match path {
             ACROSS => (Action::Across(target, origin), None),
             UP_KERNEL => (self.by_kernel(&host.up, true, size)?, None),

@@ -6,8 +6,8 @@ use plimsoll_core::sample::Work;
 
 use super::inside::{Inside, Of};
 use super::kit::{GRAPH, Kit};
+use crate::Load;
 use crate::launch::Launch;
-use crate::load::Load;
 use crate::memory::{DeviceBuffer, Span};
 
 /// Turns of the launch that the others' length is planned from.

@@ -17,9 +17,9 @@ use super::inside::{Inside, Last, Place, ran_on};
 use super::kit::{GRAPH, Kit, asked, late};
 use super::unit::Unit;
 use super::window::{Flush, room};
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::{DeviceBuffer, Span};
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// The probe.
@@ -154,8 +154,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Uniformity, &kernels::kernels())?;
-        let chains = Unit::new(device, Source::Latency, &[latency::build()])?;
+        let kit = Kit::new(device, Source::Uniformity, &kernels::kernels(), TRUST)?;
+        let chains = Unit::new(device, Source::Latency, &[latency::build()], TRUST)?;
         let warps = kernels::region().geometry(1, kit.unit.machine())?.warps();
         let (memory, bits) = (kit.array(bytes)?, Rc::new(kit.array(4 * warps.max(32))?));
         let cursor = kit.array(8)?;

@@ -18,9 +18,9 @@ use plimsoll_cuda::driver::{
 };
 use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
 use plimsoll_cuda::memory::{
-    Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, Side, StreamBuffer,
+    Advice, DeviceBuffer, HostBuffer, HostKind, ManagedBuffer, MappedBuffer, Side, StreamBuffer, Transfer as _,
 };
-use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, Unavailable, open_with};
+use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Source};
 
@@ -61,6 +61,47 @@ impl Fake {
     pub fn number(&self, symbol: &str) -> u64 {
         // SAFETY: both symbols have this type.
         unsafe { self.library.get::<extern "C" fn() -> u64>(symbol.as_bytes()).unwrap()() }
+    }
+
+    /// From now on nothing gets done that streams are asked, until [`Fake::finish`].
+    pub fn hold(&self) {
+        self.tell("fakecuda_hold");
+    }
+
+    /// All is done that streams were asked.
+    pub fn finish(&self) {
+        self.tell("fakecuda_finish");
+    }
+
+    fn tell(&self, symbol: &str) {
+        // SAFETY: both symbols have this type.
+        unsafe { self.library.get::<extern "C" fn()>(symbol.as_bytes()).unwrap()() }
+    }
+
+    /// How many threads were told since [`Fake::hold`] that something isn't done.
+    pub fn waiting(&self) -> u64 {
+        self.number("fakecuda_waiting")
+    }
+
+    /// How often memory was freed that unfinished work uses.
+    pub fn freed_early(&self) -> u64 {
+        self.number("fakecuda_early")
+    }
+
+    /// Does something after [`Fake::hold`] on a thread of its own until it waits or is done; then all of what streams were asked is
+    /// done. Whether it waited.
+    pub fn waits(&self, task: impl FnOnce() + Send) -> bool {
+        std::thread::scope(|scope| {
+            let before = self.waiting();
+            let thread = scope.spawn(task);
+            while !thread.is_finished() && self.waiting() == before {
+                std::thread::yield_now();
+            }
+            let waited = self.waiting() > before;
+            self.finish();
+            thread.join().unwrap();
+            waited
+        })
     }
 
     /// How many objects are left.
@@ -183,8 +224,12 @@ pub struct Bare {
 
 impl Bare {
     pub fn new(fake: &Fake) -> Result<Self, Fault> {
+        Self::with_deadline(fake, Duration::from_millis(30))
+    }
+
+    pub fn with_deadline(fake: &Fake, deadline: Duration) -> Result<Self, Fault> {
         let handle = DeviceHandle::new(&fake.driver()?, 0)?;
-        let context = Context::new(handle, Duration::from_millis(30))?;
+        let context = Context::new(handle, deadline)?;
         let stream = Arc::new(Stream::new(&context)?);
         // SAFETY: a whole image for the stand-in.
         let module = unsafe { plimsoll_cuda::driver::Module::load(&context, &fakecuda::image(KERNELS)) }?;
@@ -265,8 +310,8 @@ pub fn everything(fake: &Fake) -> Result<u64, Fault> {
     let second = Arc::new(Stream::new(context)?);
     for kind in [HostKind::Pinned, HostKind::Pageable] {
         let host = || Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(context, kind, 4096)?)));
-        let up = vec![Action::Up(host()?, a.whole())];
-        let down = vec![Action::Down(host()?, b.whole())];
+        let up = vec![Action::Other(StreamAction::Up(host()?, a.whole()))];
+        let down = vec![Action::Other(StreamAction::Down(host()?, b.whole()))];
         loads.push(Load::new(stream, Shape::Stream, up.clone(), Work::default())?.with_beside(&second, down)?);
         loads.push(Load::new(stream, Shape::HostLatency, up, Work::default())?);
     }

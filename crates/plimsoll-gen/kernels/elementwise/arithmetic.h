@@ -126,6 +126,16 @@ FLOAT_ARITHMETIC(float)
 FLOAT_ARITHMETIC(double)
 #undef FLOAT_ARITHMETIC
 
+// Whether neither is NaN. The compiler (ptxas 13.0) takes |a| >= c for true, with no c above 0, although a may be NaN.
+__device__ __forceinline__ bool is_ordered(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    int ordered;
+    asm("{\n.reg .pred p;\nsetp.num.f32 p, %1, %2;\nselp.s32 %0, 1, 0, p;\n}" : "=r"(ordered) : "f"(a), "f"(b));
+    return ordered != 0;
+#else
+    return a == a && b == b;
+#endif
+}
 __device__ __forceinline__ float absolute(float a) { return fabsf(a); }
 __device__ __forceinline__ double absolute(double a) { return fabs(a); }
 __device__ __forceinline__ float floor_of(float a) { return floorf(a); }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::spec::{Form, Inner, KernelSpec, Stream};
 use crate::sass::{Hot, HotKind};
 
-/// Bytes that an element of the walk may take of each tensor, for a whole number of turns.
+/// Bytes that a thread moves of all tensors in some loop iterations.
 struct Moves {
     /// At least what is streamed; at most what is loaded with it: the other end of a shifted vector, what is broadcast.
     read: RangeInclusive<u32>,
@@ -13,8 +13,8 @@ struct Moves {
 }
 
 impl Moves {
-    /// Of `vectors` vectors of each tensor.
-    fn of(spec: &KernelSpec, vectors: u32) -> Self {
+    /// Those of `vectors` vectors of each tensor.
+    fn from_vectors(spec: &KernelSpec, vectors: u32) -> Self {
         let inputs = spec.graph.inputs().len();
         let (mut least, mut most, mut written) = (0, 0, 0);
         for (place, (stream, bytes)) in spec.streams.iter().zip(spec.element_bytes()).enumerate() {
@@ -25,13 +25,13 @@ impl Moves {
                 continue;
             }
             // In front of a tile in shared memory, what is broadcast is loaded once, in another part of the kernel.
-            let beside = spec.form == Form::Bulk;
+            let loaded_before = spec.form == Form::Bulk;
             let range = match stream {
                 Stream::Unused => (0, 0),
                 Stream::Uniform => (0, bytes),
                 Stream::Linear | Stream::Transposed { .. } => (whole, whole),
                 Stream::Shifted => (whole, whole + vectors * row.min(spec.target.widest_access())),
-                Stream::Walked { .. } if beside => (0, whole),
+                Stream::Walked { .. } if loaded_before => (0, whole),
                 Stream::Walked { inner: Inner::Splat, .. } => (vectors * bytes, whole),
                 Stream::Walked { .. } => (whole, whole),
             };
@@ -41,10 +41,10 @@ impl Moves {
     }
 }
 
-/// Vectors of each tensor that the hot part may go over, in one round or in all.
+/// Vectors of each tensor that the hot part may move: in one iteration where it is a loop, else in all.
 fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
     match (spec.form, kind) {
-        // The turns over a tile are a loop, which the compiler may unroll.
+        // The iterations over a tile are a loop, which the compiler may unroll.
         (Form::Bulk, HotKind::Loop) => 1..=spec.unroll,
         (Form::Transpose, _) => {
             let all = spec.lanes * spec.unroll * spec.unroll;
@@ -59,11 +59,11 @@ fn vectors(spec: &KernelSpec, kind: HotKind) -> RangeInclusive<u32> {
 #[must_use]
 pub fn disagreement(spec: &KernelSpec, hot: Option<&Hot>) -> Option<String> {
     let Some(hot) = hot else { return Some("no part of the machine code moves memory".to_owned()) };
-    let mut ways = vectors(spec, hot.kind).map(|vectors| Moves::of(spec, vectors));
-    if ways.any(|moves| moves.written == hot.written && moves.read.contains(&hot.read)) {
+    let mut possible = vectors(spec, hot.kind).map(|vectors| Moves::from_vectors(spec, vectors));
+    if possible.any(|moves| moves.written == hot.written && moves.read.contains(&hot.read)) {
         return None;
     }
-    let Moves { read, written } = Moves::of(spec, *vectors(spec, hot.kind).end());
+    let Moves { read, written } = Moves::from_vectors(spec, *vectors(spec, hot.kind).end());
     let (least, most) = (read.start(), read.end());
     let read = if least == most { least.to_string() } else { format!("{least} to {most}") };
     Some(format!(
@@ -80,8 +80,8 @@ mod tests {
     use crate::Target;
     use crate::sass::{Listing, Report};
 
-    /// What is said of a kernel with these instructions, if it were that of a plan.
-    fn of(name: &str, instructions: &[&str]) -> Option<String> {
+    /// How a kernel with these instructions differs from the plan of this name.
+    fn compare(name: &str, instructions: &[&str]) -> Option<String> {
         let spec = representatives(Target::plain(90)).into_iter().find(|one| one.name == name).unwrap().spec;
         let lines = instructions.iter().enumerate().map(|(at, line)| format!("/*{:04x}*/ {line} ;\n", at * 16));
         let listing = format!(".section .text.k\n{}", lines.collect::<String>());
@@ -90,30 +90,33 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_moves_what_its_plan_says_or_the_difference_is_told() {
+    fn a_kernel_that_moves_other_bytes_than_its_plan_is_refused_with_both_figures() {
         let (load, store) = ("LDG.E.128 R4, [R2.64]", "STG.E.128 [R2.64], R4");
-        assert_eq!(of("flat_copy_bf16", &[load, load, store, store]), None);
-        let told = of("flat_copy_bf16", &[load, load, store]).unwrap();
-        assert!(told.contains("writes 16,") && told.contains("reads 32 and writes 32"), "{told}");
-        assert!(of("flat_copy_bf16", &["EXIT"]).is_some());
+        assert_eq!(compare("flat_copy_bf16", &[load, load, store, store]), None);
+        let message = compare("flat_copy_bf16", &[load, load, store]).unwrap();
+        assert!(message.contains("writes 16,") && message.contains("reads 32 and writes 32"), "{message}");
+        assert!(compare("flat_copy_bf16", &["EXIT"]).is_some());
         // A shifted vector is found in what lies around it.
-        assert_eq!(of("phased_add_bf16", &[load, load, store]), None);
-        assert!(of("phased_add_bf16", &[load, load, load, store]).unwrap().contains("reads 16 to 32"));
+        assert_eq!(compare("phased_add_bf16", &[load, load, store]), None);
+        assert!(compare("phased_add_bf16", &[load, load, load, store]).unwrap().contains("reads 16 to 32"));
     }
 
     #[test]
-    fn a_loop_over_a_tile_may_be_unrolled_and_straight_code_has_all_its_turns() {
-        let turn = ["LDS R4, [R8]", "LDS R5, [R9]", "STG.E [R2.64], R4"];
-        let looped = |turns: usize| {
-            of(
+    fn a_loop_over_a_tile_may_be_unrolled_and_straight_code_has_all_its_iterations() {
+        let iteration = ["LDS R4, [R8]", "LDS R5, [R9]", "STG.E [R2.64], R4"];
+        let looped = |iterations: usize| {
+            compare(
                 "bulk_triad_f32",
-                &[&["UBLKCP [UR12], [UR8], UR5"], turn.repeat(turns).as_slice(), &["@P0 BRA 0x10"]].concat(),
+                &[&["UBLKCP [UR12], [UR8], UR5"], iteration.repeat(iterations).as_slice(), &["@P0 BRA 0x10"]].concat(),
             )
         };
         assert_eq!((looped(1), looped(2), looped(3)), (None, None, None));
         assert!(looped(4).is_some());
-        let straight = |turns: usize| {
-            of("bulk_triad_f32", &[&["UBLKCP [UR12], [UR8], UR5"], turn.repeat(turns).as_slice()].concat())
+        let straight = |iterations: usize| {
+            compare(
+                "bulk_triad_f32",
+                &[&["UBLKCP [UR12], [UR8], UR5"], iteration.repeat(iterations).as_slice()].concat(),
+            )
         };
         assert!(straight(3).is_none() && straight(1).is_some());
     }

@@ -130,7 +130,7 @@ pub struct Row {
     pub most_bytes: u64,
     /// For launches that may overlap.
     pub dependent: bool,
-    /// For data that the second-level cache holds.
+    /// For data that L2 holds.
     #[serde(default, skip_serializing_if = "is_cold")]
     pub cached: bool,
     /// [`Form::Flat`] or [`Form::Bulk`].
@@ -141,7 +141,7 @@ pub struct Row {
     pub unroll: u32,
     /// Threads per block.
     pub threads: u32,
-    /// Cache hints as bits: 1 loads past the first level, or bulk copies that keep what they read in the second, 2 streaming stores.
+    /// Cache hints as bits: 1 loads past L1, or bulk copies whose lines L2 evicts last, 2 streaming stores.
     pub hints: u32,
     /// When the next kernel may begin, for launches that may overlap.
     pub release: Dependent,
@@ -161,7 +161,7 @@ pub struct Wanted {
     pub bytes: u64,
     /// A row for launches that may overlap with their neighbours, if the class has one.
     pub dependent: bool,
-    /// The second-level cache holds the data.
+    /// L2 holds the data.
     pub cached: bool,
     /// [`Form::Bulk`] is possible.
     pub bulk: bool,

@@ -26,6 +26,7 @@ pub mod mix;
 mod parameter;
 pub mod roofline;
 mod source;
+pub mod spirv;
 pub mod stream;
 pub mod strides;
 pub mod sync;

@@ -7,7 +7,7 @@ use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Metric, Quantity, SeriesSpec};
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::probes::affine::Affine;
-use plimsoll_suite::probes::launch;
+use plimsoll_suite::probes::launch::{self, Mode};
 
 use super::build::spec_of;
 use super::bundle::beside_others;
@@ -189,20 +189,21 @@ fn ceilings(report: &Report<'_>, device: &DeviceInfo) -> Vec<Guide> {
 
 /// `T = a + V/b` of each launch mode, hot and cold, over the volumes that it was laid through.
 fn fits(device: &DeviceInfo, section: &Section<'_>, group: &[&Case<'_>], y: &Metric, traces: &[Trace]) -> Vec<Guide> {
-    let fitted = [launch::scale().case, launch::cold().case];
-    if section.probe != launch::SPEC.name || !group.iter().all(|case| fitted.contains(&spec_of(case).case)) {
+    let (scale, cold) = (launch::scale(), launch::cold());
+    let is_fitted = |case: &&Case<'_>| [scale.spec(), cold.spec()].iter().any(|spec| spec.case == spec_of(case).case);
+    if section.probe != launch::SPEC.name || !group.iter().all(is_fitted) {
         return Vec::new();
     }
     let of = |case: &Case<'_>| {
         let series = case.sources[0].series;
-        let of_mode = |mode: &&str| {
-            let trace = trace_of(mode, spec_of(case), group, traces)?;
+        let of_mode = |mode: Mode| {
+            let trace = trace_of(mode.name(), spec_of(case), group, traces)?;
             let [near, far] = launch::fits(device, series, mode);
             // Far lines are findings only by their rate.
             let lines = near.into_iter().chain(far.filter(|(line, _)| line.b.is_some()));
-            Some(lines.map(|(line, _)| fit(trace, mode, &line, y)).collect::<Vec<Guide>>())
+            Some(lines.map(|(line, _)| fit(trace, mode.name(), &line, y)).collect::<Vec<Guide>>())
         };
-        launch::MODES.iter().filter_map(of_mode).flatten().collect::<Vec<Guide>>()
+        Mode::ALL.into_iter().filter_map(of_mode).flatten().collect::<Vec<Guide>>()
     };
     group.iter().flat_map(|case| of(case)).collect()
 }

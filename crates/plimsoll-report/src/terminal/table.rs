@@ -1,12 +1,12 @@
-//! Tables: columns as wide as their contents, dropped in a stated order where the terminal is narrow. Numbers never
-//! wrap; text does, at spaces, where nothing is left to drop.
+//! Tables: columns as wide as their contents, left out in a stated order where the terminal is narrow. A last line names those
+//! that are left out. Numbers never wrap; text does, at spaces, where nothing is left to leave out.
 
 use comfy_table::{
     Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width, presets,
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::Style;
+use super::{Style, wrap};
 use crate::text::clean;
 
 /// A column.
@@ -16,13 +16,14 @@ pub struct Column {
     right: bool,
     keep: u8,
     wraps: bool,
+    below: bool,
 }
 
 impl Column {
     /// A column of text that is always shown.
     #[must_use]
     pub fn text(title: &str) -> Self {
-        Self { title: title.to_owned(), right: false, keep: u8::MAX, wraps: false }
+        Self { title: title.to_owned(), right: false, keep: u8::MAX, wraps: false, below: false }
     }
 
     /// A column of numbers that is always shown; its cells never wrap.
@@ -31,16 +32,28 @@ impl Column {
         Self { right: true, ..Self::text(title) }
     }
 
-    /// Lets the column go where the table is too wide: those with the lowest `keep` go first.
+    /// Its heading.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Leaves the column out where the table is too wide: those with the lowest `keep` go first.
     #[must_use]
     pub fn keep(self, keep: u8) -> Self {
         Self { keep, ..self }
     }
 
-    /// Lets a column of text wrap (at spaces) before any column is dropped for its sake.
+    /// Lets a column of text wrap (at spaces) before any column is left out for its sake.
     #[must_use]
     pub fn wrapping(self) -> Self {
         Self { wraps: true, ..self }
+    }
+
+    /// Shows the cells on lines of their own below their rows where the column is left out.
+    #[must_use]
+    pub fn below(self) -> Self {
+        Self { below: true, ..self }
     }
 }
 
@@ -83,17 +96,40 @@ impl Table {
     pub fn render(&self, style: &Style) -> String {
         let room = style.columns();
         let widths: Vec<usize> = (0..self.columns.len()).map(|place| self.width(place)).collect();
-        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&place| self.has_content(place)).collect();
-        let gaps = |shown: &[usize]| GAP * shown.len().saturating_sub(1);
-        let total = |shown: &[usize]| shown.iter().map(|&place| widths[place]).sum::<usize>() + gaps(shown);
-        let least = |place: usize| if self.columns[place].wraps { widths[place].min(CONTENT) } else { widths[place] };
-        while shown.iter().map(|&place| least(place)).sum::<usize>() + gaps(&shown) > room {
-            let least = shown.iter().copied().filter(|&place| self.columns[place].keep < u8::MAX);
-            let Some(least) = least.min_by_key(|&place| self.columns[place].keep) else { break };
-            shown.retain(|&place| place != least);
+        let shown = self.shown(&widths, room);
+        let excess = total(&shown, |place| widths[place]).saturating_sub(room);
+        let widths = self.narrowed(&shown, widths, excess);
+        let hidden = (0..self.columns.len()).filter(|place| self.has_content(*place) && !shown.contains(place));
+        let (below, left_out): (Vec<usize>, Vec<usize>) = hidden.partition(|&place| self.columns[place].below);
+        let mut text = match below.is_empty() {
+            true => self.draw((true, &self.rows), &shown, &widths, style),
+            false => self.draw((true, &[]), &shown, &widths, style),
+        };
+        for row in self.rows.iter().filter(|_| !below.is_empty()) {
+            text += &self.draw((false, std::slice::from_ref(row)), &shown, &widths, style);
+            for &place in below.iter().filter(|&&place| !is_blank(&row[place])) {
+                let line = format!("{}: {}", self.columns[place].title, row[place]);
+                text += &format!("  {}\n", wrap(&line, room - 2, "    "));
+            }
         }
-        let excess = total(&shown).saturating_sub(room);
-        self.draw(&shown, &self.narrowed(&shown, widths, excess), style)
+        if !left_out.is_empty() {
+            let titles: Vec<&str> = left_out.iter().map(|&place| self.columns[place].title.as_str()).collect();
+            let line = wrap(&format!("(too wide for {room} columns: {})", titles.join(", ")), room, "  ");
+            text += &format!("{}\n", style.faint(&line));
+        }
+        text
+    }
+
+    /// The columns that there is room for.
+    fn shown(&self, widths: &[usize], room: usize) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&place| self.has_content(place)).collect();
+        let least = |place: usize| if self.columns[place].wraps { widths[place].min(CONTENT) } else { widths[place] };
+        while total(&shown, least) > room {
+            let optional = shown.iter().copied().filter(|&place| self.columns[place].keep < u8::MAX);
+            let Some(first) = optional.min_by_key(|&place| self.columns[place].keep) else { break };
+            shown.retain(|&place| place != first);
+        }
+        shown
     }
 
     /// Takes `excess` from the columns of text: those that wrap first, the widest first.
@@ -110,17 +146,21 @@ impl Table {
         widths
     }
 
-    fn draw(&self, shown: &[usize], widths: &[usize], style: &Style) -> String {
+    /// Some of the rows, with the headings above them or without.
+    fn draw(&self, (headed, rows): (bool, &[Vec<String>]), shown: &[usize], widths: &[usize], style: &Style) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(if style.unicode { rule('─') } else { rule('-') });
         table.set_content_arrangement(ContentArrangement::Dynamic).force_no_tty();
         if style.colour {
             table.enforce_styling();
         }
-        table.set_header(shown.iter().map(|&place| {
-            Cell::new(&self.columns[place].title).add_attribute(Attribute::Bold).set_alignment(self.alignment(place))
-        }));
-        for row in &self.rows {
+        if headed {
+            table.set_header(shown.iter().map(|&place| {
+                let title = Cell::new(&self.columns[place].title).add_attribute(Attribute::Bold);
+                title.set_alignment(self.alignment(place))
+            }));
+        }
+        for row in rows {
             let cells = shown.iter().map(|&place| Cell::new(&row[place]).set_alignment(self.alignment(place)));
             table.add_row(cells);
         }
@@ -153,8 +193,17 @@ impl Table {
 
     /// A column without a single entry tells nothing; an empty table still shows what it would hold.
     fn has_content(&self, place: usize) -> bool {
-        self.rows.is_empty() || self.cells(place).any(|cell| !cell.is_empty() && cell != "—")
+        self.rows.is_empty() || self.cells(place).any(|cell| !is_blank(cell))
     }
+}
+
+/// Width of some columns with the gaps between them.
+fn total(shown: &[usize], width: impl Fn(usize) -> usize) -> usize {
+    shown.iter().map(|&place| width(place)).sum::<usize>() + GAP * shown.len().saturating_sub(1)
+}
+
+fn is_blank(cell: &str) -> bool {
+    cell.is_empty() || cell == "—"
 }
 
 /// No borders, one rule below the titles.

@@ -94,6 +94,35 @@ fn columns_go_in_the_stated_order_and_numbers_stay_whole() {
     assert!(wide.contains("123.456 GB/s"));
     let narrow = table.render(&Style { width: 50, ..Style::PLAIN });
     assert!(!narrow.contains("123.456") && narrow.contains('7'), "{narrow}");
+    assert!(narrow.ends_with("(too wide for 50 columns: a)\n") && !wide.contains("too wide"), "{narrow}");
+}
+
+#[test]
+fn flags_of_a_table_that_is_too_wide_stand_below_their_rows() {
+    let number = Column::number;
+    let mut table = Table::new(vec![
+        number("per tensor"),
+        number("time").keep(3),
+        number("GB/s"),
+        number("of peak").keep(2),
+        Column::text("flags").keep(1).below(),
+    ]);
+    let flags = "THROTTLE_THERMAL BIMODAL UNSTABLE_CLOCK";
+    table.row(["1 MiB", "12.3 µs ± 0.5 %", "170.5", "3.6 %", ""].map(str::to_owned));
+    table.row(["256 MiB", "201.0 µs ± 0.2 %", "4006.2", "83.5 %", flags].map(str::to_owned));
+    table.row(["1 GiB", "800.0 µs ± 0.1 %", "4026.5", "83.9 %", "VERIFY_FAIL"].map(str::to_owned));
+    let render = |width| table.render(&Style { width, ..Style::PLAIN });
+    assert_fits(&render(80), 80);
+    insta::assert_snapshot!(render(80));
+    for width in 40..=200 {
+        let text = render(width);
+        assert_fits(&text, width);
+        for flag in flags.split(' ').chain(["VERIFY_FAIL"]) {
+            assert_eq!(text.matches(flag).count(), 1, "{flag} in {width} columns:\n{text}");
+        }
+        let named = |title: &str| text.lines().any(|line| line.contains(title));
+        assert!(named("time") && named("of peak"), "{width} columns name all figures:\n{text}");
+    }
 }
 
 proptest! {

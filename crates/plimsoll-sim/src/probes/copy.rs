@@ -3,8 +3,8 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::{CachePolicy, Work};
-use plimsoll_core::series::{SeriesSpec, Value};
-use plimsoll_suite::probes::copy::{self, GRID_DIM1, GRID_STRIDE, INDICES, LEAST, NAIVE, SPEC, VEC4};
+use plimsoll_core::series::TypedSeries;
+use plimsoll_suite::probes::copy::{self, ByGrid, ByIndex, ByKernel, Grid, Index, Kernel, OnOne, SPEC};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -13,12 +13,12 @@ use crate::machine::CORES;
 pub(super) static PROBE: Simulated = Simulated {
     spec: &SPEC,
     sized: true,
-    kernels: &[NAIVE, GRID_STRIDE, VEC4],
+    kernels: &[Kernel::Naive.name(), Kernel::GridStride.name(), Kernel::Vec4.name()],
     sweeps: &[cold, hot, grids, indices, one],
 };
 
 /// Kernels with the share of the bandwidth that each reaches.
-const KERNELS: [(&str, f64); 3] = [(NAIVE, 0.8), (GRID_STRIDE, 0.78), (VEC4, 1.0)];
+const KERNELS: [(Kernel, f64); 3] = [(Kernel::Naive, 0.8), (Kernel::GridStride, 0.78), (Kernel::Vec4, 1.0)];
 /// Smallest and largest arrays, bytes.
 const SIZES: (u64, u64) = (8 << 20, 512 << 20);
 /// Bytes per operand of a rotation.
@@ -50,14 +50,11 @@ fn job(ask: &Ask<'_>, size: u64, share: f64, cold: bool) -> Job {
     }
 }
 
-fn planned(series: SeriesSpec, share: f64, points: Vec<(Vec<Value>, Job)>) -> Planned {
-    Planned { series, share, flags: Flags::NONE, points }
-}
-
-fn by_kernel(ask: &Ask<'_>, series: SeriesSpec, share: f64) -> Planned {
-    let cold = series.cache == CachePolicy::ColdRotate;
-    let at = |size: u64| KERNELS.map(|(kernel, part)| (vec![kernel.into(), size.into()], job(ask, size, part, cold)));
-    planned(series, share, sizes(ask).into_iter().flat_map(at).collect())
+fn by_kernel(ask: &Ask<'_>, series: TypedSeries<ByKernel>, share: f64) -> Planned {
+    let cold = series.spec().cache == CachePolicy::ColdRotate;
+    let points =
+        |size: u64| KERNELS.map(|(kernel, part)| (ByKernel { kernel, size: size.into() }, job(ask, size, part, cold)));
+    Planned::new(series, share, Flags::NONE, sizes(ask).into_iter().flat_map(points).collect())
 }
 
 fn cold(ask: &Ask<'_>) -> Planned {
@@ -71,30 +68,34 @@ fn hot(ask: &Ask<'_>) -> Planned {
 fn grids(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for size in sizes(ask) {
-        let at = |grid: &str| vec![grid.into(), VEC4.into(), size.into()];
-        points.push((at(GRID_DIM1), job(ask, size, 1.0, true)));
-        points.push((at(LEAST), Job { extra: Some((copy::BREAK_POINT, BREAK_POINT)), ..job(ask, size, 0.98, true) }));
+        let at = |grid| ByGrid { grid, kernel: Kernel::Vec4, size: size.into() };
+        points.push((at(Grid::Covering), job(ask, size, 1.0, true)));
+        points.push((
+            at(Grid::Least),
+            Job { extra: Some((copy::BREAK_POINT, BREAK_POINT)), ..job(ask, size, 0.98, true) },
+        ));
     }
-    planned(copy::grids(), 0.2, points)
+    Planned::new(copy::grids(), 0.2, Flags::NONE, points)
 }
 
 fn indices(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for size in sizes(ask) {
-        for (index, part) in INDICES.into_iter().zip([0.79, 0.78]) {
-            points.push((vec![index.into(), GRID_STRIDE.into(), size.into()], job(ask, size, part, true)));
+        for (index, part) in Index::ALL.into_iter().zip([0.79, 0.78]) {
+            let at = ByIndex { index, kernel: Kernel::GridStride, size: size.into() };
+            points.push((at, job(ask, size, part, true)));
         }
     }
-    planned(copy::indices(), 0.1, points)
+    Planned::new(copy::indices(), 0.1, Flags::NONE, points)
 }
 
 fn one(ask: &Ask<'_>) -> Planned {
     let traffic = Traffic::new(SIZES.0, SIZES.0);
     let bandwidth = ask.machine.memory_bandwidth(traffic, 1);
-    let point = |kernel: &str, part: f64| {
+    let point = |kernel, part: f64| {
         let seconds = traffic.total() as f64 / (part * bandwidth);
-        (vec![kernel.into()], Job { seconds, ..job(ask, SIZES.0, part, false) })
+        (OnOne { kernel }, Job { seconds, ..job(ask, SIZES.0, part, false) })
     };
-    let points = vec![point(GRID_STRIDE, 0.3), point("vec2", 0.6), point(VEC4, 1.0)];
-    planned(copy::one_multiprocessor(), 0.1, points)
+    let points = vec![point(Kernel::GridStride, 0.3), point(Kernel::Vec2, 0.6), point(Kernel::Vec4, 1.0)];
+    Planned::new(copy::one_multiprocessor(), 0.1, Flags::NONE, points)
 }

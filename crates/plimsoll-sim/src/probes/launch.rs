@@ -3,10 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_core::series::Value;
-use plimsoll_suite::probes::launch::{
-    self, EVENTS, GRAPH, GRAPH_DEPENDENT, GRAPH_EXIT, HOST, PERSISTENT, SPEC, STREAM, STREAM_DEPENDENT,
-};
+use plimsoll_suite::probes::launch::{self, ByClock, ByMode, Clock, Mode, SPEC, Scale};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -15,13 +12,13 @@ pub(super) static PROBE: Simulated =
     Simulated { spec: &SPEC, sized: true, kernels: &["empty", "scale"], sweeps: &[empty, single, scale] };
 
 /// Each mode with what its start costs beyond the scenario's launch, seconds.
-const MODES: [(&str, f64); 6] = [
-    (STREAM, 1.2e-6),
-    (GRAPH, 0.1e-6),
-    (STREAM_DEPENDENT, 0.9e-6),
-    (GRAPH_DEPENDENT, 0.0),
-    (GRAPH_EXIT, 0.05e-6),
-    (PERSISTENT, 0.5e-6),
+const MODES: [(Mode, f64); 6] = [
+    (Mode::Stream, 1.2e-6),
+    (Mode::Graph, 0.1e-6),
+    (Mode::StreamDependent, 0.9e-6),
+    (Mode::GraphDependent, 0.0),
+    (Mode::GraphExit, 0.05e-6),
+    (Mode::Persistent, 0.5e-6),
 ];
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 256 << 20);
@@ -35,25 +32,25 @@ fn job(ask: &Ask<'_>, allocate: u64, seconds: f64, traffic: Traffic) -> Job {
 }
 
 fn empty(ask: &Ask<'_>) -> Planned {
-    let points = MODES.map(|(mode, start)| (vec![mode.into()], job(ask, 0, start, Traffic::default())));
-    Planned { series: launch::empty(), share: 0.1, flags: Flags::NONE, points: points.to_vec() }
+    let points = MODES.map(|(mode, start)| (ByMode { mode }, job(ask, 0, start, Traffic::default())));
+    Planned::new(launch::empty(), 0.1, Flags::NONE, points.to_vec())
 }
 
 fn single(ask: &Ask<'_>) -> Planned {
-    let clocks = [(EVENTS, 1.5e-6), (HOST, 6e-6)];
-    let points = clocks.map(|(clock, more)| (vec![clock.into()], job(ask, 0, more, Traffic::default())));
-    Planned { series: launch::single(), share: 0.05, flags: Flags::NONE, points: points.to_vec() }
+    let clocks = [(Clock::Events, 1.5e-6), (Clock::Host, 6e-6)];
+    let points = clocks.map(|(clock, more)| (ByClock { clock }, job(ask, 0, more, Traffic::default())));
+    Planned::new(launch::single(), 0.05, Flags::NONE, points.to_vec())
 }
 
 fn scale(ask: &Ask<'_>) -> Planned {
     let sizes = ask.footprints(FOOTPRINTS.0, FOOTPRINTS.1, ask.by_effort([1, 1, 2]));
-    let mut points: Vec<(Vec<Value>, Job)> = Vec::new();
+    let mut points = Vec::new();
     for (mode, start) in MODES {
         for &bytes in &sizes {
             let traffic = Traffic::new(bytes / 2, bytes / 2);
             let seconds = start + bytes as f64 / ask.machine.bandwidth(bytes, traffic);
-            points.push((vec![mode.into(), bytes.into()], job(ask, bytes, seconds, traffic)));
+            points.push((Scale { mode, footprint: bytes.into() }, job(ask, bytes, seconds, traffic)));
         }
     }
-    Planned { series: launch::scale(), share: 0.85, flags: Flags::NONE, points }
+    Planned::new(launch::scale(), 0.85, Flags::NONE, points)
 }

@@ -20,7 +20,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::Effort;
-use plimsoll_core::series::{Series, SeriesSpec, Value};
+use plimsoll_core::series::{Series, SeriesSpec, SweptSeries, Value};
 
 use crate::Sim;
 use crate::device::{Job, SimDevice};
@@ -94,6 +94,13 @@ struct Planned {
     share: f64,
     flags: Flags,
     points: Vec<(Vec<Value>, Job)>,
+}
+
+impl Planned {
+    fn new<S: SweptSeries>(series: S, share: f64, flags: Flags, points: Vec<(S::At, Job)>) -> Self {
+        let points = points.into_iter().map(|(at, job)| (S::to_values(at), job)).collect();
+        Self { series: series.into(), share, flags, points }
+    }
 }
 
 impl Probe<Sim> for Simulated {

@@ -3,8 +3,10 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::sample::Work;
-use plimsoll_core::series::{Series, Value};
-use plimsoll_suite::probes::stream::{self, BY_THREADS, KERNELS, Mix, SPEC};
+use plimsoll_core::series::{Axes as _, Series};
+use plimsoll_suite::probes::stream::{
+    self, BY_THREADS, BestOnCores, KERNELS, Mix, OnAllCores, OnSomeCores, SPEC, Stores,
+};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -23,7 +25,6 @@ const OPERANDS: u64 = 4;
 const WINDOW: u64 = 512 << 20;
 /// Bytes per operand of one launch; launches follow each other through the window.
 const CHUNK: u64 = 32 << 20;
-const STORES: [&str; 2] = ["ordinary", "non-temporal"];
 
 /// Bytes per operand, and whether that is less than what was asked for.
 fn window(ask: &Ask<'_>) -> (u64, Flags) {
@@ -34,12 +35,12 @@ fn window(ask: &Ask<'_>) -> (u64, Flags) {
     (asked.min(room), flags)
 }
 
-fn job(ask: &Ask<'_>, kernel: &Mix, stores: &str, threads: u32) -> Job {
+fn job(ask: &Ask<'_>, kernel: &Mix, stores: Stores, threads: u32) -> Job {
     let (reads, writes) = (u64::from(kernel.reads), u64::from(kernel.writes));
     let (window, _) = window(ask);
     let chunk = window.min(CHUNK);
     let traffic = Traffic::new(reads * chunk, writes * chunk);
-    let write_allocate = if stores == STORES[0] { traffic.written } else { 0 };
+    let write_allocate = if stores == Stores::Ordinary { traffic.written } else { 0 };
     let moved = Traffic::new(traffic.read + write_allocate, traffic.written);
     let bandwidth = if window < CHUNK {
         ask.machine.bandwidth(window.saturating_mul(reads + writes), moved)
@@ -57,11 +58,11 @@ fn job(ask: &Ask<'_>, kernel: &Mix, stores: &str, threads: u32) -> Job {
 fn kernels(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for kernel in &KERNELS {
-        for stores in &STORES[..if kernel.writes > 0 { 2 } else { 1 }] {
-            points.push((vec![kernel.name.into(), (*stores).into()], job(ask, kernel, stores, CORES)));
+        for &stores in &Stores::ALL[..if kernel.writes > 0 { 2 } else { 1 }] {
+            points.push((OnAllCores { kernel: kernel.name.into(), stores }, job(ask, kernel, stores, CORES)));
         }
     }
-    Planned { series: stream::kernels(), share: 0.5, flags: window(ask).1, points }
+    Planned::new(stream::kernels(), 0.5, window(ask).1, points)
 }
 
 fn threads(ask: &Ask<'_>) -> Planned {
@@ -73,28 +74,28 @@ fn threads(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for kernel in KERNELS.iter().filter(|kernel| BY_THREADS.contains(&kernel.name)) {
         for &threads in counts {
-            let at = vec![kernel.name.into(), Value::Number(f64::from(threads))];
-            points.push((at, job(ask, kernel, STORES[0], threads)));
+            let at = OnSomeCores { kernel: kernel.name.into(), threads: threads.into() };
+            points.push((at, job(ask, kernel, Stores::Ordinary, threads)));
         }
     }
-    Planned { series: stream::threads(), share: 0.3, flags: window(ask).1, points }
+    Planned::new(stream::threads(), 0.3, window(ask).1, points)
 }
 
 /// The best kind of store of each kernel, measured afresh on all cores.
 fn best(ask: &Ask<'_>) -> Planned {
-    let measured = ask.series.iter().find(|series| series.spec.case == stream::kernels().case);
+    let measured = ask.series.iter().find(|series| series.spec.case == stream::kernels().spec().case);
     let best_stores = |kernel: &Mix| {
         let of_kernel = |series: &Series| {
             let (row, _) = series.best("bandwidth", |row| series.text(row, "kernel") == Some(kernel.name))?;
-            series.text(row, "stores").map(str::to_owned)
+            OnAllCores::from_values(&row.at).map(|at| at.stores)
         };
-        measured.and_then(of_kernel).unwrap_or_else(|| STORES[0].to_owned())
+        measured.and_then(of_kernel).unwrap_or(Stores::Ordinary)
     };
     let point = |kernel: &Mix| {
         let stores = best_stores(kernel);
-        let at = vec![kernel.name.into(), stores.as_str().into(), Value::Number(f64::from(CORES))];
-        (at, job(ask, kernel, &stores, CORES))
+        let at = BestOnCores { kernel: kernel.name.into(), stores, threads: CORES.into() };
+        (at, job(ask, kernel, stores, CORES))
     };
     let points = KERNELS.iter().map(point).collect();
-    Planned { series: stream::best(), share: 0.2, flags: window(ask).1, points }
+    Planned::new(stream::best(), 0.2, window(ask).1, points)
 }

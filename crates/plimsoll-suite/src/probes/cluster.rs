@@ -5,9 +5,11 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
+
+use super::known_rows;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -19,30 +21,53 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Loads of 16 bytes from the partner's shared memory.
-pub const READ: &str = "read";
-/// The same from the block's own, to compare with.
-pub const READ_OWN: &str = "own shared memory";
-/// Stores of 16 bytes.
-pub const WRITE: &str = "write";
-/// Additions of 4 bytes.
-pub const ADD: &str = "add";
-/// Bulk copies of 8 KiB.
-pub const BULK: &str = "bulk copy";
-/// Every access, in the order in which they are shown.
-pub const ACCESSES: [&str; 5] = [READ, WRITE, ADD, BULK, READ_OWN];
+plimsoll_core::names! {
+    /// How a block moves data, in the order in which it is shown.
+    pub enum Access {
+        /// Loads of 16 bytes from the partner's shared memory.
+        Read = "read",
+        /// Stores of 16 bytes.
+        Write = "write",
+        /// Additions of 4 bytes.
+        Add = "add",
+        /// Bulk copies of 8 KiB.
+        Bulk = "bulk copy",
+        /// Loads of 16 bytes from the block's own shared memory, to compare with.
+        ReadOwn = "own shared memory",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A chase through shared memory.
+    pub struct Chase {
+        /// Blocks of the cluster.
+        cluster: Count,
+        /// The rank whose memory it is.
+        rank: Count,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A move from or to shared memory.
+    pub struct Move {
+        /// How data move.
+        access: Access,
+        /// Blocks of the cluster.
+        cluster: Count,
+    }
+}
+
 /// What all multiprocessors move together: measured by the workload.
 pub const TOTAL: &str = "all multiprocessors";
 
 /// Latency of a load by the blocks of the cluster and by the rank whose memory it is; rank 0 chases. A cluster of 1 is a
 /// plain load from the block's own shared memory.
 #[must_use]
-pub fn latency() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn latency() -> TypedSeries<Chase> {
+    TypedSeries::new(
         "latency",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("cluster", Unit::One), axis("rank", Unit::One)],
         vec![
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
             metric("latency", Unit::Second, Quantity::TimePerOperation),
@@ -53,12 +78,11 @@ pub fn latency() -> SeriesSpec {
 
 /// Bytes per cycle that one block, alone on its multiprocessor, moves while all others do.
 #[must_use]
-pub fn bandwidth() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn bandwidth() -> TypedSeries<Move> {
+    TypedSeries::new(
         "bandwidth",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("access", Unit::One), axis("cluster", Unit::One)],
         vec![
             metric("per multiprocessor", Unit::BytePerCycle, Quantity::BytesPerCycle),
             metric(TOTAL, Unit::BytePerSecond, Quantity::Extra),
@@ -77,43 +101,44 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         })
     });
     let bandwidths = of("bandwidth").into_iter().flat_map(|bandwidth| {
-        let one = |row: &Row| {
-            let (access, cluster) = (bandwidth.text(row, "access")?, bandwidth.number(row, "cluster")?);
-            let name = if access == READ_OWN { access.to_owned() } else { format!("{access}, cluster of {cluster}") };
+        let one = |(at, row): (Move, &Row)| {
+            let name = match at.access {
+                Access::ReadOwn => at.access.to_string(),
+                access => format!("{access}, cluster of {}", at.cluster.0),
+            };
             let figure = bandwidth.estimate(row, "per multiprocessor")?;
             Some(Finding {
                 says: "Per multiprocessor, while all do so.".to_owned(),
                 ..super::finding(name, Unit::BytePerCycle, row, figure)
             })
         };
-        bandwidth.rows.iter().filter_map(one).collect::<Vec<Finding>>()
+        known_rows(bandwidth).filter_map(one).collect::<Vec<Finding>>()
     });
     latencies.chain(bandwidths).collect()
 }
 
 /// The sizes of cluster that were measured.
-fn clusters(latency: &Series) -> Vec<f64> {
-    let mut sizes: Vec<f64> = latency.rows.iter().filter_map(|row| latency.number(row, "cluster")).collect();
-    sizes.sort_by(f64::total_cmp);
+fn clusters(latency: &Series) -> Vec<Count> {
+    let mut sizes: Vec<Count> = known_rows(latency).map(|(at, _): (Chase, &Row)| at.cluster).collect();
+    sizes.sort_unstable();
     sizes.dedup();
     sizes
 }
 
 /// The mean over the other ranks of a cluster, between the nearest and the farthest.
-fn distance(latency: &Series, cluster: f64, (metric, unit, suffix): (&str, Unit, &str)) -> Option<Finding> {
-    let other = |row: &&Row| {
-        let own = latency.number(row, "rank") == Some(0.0);
-        latency.number(row, "cluster") == Some(cluster) && (!own || cluster == 1.0)
-    };
+fn distance(latency: &Series, cluster: Count, (metric, unit, suffix): (&str, Unit, &str)) -> Option<Finding> {
+    let alone = cluster == Count(1);
+    let others =
+        known_rows(latency).filter(|(at, _): &(Chase, &Row)| at.cluster == cluster && (alone || at.rank != Count(0)));
     let rows: Vec<(&Row, Estimate)> =
-        latency.rows.iter().filter(other).filter_map(|row| Some((row, latency.estimate(row, metric)?))).collect();
+        others.filter_map(|(_, row)| Some((row, latency.estimate(row, metric)?))).collect();
     let (first, _) = *rows.first()?;
     let values = || rows.iter().map(|(_, figure)| figure);
     let value = values().map(|figure| figure.value).sum::<f64>() / rows.len() as f64;
     let lo = values().map(|figure| figure.interval.lo).fold(f64::INFINITY, f64::min);
     let hi = values().map(|figure| figure.interval.hi).fold(0.0, f64::max);
-    let name = if cluster == 1.0 { "latency, own".to_owned() } else { format!("latency, cluster of {cluster}") };
-    let says = if cluster == 1.0 {
+    let name = if alone { "latency, own".to_owned() } else { format!("latency, cluster of {}", cluster.0) };
+    let says = if alone {
         "A plain load from the block's own shared memory."
     } else {
         "Mean over the ranks; nearest to farthest."
@@ -129,14 +154,14 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::{Axes, Point};
 
     /// A launch of 1000 operations or 64,000 bytes that took so many cycles at 2 GHz.
-    fn point(at: Vec<Value>, cycles: u64) -> Point {
+    fn point(at: impl Axes, cycles: u64) -> Point {
         Point {
             series: 0,
             round: 0,
-            at,
+            at: at.to_values(),
             k: 1,
             tick: 0.5e-9,
             work: Work { operations: 1000.0, traffic: Traffic::new(64_000, 0), in_kernel: true, ..Work::default() },
@@ -149,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_own_memory_and_the_mean_of_the_other_ranks_are_told_apart() {
-        let at = |cluster: u64, rank: u64| vec![cluster.into(), rank.into()];
+        let at = |cluster, rank| Chase { cluster: Count(cluster), rank: Count(rank) };
         let points =
             [point(at(1, 0), 23_000), point(at(4, 0), 30_000), point(at(4, 1), 180_000), point(at(4, 2), 200_000)];
         let found = findings(&DeviceInfo::default(), &[Series::new(latency(), points)]);
@@ -162,10 +187,11 @@ mod tests {
 
     #[test]
     fn bytes_per_cycle_are_told_per_access_and_cluster() {
-        let points = [point(vec![READ.into(), 2_u64.into()], 2000), point(vec![READ_OWN.into(), 2_u64.into()], 500)];
+        let at = |access| Move { access, cluster: Count(2) };
+        let points = [point(at(Access::Read), 2000), point(at(Access::ReadOwn), 500)];
         let found = findings(&DeviceInfo::default(), &[Series::new(bandwidth(), points)]);
         let figures: Vec<(&str, f64)> =
             found.iter().map(|finding| (finding.name.as_str(), finding.value.round())).collect();
-        assert_eq!(figures, [("read, cluster of 2", 32.0), (READ_OWN, 128.0)]);
+        assert_eq!(figures, [("read, cluster of 2", 32.0), ("own shared memory", 128.0)]);
     }
 }

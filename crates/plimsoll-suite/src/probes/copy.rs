@@ -6,9 +6,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Bytes, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
+
+use super::known_rows;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -20,18 +22,88 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// One element per thread.
-pub const NAIVE: &str = "naive";
-/// A loop in which each thread strides over the grid, by elements.
-pub const GRID_STRIDE: &str = "grid-stride";
-/// The same loop over vectors of four elements.
-pub const VEC4: &str = "vec4";
-/// As many blocks as cover the elements.
-pub const GRID_DIM1: &str = "grid_dim1";
-/// The smaller of the covering grid and one that fills the device 32 times.
-pub const LEAST: &str = "min, 32 waves";
-/// Names of index widths.
-pub const INDICES: [&str; 2] = ["32-bit", "64-bit"];
+plimsoll_core::names! {
+    /// How a copy is written.
+    pub enum Kernel {
+        /// One element per thread.
+        Naive = "naive",
+        /// A loop in which each thread strides over the grid, by elements.
+        GridStride = "grid-stride",
+        /// The same loop over vectors of two elements.
+        Vec2 = "vec2",
+        /// The same loop over vectors of four elements.
+        Vec4 = "vec4",
+        /// The same loop over vectors of eight elements.
+        Vec8 = "vec8",
+    }
+}
+
+plimsoll_core::names! {
+    /// How many blocks a copy is launched with.
+    pub enum Grid {
+        /// As many as cover the elements.
+        Covering = "grid_dim1",
+        /// As many as fill the device once.
+        OneWave = "grid_dim2, 1 wave",
+        /// As many as fill the device 32 times.
+        ManyWaves = "grid_dim2, 32 waves",
+        /// The smaller of the covering grid and one that fills the device 32 times.
+        Least = "min, 32 waves",
+    }
+}
+
+plimsoll_core::names! {
+    /// Width of the index.
+    pub enum Index {
+        /// 32 bits.
+        Narrow = "32-bit",
+        /// 64 bits.
+        Wide = "64-bit",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy by its kernel.
+    pub struct ByKernel {
+        /// How it is written.
+        kernel: Kernel,
+        /// Bytes per array.
+        size: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy by its grid.
+    pub struct ByGrid {
+        /// How many blocks there are.
+        grid: Grid,
+        /// How it is written.
+        kernel: Kernel,
+        /// Bytes per array.
+        size: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy by the width of its index.
+    pub struct ByIndex {
+        /// The width.
+        index: Index,
+        /// How it is written.
+        kernel: Kernel,
+        /// Bytes per array.
+        size: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy on one multiprocessor.
+    pub struct OnOne {
+        /// How it is written.
+        kernel: Kernel,
+    }
+}
+
 /// Metric: elements from which on the grid no longer grows.
 pub const BREAK_POINT: &str = "break point";
 /// Bytes per array of the copy that is shown hot and cold.
@@ -41,55 +113,46 @@ fn figures() -> Vec<Metric> {
     vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
 }
 
-fn over_sizes(case: &str, cache: CachePolicy, by: &[&str]) -> SeriesSpec {
-    let draw = Draw::Lines {
-        x: "size".into(),
-        y: "bandwidth".into(),
-        by: by.first().map(|by| (*by).into()),
-        log_x: true,
-        log_y: false,
-    };
-    let mut axes: Vec<_> = by.iter().map(|name| axis(name, Unit::One)).collect();
-    axes.push(axis("size", Unit::Byte));
-    SeriesSpec::new(case, Figure::Throughput, cache, axes, figures(), draw)
+fn over_sizes<A: Axes>(case: &str, cache: CachePolicy, by: &str, metrics: Vec<Metric>) -> TypedSeries<A> {
+    let draw = Draw::Lines { x: "size".into(), y: "bandwidth".into(), by: Some(by.into()), log_x: true, log_y: false };
+    TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
 /// Every kernel by bytes per array, from memory.
 #[must_use]
-pub fn cold() -> SeriesSpec {
-    over_sizes("cold", CachePolicy::ColdRotate, &["kernel"])
+pub fn cold() -> TypedSeries<ByKernel> {
+    over_sizes("cold", CachePolicy::ColdRotate, "kernel", figures())
 }
 
 /// Every kernel by bytes per array, on the same arrays each time.
 #[must_use]
-pub fn hot() -> SeriesSpec {
-    over_sizes("hot", CachePolicy::Hot, &["kernel"])
+pub fn hot() -> TypedSeries<ByKernel> {
+    over_sizes("hot", CachePolicy::Hot, "kernel", figures())
 }
 
 /// Grid policies by size, from memory.
 #[must_use]
-pub fn grids() -> SeriesSpec {
-    let mut spec = over_sizes("grids", CachePolicy::ColdRotate, &["grid", "kernel"]);
-    spec.metrics.push(metric(BREAK_POINT, Unit::Element, Quantity::Extra));
-    spec
+pub fn grids() -> TypedSeries<ByGrid> {
+    let mut metrics = figures();
+    metrics.push(metric(BREAK_POINT, Unit::Element, Quantity::Extra));
+    over_sizes("grids", CachePolicy::ColdRotate, "grid", metrics)
 }
 
 /// Width of the index by size, from memory.
 #[must_use]
-pub fn indices() -> SeriesSpec {
-    over_sizes("indices", CachePolicy::ColdRotate, &["index", "kernel"])
+pub fn indices() -> TypedSeries<ByIndex> {
+    over_sizes("indices", CachePolicy::ColdRotate, "index", figures())
 }
 
 /// One block on one multiprocessor, by the width of its accesses, after a flush of the caches.
 #[must_use]
-pub fn one_multiprocessor() -> SeriesSpec {
+pub fn one_multiprocessor() -> TypedSeries<OnOne> {
     let mut metrics = figures();
     metrics.push(metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle));
-    SeriesSpec::new(
+    TypedSeries::new(
         "one multiprocessor",
         Figure::Latency,
         CachePolicy::ColdFlush,
-        vec![axis("kernel", Unit::One)],
         metrics,
         Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: None },
     )
@@ -100,10 +163,9 @@ const TRACES: [&str; 2] = ["trace hot", "trace cold"];
 
 /// Call after call from the first one: what `--trace` asks for.
 #[must_use]
-pub fn trace(cache: CachePolicy) -> SeriesSpec {
+pub fn trace(cache: CachePolicy) -> TypedSeries<ByKernel> {
     let case = TRACES[usize::from(cache != CachePolicy::Hot)];
-    let axes = vec![axis("kernel", Unit::One), axis("size", Unit::Byte)];
-    SeriesSpec::new(case, Figure::Latency, cache, axes, figures(), Draw::Table)
+    TypedSeries::new(case, Figure::Latency, cache, figures(), Draw::Table)
 }
 
 fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
@@ -116,31 +178,37 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(cold) = case(series, "cold") {
         found.extend(case(series, "hot").and_then(|hot| hot_against_cold(hot, cold)));
-        found.extend(change("vec4 against naive", cold, ["kernel", VEC4], ["kernel", NAIVE], None));
+        let sizes = |kernel| by_size(cold, move |at: &ByKernel| (at.kernel == kernel).then_some(at.size));
+        let [vectors, elements] = [Kernel::Vec4, Kernel::Naive].map(sizes);
+        found.extend(change("vec4 against naive", cold, &vectors, &elements, None));
     }
     if let Some(grids) = case(series, "grids") {
-        for kernel in [GRID_STRIDE, VEC4] {
+        for kernel in [Kernel::GridStride, Kernel::Vec4] {
             found.extend(break_point(grids, kernel));
         }
-        let (least, covering) = (["grid", LEAST], ["grid", GRID_DIM1]);
-        found.extend(change("min against grid_dim1", grids, least, covering, Some(["kernel", VEC4])));
+        let is_asked = |at: &ByGrid, grid| at.kernel == Kernel::Vec4 && at.grid == grid;
+        let sizes = |grid| by_size(grids, move |at: &ByGrid| is_asked(at, grid).then_some(at.size));
+        let [least, covering] = [Grid::Least, Grid::Covering].map(sizes);
+        found.extend(change("min against grid_dim1", grids, &least, &covering, Some(Kernel::Vec4)));
     }
     if let Some(indices) = case(series, "indices") {
-        let [narrow, wide] = INDICES.map(|index| ["index", index]);
-        found.extend(change("32-bit against 64-bit", indices, narrow, wide, Some(["kernel", GRID_STRIDE])));
+        let is_asked = |at: &ByIndex, index| at.kernel == Kernel::GridStride && at.index == index;
+        let sizes = |index| by_size(indices, move |at: &ByIndex| is_asked(at, index).then_some(at.size));
+        let [narrow, wide] = [Index::Narrow, Index::Wide].map(sizes);
+        found.extend(change("32-bit against 64-bit", indices, &narrow, &wide, Some(Kernel::GridStride)));
     }
     if let Some(one) = case(series, "one multiprocessor") {
-        found.extend(one.rows.iter().filter_map(|row| on_one(device, one, row)));
+        found.extend(known_rows(one).filter_map(|(at, row)| on_one(device, one, &at, row)));
     }
     for trace in TRACES.iter().filter_map(|name| case(series, name)) {
-        found.extend(trace.rows.iter().filter_map(|row| call(trace, row)));
+        found.extend(known_rows(trace).filter_map(|(at, row)| call(trace, &at, row)));
     }
     found
 }
 
 /// The median of all calls, with the first one beside it.
-fn call(trace: &Series, row: &Row) -> Option<Finding> {
-    let size = Unit::Byte.format(trace.number(row, "size")?);
+fn call(trace: &Series, at: &ByKernel, row: &Row) -> Option<Finding> {
+    let size = Unit::Byte.format(at.size.0 as f64);
     let bandwidth = trace.metric("bandwidth")?;
     let point = row.points.first()?;
     let first = bandwidth.of.of(point.seconds().next()?, &point.work, None)?;
@@ -151,16 +219,16 @@ fn call(trace: &Series, row: &Row) -> Option<Finding> {
     })
 }
 
-fn is(series: &Series, row: &Row, [axis, value]: [&str; 2]) -> bool {
-    series.text(row, axis) == Some(value)
+/// The rows to which `size_of` gives a size, by it.
+fn by_size<A: Axes>(series: &Series, size_of: impl Fn(&A) -> Option<Bytes>) -> Vec<(Bytes, &Row)> {
+    known_rows(series).filter_map(|(at, row)| Some((size_of(&at)?, row))).collect()
 }
 
 /// Bandwidth of the same copy from a cache and from memory, as a ratio.
 fn hot_against_cold(hot: &Series, cold: &Series) -> Option<Finding> {
     fn shown(series: &Series) -> Option<(&Row, Estimate)> {
-        let of =
-            |row: &&Row| is(series, row, ["kernel", VEC4]) && series.number(row, "size") == Some(SHOWN_BYTES as f64);
-        let row = series.rows.iter().find(of)?;
+        let shown = ByKernel { kernel: Kernel::Vec4, size: Bytes(SHOWN_BYTES) };
+        let (_, row) = known_rows(series).find(|(at, _): &(ByKernel, &Row)| *at == shown)?;
         Some((row, series.estimate(row, "bandwidth")?))
     }
     let ((_, hot), (row, cold)) = (shown(hot)?, shown(cold)?);
@@ -176,32 +244,32 @@ fn hot_against_cold(hot: &Series, cold: &Series) -> Option<Finding> {
 }
 
 /// How much more bandwidth `one` has than `other` on the largest size that both have, in per cent.
-fn change(name: &str, series: &Series, one: [&str; 2], other: [&str; 2], of: Option<[&str; 2]>) -> Option<Finding> {
-    let kept = |row: &&Row| of.is_none_or(|of| is(series, row, of));
-    let pairs = series.rows.iter().filter(kept).filter(|row| is(series, row, one)).filter_map(|row| {
-        let size = series.number(row, "size")?;
-        let with = series
-            .rows
-            .iter()
-            .filter(kept)
-            .find(|row| is(series, row, other) && series.number(row, "size") == Some(size))?;
-        Some((size, row, series.estimate(row, "bandwidth")?, series.estimate(with, "bandwidth")?))
+fn change(
+    name: &str,
+    series: &Series,
+    one: &[(Bytes, &Row)],
+    other: &[(Bytes, &Row)],
+    of: Option<Kernel>,
+) -> Option<Finding> {
+    let pairs = one.iter().filter_map(|(size, row)| {
+        let (_, with) = other.iter().find(|other| other.0 == *size)?;
+        Some((*size, row, series.estimate(row, "bandwidth")?, series.estimate(with, "bandwidth")?))
     });
-    let (size, row, one, other) = pairs.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (size, row, one, other) = pairs.max_by_key(|pair| pair.0)?;
     let more = |one: f64, other: f64| 100.0 * (one / other - 1.0);
     let interval =
         Interval { lo: more(one.interval.lo, other.interval.hi), hi: more(one.interval.hi, other.interval.lo) };
-    let of = of.map_or(String::new(), |[_, value]| format!(", {value}"));
+    let of = of.map_or(String::new(), |kernel| format!(", {kernel}"));
     Some(Finding {
-        says: format!("of bandwidth, on {}{of}", Unit::Byte.format(size)),
+        says: format!("of bandwidth, on {}{of}", Unit::Byte.format(size.0 as f64)),
         ..super::finding(name, Unit::Percent, row, Estimate { value: more(one.value, other.value), interval })
     })
 }
 
 /// The number of elements from which on `min` launches the grid that fills the device.
-fn break_point(grids: &Series, kernel: &str) -> Option<Finding> {
-    let of = |row: &&Row| is(grids, row, ["grid", LEAST]) && is(grids, row, ["kernel", kernel]);
-    let row = grids.rows.iter().find(of)?;
+fn break_point(grids: &Series, kernel: Kernel) -> Option<Finding> {
+    let is_asked = |at: &ByGrid| at.grid == Grid::Least && at.kernel == kernel;
+    let (_, row) = known_rows(grids).find(|(at, _)| is_asked(at))?;
     Some(Finding {
         says: "of 4 bytes: from here on the grid that fills the device 32 times is the smaller".into(),
         ..super::finding(format!("break point {kernel}"), Unit::Element, row, grids.estimate(row, BREAK_POINT)?)
@@ -219,8 +287,7 @@ fn lanes(architecture: &str) -> Option<f64> {
 }
 
 /// One multiprocessor's bandwidth, and its share of what its load/store units could move: lanes × 4 B × clock.
-fn on_one(device: &DeviceInfo, one: &Series, row: &Row) -> Option<Finding> {
-    let kernel = one.text(row, "kernel")?;
+fn on_one(device: &DeviceInfo, one: &Series, at: &OnOne, row: &Row) -> Option<Finding> {
     let estimate = one.estimate(row, "bandwidth")?;
     let lanes = device.architecture.as_deref().and_then(lanes);
     let limit = lanes.zip(row.clock_hz().or(device.calibration.clock_hz)).map(|(lanes, hz)| 4.0 * lanes * hz);
@@ -230,7 +297,7 @@ fn on_one(device: &DeviceInfo, one: &Series, row: &Row) -> Option<Finding> {
     });
     Some(Finding {
         says: format!("one block of 1024 threads{share}"),
-        ..super::finding(format!("one multiprocessor {kernel}"), Unit::BytePerSecond, row, estimate)
+        ..super::finding(format!("one multiprocessor {}", at.kernel), Unit::BytePerSecond, row, estimate)
     })
 }
 
@@ -240,16 +307,16 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::Calibration;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::Point;
 
     use super::*;
 
-    fn point(at: Vec<Value>, bandwidth: f64) -> Point {
+    fn point(at: impl Axes, bandwidth: f64) -> Point {
         // The device is calibrated; the points have no clock of their own.
         Point {
             evidence: Default::default(),
             ..synthetic::point(
-                at,
+                at.to_values(),
                 1e6 / bandwidth,
                 Work { traffic: Traffic::new(500_000, 500_000), ..Work::default() },
                 &[],
@@ -263,9 +330,15 @@ mod tests {
 
     #[test]
     fn the_same_copy_hot_and_cold_is_one_ratio() {
-        let at = |kernel: &str, size: u64| vec![kernel.into(), size.into()];
-        let hot = Series::new(hot(), [point(at(VEC4, SHOWN_BYTES), 1.58e12), point(at(NAIVE, SHOWN_BYTES), 9e12)]);
-        let cold = Series::new(cold(), [point(at(VEC4, SHOWN_BYTES), 0.235e12), point(at(VEC4, 8 << 20), 5e12)]);
+        let at = |kernel, size| ByKernel { kernel, size: Bytes(size) };
+        let hot = Series::new(
+            hot(),
+            [point(at(Kernel::Vec4, SHOWN_BYTES), 1.58e12), point(at(Kernel::Naive, SHOWN_BYTES), 9e12)],
+        );
+        let cold = Series::new(
+            cold(),
+            [point(at(Kernel::Vec4, SHOWN_BYTES), 0.235e12), point(at(Kernel::Vec4, 8 << 20), 5e12)],
+        );
         let ratio = of(&findings(&DeviceInfo::default(), &[cold, hot]), "hot against cold");
         assert!((ratio.value / (1.58 / 0.235) - 1.0).abs() < 1e-3);
         assert!(ratio.says.contains("1.58 TB/s hot") && ratio.says.contains("235 GB/s cold"), "{}", ratio.says);
@@ -273,7 +346,7 @@ mod tests {
 
     #[test]
     fn single_calls_have_their_median_and_their_first() {
-        let mut one = point(vec![VEC4.into(), SHOWN_BYTES.into()], 4e12);
+        let mut one = point(ByKernel { kernel: Kernel::Vec4, size: Bytes(SHOWN_BYTES) }, 4e12);
         one.samples[0] *= 2;
         let found = findings(&DeviceInfo::default(), &[Series::new(trace(CachePolicy::Hot), [one])]);
         let hot = of(&found, "single calls hot, 16 MiB");
@@ -282,13 +355,13 @@ mod tests {
 
     #[test]
     fn changes_are_taken_on_the_largest_size_that_both_have() {
-        let at = |kernel: &str, size: u64| vec![kernel.into(), size.into()];
+        let at = |kernel, size| ByKernel { kernel, size: Bytes(size) };
         let points = [
-            point(at(VEC4, 1 << 30), 4.0e12),
-            point(at(NAIVE, 1 << 30), 3.2e12),
-            point(at(VEC4, 2 << 30), 9.0e12),
-            point(at(NAIVE, 8 << 20), 9.0e12),
-            point(at(VEC4, 8 << 20), 1.0e12),
+            point(at(Kernel::Vec4, 1 << 30), 4.0e12),
+            point(at(Kernel::Naive, 1 << 30), 3.2e12),
+            point(at(Kernel::Vec4, 2 << 30), 9.0e12),
+            point(at(Kernel::Naive, 8 << 20), 9.0e12),
+            point(at(Kernel::Vec4, 8 << 20), 1.0e12),
         ];
         let change = of(&findings(&DeviceInfo::default(), &[Series::new(cold(), points)]), "vec4 against naive");
         assert!((change.value - 25.0).abs() < 0.01 && change.says.contains("1 GiB"), "{change:?}");
@@ -296,7 +369,8 @@ mod tests {
 
     #[test]
     fn break_points_are_those_that_the_launches_state() {
-        let mut least = point(vec![LEAST.into(), VEC4.into(), (8_u64 << 20).into()], 1e12);
+        let at = ByGrid { grid: Grid::Least, kernel: Kernel::Vec4, size: Bytes(8 << 20) };
+        let mut least = point(at, 1e12);
         least.extra.insert(BREAK_POINT.into(), 28_310_532.0);
         let found = findings(&DeviceInfo::default(), &[Series::new(grids(), [least])]);
         assert_eq!(of(&found, "break point vec4").value, 28_310_532.0);
@@ -309,7 +383,7 @@ mod tests {
             calibration: Calibration { clock_hz: Some(1.41e9), ..Calibration::default() },
             ..DeviceInfo::default()
         };
-        let series = [Series::new(one_multiprocessor(), [point(vec![VEC4.into()], 51.5e9)])];
+        let series = [Series::new(one_multiprocessor(), [point(OnOne { kernel: Kernel::Vec4 }, 51.5e9)])];
         assert!(of(&findings(&device, &series), "one multiprocessor vec4").says.contains("29 % of the 180"));
         let unknown = of(&findings(&DeviceInfo::default(), &series), "one multiprocessor vec4");
         assert_eq!(unknown.says, "one block of 1024 threads");

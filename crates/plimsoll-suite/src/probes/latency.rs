@@ -8,12 +8,44 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Point, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes as _, Bytes, Draw, Estimate, Point, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
-use super::derived;
 use super::levels::{Levels, Plateau, levels};
+use super::{derived, known_rows};
+
+plimsoll_core::names! {
+    /// The kind of pages that a buffer lies in.
+    pub enum Pages {
+        /// Few for much memory.
+        Huge = "huge",
+        /// Of the usual size.
+        Small = "small",
+    }
+}
+
+plimsoll_core::names! {
+    /// In which order the lines are chased.
+    pub enum Order {
+        /// All lines in one random cycle: nearly every hop goes to another page.
+        PageRandom = "page-random",
+        /// All lines of a page in random order before the next page, and the pages in a random cycle.
+        PageLocal = "page-local",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A chase on a CPU.
+    pub struct Chase {
+        /// The pages that the chain lies in.
+        pages: Pages,
+        /// The order of its lines.
+        order: Order,
+        /// Bytes of all its lines.
+        footprint: Bytes,
+    }
+}
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -32,22 +64,21 @@ const TRANSLATION_SHOWS: f64 = 1.15;
 
 /// One hop over the footprint, by page size and order.
 #[must_use]
-pub fn chase() -> SeriesSpec {
+pub fn chase() -> TypedSeries<Chase> {
     spec("chase")
 }
 
 /// The same between the neighbours of each knee of `chase`, in huge pages: where capacities are found.
 #[must_use]
-pub fn knees() -> SeriesSpec {
+pub fn knees() -> TypedSeries<Chase> {
     spec("knees")
 }
 
-fn spec(case: &str) -> SeriesSpec {
-    SeriesSpec::new(
+fn spec(case: &str) -> TypedSeries<Chase> {
+    TypedSeries::new(
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("pages", Unit::One), axis("order", Unit::One), axis("footprint", Unit::Byte)],
         vec![
             metric("latency", Unit::Second, Quantity::TimePerOperation),
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
@@ -60,7 +91,7 @@ fn spec(case: &str) -> SeriesSpec {
 /// first quartile of the samples, and the least of the rounds. What others do on the machine only lengthens a load, and a
 /// point in which they ran for half of the time would be a step where there is none.
 #[must_use]
-pub fn curve(series: &[Series], pages: &str, order: &str) -> Vec<(f64, f64)> {
+pub fn curve(series: &[Series], pages: Pages, order: Order) -> Vec<(f64, f64)> {
     let least = |(footprint, row, _): (f64, &Row, Estimate)| {
         let least = row.points.iter().filter_map(quartile).reduce(f64::min)?;
         Some((footprint, least))
@@ -78,26 +109,26 @@ fn quartile(point: &Point) -> Option<f64> {
 
 fn rows<'s>(
     series: &'s [Series],
-    pages: &'s str,
-    order: &'s str,
+    pages: Pages,
+    order: Order,
     metric: &'s str,
 ) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
     let of = move |series: &'s Series| {
-        let asked =
-            move |row: &&Row| series.text(row, "pages") == Some(pages) && series.text(row, "order") == Some(order);
-        let figure = move |row| Some((series.number(row, "footprint")?, row, series.estimate(row, metric)?));
-        series.rows.iter().filter(asked).filter_map(figure)
+        let asked = move |(at, _): &(Chase, &Row)| at.pages == pages && at.order == order;
+        let figure =
+            move |(at, row): (Chase, &'s Row)| Some((at.footprint.0 as f64, row, series.estimate(row, metric)?));
+        known_rows(series).filter(asked).filter_map(figure)
     };
     series.iter().flat_map(of)
 }
 
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     // Only a CPU chooses its pages.
-    if series.iter().any(|series| series.axis("pages").is_none()) {
+    if series.iter().any(|series| series.spec.axes != Chase::axes()) {
         return device::findings(device, series);
     }
     // Where huge pages were refused, small ones are all there is.
-    let pages = if curve(series, "huge", RANDOM).is_empty() { "small" } else { "huge" };
+    let pages = if curve(series, Pages::Huge, RANDOM).is_empty() { Pages::Small } else { Pages::Huge };
     let curve = curve(series, pages, RANDOM);
     let found = levels(&curve, TOLERANCE);
     let names = names(device, &found, curve.iter().map(|point| point.0).fold(0.0, f64::max));
@@ -133,7 +164,7 @@ const MEMORY_STEP: f64 = 2.2;
 /// What is this much slower than the level before the last cache is memory: caches are three to nine times as slow as the
 /// one before, so the last cache was lost in between.
 const LOST_STEP: f64 = 12.0;
-const RANDOM: &str = "page-random";
+const RANDOM: Order = Order::PageRandom;
 const MEMORY: &str = "memory";
 /// Metrics of a level's findings: name, unit, and what follows the level's name.
 const METRICS: [(&str, Unit, &str); 2] = [("latency", Unit::Second, ""), ("cycles", Unit::Cycle, " in cycles")];
@@ -178,7 +209,7 @@ fn is_widest(found: &Levels, names: &[String], own: usize) -> bool {
 }
 
 /// The largest footprint's latency, where the curve has no plateau there (noise, or too few points) but no cache holds it.
-fn memory(device: &DeviceInfo, series: &[Series], pages: &str) -> Vec<Finding> {
+fn memory(device: &DeviceInfo, series: &[Series], pages: Pages) -> Vec<Finding> {
     let last_level = device.last_level_cache() as f64;
     let of = |(metric, unit, suffix): (&'static str, Unit, &str)| {
         let (footprint, row, figure) =
@@ -280,8 +311,8 @@ fn capacity_finding(cache: &CacheInfo, known: Estimate, flags: Flags) -> Finding
 
 /// What small pages cost beside huge ones: where they begin to, and how much at the largest footprint.
 fn translation(series: &[Series]) -> Vec<Finding> {
-    let mut small: Vec<_> = rows(series, "small", RANDOM, "latency").collect();
-    let mut huge: Vec<_> = rows(series, "huge", RANDOM, "latency").collect();
+    let mut small: Vec<_> = rows(series, Pages::Small, RANDOM, "latency").collect();
+    let mut huge: Vec<_> = rows(series, Pages::Huge, RANDOM, "latency").collect();
     small.sort_by(|a, b| a.0.total_cmp(&b.0));
     huge.sort_by(|a, b| a.0.total_cmp(&b.0));
     let huge_curve: Vec<(f64, f64)> = huge.iter().map(|(footprint, _, latency)| (*footprint, latency.value)).collect();

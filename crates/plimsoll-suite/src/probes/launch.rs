@@ -6,11 +6,12 @@ use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::affine::{self, Affine};
+use super::known_rows;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -22,38 +23,71 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// One call per kernel.
-pub const STREAM: &str = "stream";
-/// The same, queued while the device is held: what the device takes by itself, without the host's calls.
-pub const QUEUED: &str = "stream, queued";
-/// All kernels in one graph.
-pub const GRAPH: &str = "graph";
-/// A graph of one kernel, launched again and again.
-pub const REPLAY: &str = "graph replay";
-/// One call per kernel, each of which may begin before the one before has ended.
-pub const STREAM_DEPENDENT: &str = "stream, dependent";
-/// All kernels in one graph with such edges.
-pub const GRAPH_DEPENDENT: &str = "graph, dependent";
-/// All kernels in one graph, with such edges; but each begins when the blocks of the one before have ended, and waits for its results.
-pub const GRAPH_EXIT: &str = "graph, exit";
-/// One kernel that does the work of many, with a barrier of its whole grid between.
-pub const PERSISTENT: &str = "persistent";
-/// Every mode, in the order in which they are shown.
-pub const MODES: [&str; 8] = [STREAM, QUEUED, GRAPH, REPLAY, STREAM_DEPENDENT, GRAPH_DEPENDENT, GRAPH_EXIT, PERSISTENT];
+plimsoll_core::names! {
+    /// How kernels are launched, in the order in which it is shown.
+    pub enum Mode {
+        /// One call per kernel.
+        Stream = "stream",
+        /// The same, queued while the device is held: what the device takes by itself, without the host's calls.
+        Queued = "stream, queued",
+        /// All kernels in one graph.
+        Graph = "graph",
+        /// A graph of one kernel, launched again and again.
+        Replay = "graph replay",
+        /// One call per kernel, each of which may begin before the one before has ended.
+        StreamDependent = "stream, dependent",
+        /// All kernels in one graph with such edges.
+        GraphDependent = "graph, dependent",
+        /// All kernels in one graph, with such edges; but each begins when the blocks of the one before have ended, and waits for its results.
+        GraphExit = "graph, exit",
+        /// One kernel that does the work of many, with a barrier of its whole grid between.
+        Persistent = "persistent",
+    }
+}
 
-/// By the device's events, around the launch.
-pub const EVENTS: &str = "events";
-/// By the host's clock, from the call until the host has seen the end.
-pub const HOST: &str = "host";
+plimsoll_core::names! {
+    /// Whose clock times a launch.
+    pub enum Clock {
+        /// The device's events, around the launch.
+        Events = "events",
+        /// The host's clock, from the call until the host has seen the end.
+        Host = "host",
+    }
+}
+
+plimsoll_core::axes! {
+    /// Launches of an empty kernel.
+    pub struct ByMode {
+        /// How they are launched.
+        mode: Mode,
+    }
+}
+
+plimsoll_core::axes! {
+    /// One launch of an empty kernel.
+    pub struct ByClock {
+        /// Whose clock times it.
+        clock: Clock,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Launches of `scale`.
+    pub struct Scale {
+        /// How they are launched.
+        mode: Mode,
+        /// Bytes that one reads and writes together.
+        footprint: Bytes,
+    }
+}
 
 /// A kernel that does nothing, back to back, by mode. `persistent` is a barrier of the grid.
 #[must_use]
-pub fn empty() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn empty() -> TypedSeries<ByMode> {
+    TypedSeries::new(
         "empty",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("mode", Unit::One)],
         vec![metric("time", Unit::Second, Quantity::TimePerOperation)],
         Draw::Bars { x: "mode".into(), y: "time".into(), by: None },
     )
@@ -62,12 +96,11 @@ pub fn empty() -> SeriesSpec {
 
 /// One launch of that kernel alone, on an idle device.
 #[must_use]
-pub fn single() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn single() -> TypedSeries<ByClock> {
+    TypedSeries::new(
         "single",
         Figure::Latency,
         CachePolicy::Hot,
-        vec![axis("clock", Unit::One)],
         vec![metric("time", Unit::Second, Quantity::Time)],
         Draw::Bars { x: "clock".into(), y: "time".into(), by: None },
     )
@@ -76,12 +109,15 @@ pub fn single() -> SeriesSpec {
 
 /// `scale` back to back on the same arrays, by mode and by what it reads and writes together.
 #[must_use]
-pub fn scale() -> SeriesSpec {
-    SeriesSpec::new(
-        "scale",
+pub fn scale() -> TypedSeries<Scale> {
+    over_footprints("scale", CachePolicy::Hot)
+}
+
+fn over_footprints(case: &str, cache: CachePolicy) -> TypedSeries<Scale> {
+    TypedSeries::new(
+        case,
         Figure::Throughput,
-        CachePolicy::Hot,
-        vec![axis("mode", Unit::One), axis("footprint", Unit::Byte)],
+        cache,
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::TimePerOperation),
@@ -94,8 +130,8 @@ pub fn scale() -> SeriesSpec {
 /// `scale` back to back over arrays that no cache holds any more, by mode and by what one launch reads and writes together. A launch
 /// costs more there than its data's longer way, presumably because what describes it to the device has been driven out as well.
 #[must_use]
-pub fn cold() -> SeriesSpec {
-    SeriesSpec { case: "cold".into(), cache: CachePolicy::ColdRotate, ..scale() }
+pub fn cold() -> TypedSeries<Scale> {
+    over_footprints("cold", CachePolicy::ColdRotate)
 }
 
 /// The figures of what was measured: each mode's launch, and what the line says of large footprints.
@@ -103,32 +139,30 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let of = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
     if let Some(empty) = of("empty") {
-        let one = |row: &Row| {
-            let mode = empty.text(row, "mode")?;
-            let name = if mode == PERSISTENT { "grid barrier".to_owned() } else { format!("empty, {mode}") };
+        let one = |(ByMode { mode }, row): (ByMode, &Row)| {
+            let name = if mode == Mode::Persistent { "grid barrier".to_owned() } else { format!("empty, {mode}") };
             let says = "From one kernel that does nothing to the next.";
-            let says = if mode == PERSISTENT { "From one meeting of all blocks to the next." } else { says };
+            let says = if mode == Mode::Persistent { "From one meeting of all blocks to the next." } else { says };
             Some(own(name, says.to_owned(), row, empty.estimate(row, "time")?))
         };
-        found.extend(empty.rows.iter().filter_map(one));
+        found.extend(known_rows(empty).filter_map(one));
     }
     if let Some(single) = of("single") {
-        let one = |row: &Row| {
-            let clock = single.text(row, "clock")?;
+        let one = |(ByClock { clock }, row): (ByClock, &Row)| {
             let says = match clock {
-                HOST => "From the call until the host has seen an empty kernel's end, on an idle device.",
-                _ => "An empty kernel between two events.",
+                Clock::Host => "From the call until the host has seen an empty kernel's end, on an idle device.",
+                Clock::Events => "An empty kernel between two events.",
             };
             Some(own(format!("single launch, {clock}"), says.to_owned(), row, single.estimate(row, "time")?))
         };
-        found.extend(single.rows.iter().filter_map(one));
+        found.extend(known_rows(single).filter_map(one));
     }
     if let Some(scale) = of("scale") {
-        found.extend(MODES.iter().flat_map(|mode| lines(device, scale, mode)));
+        found.extend(Mode::ALL.into_iter().flat_map(|mode| lines(device, scale, mode)));
         found.extend(reach(device, scale));
     }
     if let Some(cold) = of("cold") {
-        found.extend(MODES.iter().filter_map(|mode| cold_launch(device, cold, mode)));
+        found.extend(Mode::ALL.into_iter().filter_map(|mode| cold_launch(device, cold, mode)));
     }
     found
 }
@@ -142,20 +176,25 @@ fn own(name: String, says: String, row: &Row, time: Estimate) -> Finding {
     Finding { says, flags: without_launch_bound(row.flags), ..super::finding(name, Unit::Second, row, time) }
 }
 
+/// A mode's rows by their footprints in bytes.
+fn rows_of(scale: &Series, mode: Mode) -> impl Iterator<Item = (f64, &Row)> {
+    let of_mode = known_rows(scale).filter(move |(at, _): &(Scale, &Row)| at.mode == mode);
+    of_mode.map(|(at, row)| (at.footprint.0 as f64, row))
+}
+
 /// The line through a mode's footprints that are to be kept, and the flags of their times.
-fn line(scale: &Series, mode: &str, keep: &dyn Fn(f64) -> bool) -> Option<(Affine, Flags)> {
-    let rows = scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(mode));
-    let rows: Vec<&Row> = rows.filter(|row| scale.number(row, "footprint").is_some_and(keep)).collect();
-    let point = |row: &&Row| Some((scale.number(row, "footprint")?, scale.estimate(row, "time")?));
+fn line(scale: &Series, mode: Mode, keep: &dyn Fn(f64) -> bool) -> Option<(Affine, Flags)> {
+    let rows: Vec<(f64, &Row)> = rows_of(scale, mode).filter(|(footprint, _)| keep(*footprint)).collect();
+    let point = |(footprint, row): &(f64, &Row)| Some((*footprint, scale.estimate(row, "time")?));
     let points: Vec<(f64, Estimate)> = rows.iter().filter_map(point).collect();
-    let flags = rows.iter().fold(Flags::NONE, |flags, row| flags.union(row.flags));
+    let flags = rows.iter().fold(Flags::NONE, |flags, (_, row)| flags.union(row.flags));
     Some((affine::fit(&points)?, without_launch_bound(flags)))
 }
 
 /// The lines of one mode: through the footprints that the last-level cache holds, and through those far beyond it. Where
 /// the cache is unknown, or the data were in none, one line through all.
 #[must_use]
-pub fn fits(device: &DeviceInfo, scale: &Series, mode: &str) -> [Option<(Affine, Flags)>; 2] {
+pub fn fits(device: &DeviceInfo, scale: &Series, mode: Mode) -> [Option<(Affine, Flags)>; 2] {
     let cache = device.last_level_cache() as f64;
     if cache == 0.0 || scale.spec.cache.is_cold() {
         return [line(scale, mode, &|_| true), None];
@@ -165,7 +204,7 @@ pub fn fits(device: &DeviceInfo, scale: &Series, mode: &str) -> [Option<(Affine,
     [line(&|footprint| footprint <= 0.5 * cache), line(&|footprint| footprint >= 3.0 * cache)]
 }
 
-fn lines(device: &DeviceInfo, scale: &Series, mode: &str) -> Vec<Finding> {
+fn lines(device: &DeviceInfo, scale: &Series, mode: Mode) -> Vec<Finding> {
     let [cached, memory] = fits(device, scale, mode);
     let mut found = Vec::new();
     let Some(row) = scale.rows.first() else { return found };
@@ -188,7 +227,7 @@ fn lines(device: &DeviceInfo, scale: &Series, mode: &str) -> Vec<Finding> {
 }
 
 /// The intercept of the line through cold launches.
-fn cold_launch(device: &DeviceInfo, cold: &Series, mode: &str) -> Option<Finding> {
+fn cold_launch(device: &DeviceInfo, cold: &Series, mode: Mode) -> Option<Finding> {
     let [line, _] = fits(device, cold, mode);
     let (line, flags) = line?;
     let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
@@ -203,10 +242,9 @@ const BESIDE: f64 = 1.1;
 /// Up to which footprint launches over the same bytes again and again find them in the cache, and from which on they find none: the
 /// largest on the line of the small ones, and the smallest on that of the large ones. Each lies between two footprints that were tried.
 fn reach(device: &DeviceInfo, scale: &Series) -> Vec<Finding> {
-    let [Some((cached, flags)), Some((memory, _))] = fits(device, scale, GRAPH) else { return Vec::new() };
-    let graphs = scale.rows.iter().filter(|row| scale.text(row, "mode") == Some(GRAPH));
-    let point = |row: &Row| Some((scale.number(row, "footprint")?, scale.estimate(row, "time")?.value));
-    let mut points: Vec<(f64, f64)> = graphs.filter_map(point).collect();
+    let [Some((cached, flags)), Some((memory, _))] = fits(device, scale, Mode::Graph) else { return Vec::new() };
+    let point = |(footprint, row): (f64, &Row)| Some((footprint, scale.estimate(row, "time")?.value));
+    let mut points: Vec<(f64, f64)> = rows_of(scale, Mode::Graph).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let on = |line: &Affine, (bytes, time): (f64, f64)| {
         let expected = line.a.value + line.b.map_or(0.0, |b| bytes / b.value);
@@ -247,7 +285,7 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::{Axes, Point};
 
     const CACHE: u64 = 64 << 20;
 
@@ -257,12 +295,12 @@ mod tests {
     }
 
     /// `rounds` operations in one launch.
-    fn point(at: Vec<Value>, bytes: u64, rounds: f64, seconds: f64) -> Point {
+    fn point(at: impl Axes, bytes: u64, rounds: f64, seconds: f64) -> Point {
         let half = (bytes as f64 * rounds / 2.0) as u64;
         Point {
             series: 0,
             round: 0,
-            at,
+            at: at.to_values(),
             k: 1000,
             tick: 1e-12,
             work: Work { traffic: Traffic::new(half, half), operations: rounds, ..Work::default() },
@@ -273,16 +311,20 @@ mod tests {
         }
     }
 
-    fn footprints(mode: &str, a: f64, rounds: f64) -> Vec<Point> {
+    fn at(mode: Mode, bytes: u64) -> Scale {
+        Scale { mode, footprint: Bytes(bytes) }
+    }
+
+    fn footprints(mode: Mode, a: f64, rounds: f64) -> Vec<Point> {
         let time = |bytes: u64| a + bytes as f64 / if bytes <= CACHE / 2 { 5.75e12 } else { 4.2e12 };
         let sizes = (12..=30).map(|log| 1_u64 << log);
-        sizes.map(|bytes| point(vec![mode.into(), bytes.into()], bytes, rounds, time(bytes))).collect()
+        sizes.map(|bytes| point(at(mode, bytes), bytes, rounds, time(bytes))).collect()
     }
 
     #[test]
     fn each_mode_has_its_intercept_and_an_asymptote_per_level() {
-        let mut points = footprints(STREAM, 2.37e-6, 1.0);
-        points.extend(footprints(GRAPH, 1.2e-6, 1.0));
+        let mut points = footprints(Mode::Stream, 2.37e-6, 1.0);
+        points.extend(footprints(Mode::Graph, 1.2e-6, 1.0));
         let found = findings(&device(), &[Series::new(scale(), points)]);
         let value = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().value;
         let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 1e-3, "{value} {expected}");
@@ -309,15 +351,15 @@ mod tests {
                 }
         };
         let sizes = [1, 2, 4, 8, 16, 32, 40, 48, 56, 64, 128, 256, 512, 1024];
-        let points = sizes.map(|mib| point(vec![GRAPH.into(), (mib << 20).into()], mib << 20, 1.0, time(mib)));
+        let points = sizes.map(|mib| point(at(Mode::Graph, mib << 20), mib << 20, 1.0, time(mib)));
         let found = findings(&device(), &[Series::new(scale(), points)]);
         let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
         let mib = |value: f64| value / f64::from(1 << 20);
         assert_eq!((mib(of("cached to").value), mib(of("cached to").interval.hi)), (40.0, 48.0));
         assert_eq!((mib(of("from memory from").value), mib(of("from memory from").interval.lo)), (56.0, 48.0));
         // Two footprints that lie on both lines tell nothing.
-        let one_line = sizes
-            .map(|mib| point(vec![GRAPH.into(), (mib << 20).into()], mib << 20, 1.0, 1e-6 + (mib << 20) as f64 / 5e12));
+        let one_line =
+            sizes.map(|mib| point(at(Mode::Graph, mib << 20), mib << 20, 1.0, 1e-6 + (mib << 20) as f64 / 5e12));
         assert!(
             findings(&device(), &[Series::new(scale(), one_line)]).iter().all(|finding| finding.name != "cached to")
         );
@@ -326,8 +368,7 @@ mod tests {
     #[test]
     fn cold_launches_have_an_intercept_of_their_own() {
         let points = (16..25).map(|log| 1_u64 << log);
-        let points =
-            points.map(|bytes| point(vec![GRAPH.into(), bytes.into()], bytes, 1.0, 1.3e-6 + bytes as f64 / 4.1e12));
+        let points = points.map(|bytes| point(at(Mode::Graph, bytes), bytes, 1.0, 1.3e-6 + bytes as f64 / 4.1e12));
         let found = findings(&device(), &[Series::new(cold(), points)]);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "launch, graph, cold"));
         assert!((found[0].value / 1.3e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
@@ -335,25 +376,26 @@ mod tests {
 
     #[test]
     fn a_persistent_kernel_is_counted_by_its_rounds() {
-        let found = findings(&device(), &[Series::new(scale(), footprints(PERSISTENT, 1.5e-6, 8.0))]);
+        let found = findings(&device(), &[Series::new(scale(), footprints(Mode::Persistent, 1.5e-6, 8.0))]);
         assert_eq!(found[0].name, "launch, persistent");
         assert!((found[0].value / 1.5e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
     }
 
     #[test]
     fn without_a_known_cache_one_line_goes_through_all() {
-        let series = Series::new(scale(), footprints(GRAPH, 1.2e-6, 1.0));
-        let [all, none] = fits(&DeviceInfo::default(), &series, GRAPH);
+        let series = Series::new(scale(), footprints(Mode::Graph, 1.2e-6, 1.0));
+        let [all, none] = fits(&DeviceInfo::default(), &series, Mode::Graph);
         assert_eq!(all.unwrap().0.over, [4096.0, f64::from(1 << 30)]);
         assert!(none.is_none());
     }
 
     #[test]
     fn empty_kernels_and_single_launches_are_quoted_as_measured() {
-        let at = |name: &str| point(vec![name.into()], 0, 1.0, 1e-6);
-        let series = [Series::new(empty(), MODES.map(at)), Series::new(single(), [at(EVENTS), at(HOST)])];
+        let modes = Mode::ALL.map(|mode| point(ByMode { mode }, 0, 1.0, 1e-6));
+        let clocks = Clock::ALL.map(|clock| point(ByClock { clock }, 0, 1.0, 1e-6));
+        let series = [Series::new(empty(), modes), Series::new(single(), clocks)];
         let found = findings(&device(), &series);
-        assert_eq!(found.len(), MODES.len() + 2);
+        assert_eq!(found.len(), Mode::ALL.len() + 2);
         assert!(found.iter().any(|finding| finding.name == "grid barrier"));
         assert!(found.iter().all(|finding| (finding.value / 1e-6 - 1.0).abs() < 1e-6));
         assert!(findings(&device(), &[]).is_empty());

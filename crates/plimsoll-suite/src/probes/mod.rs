@@ -34,7 +34,7 @@ pub mod uniformity;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
-use plimsoll_core::series::{Estimate, Row};
+use plimsoll_core::series::{Axes, Estimate, Row, Series};
 use plimsoll_core::unit::Unit;
 
 /// Every probe, in the order in which it is listed and run. `launch` and `dispatch` come early: behind the others in one
@@ -90,6 +90,11 @@ const HOST_PRECISION: f64 = 0.02;
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
+}
+
+/// Every row with its point. Rows that are none of this version's points, by a name of a later version say, show nothing.
+fn known_rows<A: Axes>(series: &Series) -> impl Iterator<Item = (A, &Row)> {
+    series.parse_rows().filter_map(Result::ok)
 }
 
 /// A finding read off one row. The session fills in device and probe.

@@ -1,13 +1,21 @@
 //! stream: the bandwidth of memory for each read:write mix, by the STREAM kernels and their kin (McCalpin, STREAM;
 //! Treibig, Hager and Wellein for the Schönauer triad). Its best figures are the ceilings that everything else quotes.
 
+mod axes;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Draw, Estimate, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
+
+use super::known_rows;
+
+pub use axes::{
+    BestConfiguration, BestOnCores, Configuration, Form, Occupancy, OnAllCores, OnSomeCores, Placement, Stores,
+};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -54,12 +62,11 @@ pub const BY_THREADS: [&str; 3] = ["read", "copy", "triad"];
 
 /// Every kernel with both kinds of store, cold, on all cores.
 #[must_use]
-pub fn kernels() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn kernels() -> TypedSeries<OnAllCores> {
+    TypedSeries::new(
         "kernels",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("kernel", Unit::One), axis("stores", Unit::One)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
@@ -71,12 +78,11 @@ pub fn kernels() -> SeriesSpec {
 
 /// Bandwidth against the number of cores that take part.
 #[must_use]
-pub fn threads() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn threads() -> TypedSeries<OnSomeCores> {
+    TypedSeries::new(
         "threads",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("kernel", Unit::One), axis("threads", Unit::Thread)],
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
         Draw::Lines {
             x: "threads".into(),
@@ -90,12 +96,11 @@ pub fn threads() -> SeriesSpec {
 
 /// The best configuration of each kernel, measured afresh: the figures to quote.
 #[must_use]
-pub fn best() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn best() -> TypedSeries<BestOnCores> {
+    TypedSeries::new(
         "best",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("kernel", Unit::One), axis("stores", Unit::One), axis("threads", Unit::Thread)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
@@ -107,10 +112,6 @@ pub fn best() -> SeriesSpec {
 
 /// Name of the metric that holds the bytes that one multiprocessor has asked memory for at once.
 pub const IN_FLIGHT: &str = "bytes in flight";
-/// Name of the persistent form on the axis `form` of [`occupancy`]: as many blocks as are resident, each in a loop.
-pub const PERSISTENT: &str = "persistent";
-/// Name of the other: each block does one tile and ends.
-pub const BLOCKS: &str = "block launch";
 
 fn figures_in_flight() -> Vec<Metric> {
     vec![
@@ -123,12 +124,11 @@ fn figures_in_flight() -> Vec<Metric> {
 /// A GPU's bandwidth against threads per multiprocessor, from one warp to all that fit; shared memory that nobody uses
 /// keeps further blocks out.
 #[must_use]
-pub fn occupancy() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn occupancy() -> TypedSeries<Occupancy> {
+    TypedSeries::new(
         "occupancy",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("kernel", Unit::One), axis("form", Unit::One), axis("threads", Unit::Thread)],
         figures_in_flight(),
         Draw::Lines {
             x: "threads".into(),
@@ -143,7 +143,7 @@ pub fn occupancy() -> SeriesSpec {
 /// A GPU's bandwidth against what a multiprocessor has asked for at once: width of an access × accesses per thread ×
 /// resident threads, for the kernels of each plain mix.
 #[must_use]
-pub fn bytes_in_flight() -> SeriesSpec {
+pub fn bytes_in_flight() -> TypedSeries<Configuration> {
     let draw = Draw::Lines {
         x: IN_FLIGHT.into(),
         y: "bandwidth".into(),
@@ -156,37 +156,23 @@ pub fn bytes_in_flight() -> SeriesSpec {
 
 /// The same choices, fewer of each, for the other kernels.
 #[must_use]
-pub fn configurations() -> SeriesSpec {
+pub fn configurations() -> TypedSeries<Configuration> {
     let draw = Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: Some("hints".into()) };
     over_configurations("configurations", draw)
 }
 
-fn over_configurations(case: &str, draw: Draw) -> SeriesSpec {
-    SeriesSpec::new(
-        case,
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![
-            axis("kernel", Unit::One),
-            axis("hints", Unit::One),
-            axis("vector", Unit::Byte),
-            axis("unroll", Unit::One),
-            axis("block", Unit::Thread),
-        ],
-        figures_in_flight(),
-        draw,
-    )
+fn over_configurations(case: &str, draw: Draw) -> TypedSeries<Configuration> {
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::ColdRotate, figures_in_flight(), draw)
 }
 
 /// The best configuration of a GPU's kernels that both read and write, by how far the output is moved within its array:
 /// where memory's banks hold the two streams is worth some tenths of a per cent, and no program chooses it.
 #[must_use]
-pub fn placements() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn placements() -> TypedSeries<Placement> {
+    TypedSeries::new(
         "placements",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("kernel", Unit::One), axis("output moved", Unit::Byte)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::Time),
@@ -198,12 +184,11 @@ pub fn placements() -> SeriesSpec {
 /// A GPU's best configuration of each kernel, measured afresh on larger arrays: the figures to quote. The same case as
 /// [`best`], with what there is to choose on a GPU.
 #[must_use]
-pub fn best_configuration() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn best_configuration() -> TypedSeries<BestConfiguration> {
+    TypedSeries::new(
         "best",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("kernel", Unit::One), axis("configuration", Unit::One)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("time", Unit::Second, Quantity::Time),
@@ -220,8 +205,7 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
 /// flight to reach it.
 fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let best = case(series, "best");
-    let mut found: Vec<Finding> =
-        best.iter().flat_map(|best| best.rows.iter().filter_map(|row| ceiling(best, row))).collect();
+    let mut found: Vec<Finding> = best.into_iter().flat_map(ceilings).collect();
     if let Some(occupancy) = case(series, "occupancy") {
         for kernel in ["read", "copy"] {
             found.extend(little(device, occupancy, kernel));
@@ -230,12 +214,28 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-fn ceiling(best: &Series, row: &Row) -> Option<Finding> {
-    let kernel = KERNELS.iter().find(|kernel| Some(kernel.name) == best.text(row, "kernel"))?;
-    let how = match best.text(row, "configuration") {
-        Some(configuration) => configuration.to_owned(),
-        None => on_cores(best, row, kernel)?,
+/// The best figure of each kernel, on a GPU or on a CPU.
+fn ceilings(best: &Series) -> Vec<Finding> {
+    if best.spec.axes == BestConfiguration::axes() {
+        let ceiling = |(at, row): (BestConfiguration, &Row)| {
+            let kernel = find_mix(&at.kernel)?;
+            ceiling(best, row, kernel, at.configuration.as_str())
+        };
+        return known_rows(best).filter_map(ceiling).collect();
+    }
+    let ceiling = |(at, row): (BestOnCores, &Row)| {
+        let kernel = find_mix(&at.kernel)?;
+        ceiling(best, row, kernel, &on_cores(&at, kernel))
     };
+    known_rows(best).filter_map(ceiling).collect()
+}
+
+/// The kernel of this name; none where a later version has another.
+fn find_mix(name: &Name) -> Option<&'static Mix> {
+    KERNELS.iter().find(|kernel| kernel.name == name.as_str())
+}
+
+fn ceiling(best: &Series, row: &Row, kernel: &Mix, how: &str) -> Option<Finding> {
     Some(Finding {
         metric: "bandwidth".into(),
         says: format!("{}:{} read:write, {how}", kernel.reads, kernel.writes),
@@ -243,14 +243,11 @@ fn ceiling(best: &Series, row: &Row) -> Option<Finding> {
     })
 }
 
-fn on_cores(best: &Series, row: &Row, kernel: &Mix) -> Option<String> {
-    let threads = best.number(row, "threads")?;
-    let stores = match (kernel.writes, best.text(row, "stores")) {
-        (0, _) | (_, None) => String::new(),
-        (_, Some(stores)) => format!(", {stores} stores"),
-    };
-    let plural = if threads == 1.0 { "" } else { "s" };
-    Some(format!("{threads} thread{plural}{stores}"))
+fn on_cores(at: &BestOnCores, kernel: &Mix) -> String {
+    let threads = at.threads.0;
+    let stores = if kernel.writes == 0 { String::new() } else { format!(", {} stores", at.stores) };
+    let plural = if threads == 1 { "" } else { "s" };
+    format!("{threads} thread{plural}{stores}")
 }
 
 /// Share of the best bandwidth that counts as reaching it.
@@ -262,14 +259,12 @@ const REACHED: f64 = 0.95;
 /// queues. All threads wait for their loads together here, so a little less is in flight than they ask for: both
 /// latencies are upper bounds.
 fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding> {
-    let of_kernel =
-        |row: &&Row| occupancy.text(row, "kernel") == Some(kernel) && occupancy.text(row, "form") == Some(PERSISTENT);
-    let mut curve: Vec<(f64, &Row, Estimate)> = occupancy
-        .rows
-        .iter()
-        .filter(of_kernel)
-        .filter_map(|row| Some((occupancy.estimate(row, IN_FLIGHT)?.value, row, occupancy.estimate(row, "bandwidth")?)))
-        .collect();
+    let is_asked = |at: &Occupancy| at.kernel.as_str() == kernel && at.form == Form::Persistent;
+    let figures = |(_, row): (Occupancy, _)| {
+        Some((occupancy.estimate(row, IN_FLIGHT)?.value, row, occupancy.estimate(row, "bandwidth")?))
+    };
+    let mut curve: Vec<(f64, &Row, Estimate)> =
+        known_rows(occupancy).filter(|(at, _)| is_asked(at)).filter_map(figures).collect();
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));
     let most = curve.iter().map(|point| point.2.value).fold(0.0, f64::max);
     let above = curve.iter().position(|point| point.2.value >= REACHED * most);
@@ -315,13 +310,13 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::{Point, Threads};
 
-    fn point(at: Vec<Value>, seconds: f64) -> Point {
+    fn point(at: impl Axes, seconds: f64) -> Point {
         Point {
             series: 0,
             round: 0,
-            at,
+            at: at.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { traffic: Traffic::new(2_000_000, 1_000_000), ..Work::default() },
@@ -334,10 +329,13 @@ mod tests {
 
     #[test]
     fn only_fresh_figures_become_ceilings_and_they_say_their_mix() {
-        let lucky = point(vec!["triad".into(), "ordinary".into()], 1e-6);
-        let fresh = point(vec!["triad".into(), "non-temporal".into(), 2_u64.into()], 1e-3);
-        let sum = point(vec!["read".into(), "ordinary".into(), 1_u64.into()], 1e-3);
-        let unknown = point(vec!["later".into(), "ordinary".into(), 1_u64.into()], 1e-3);
+        let lucky = point(OnAllCores { kernel: "triad".into(), stores: Stores::Ordinary }, 1e-6);
+        let best_at = |kernel: &'static str, stores, threads| {
+            point(BestOnCores { kernel: kernel.into(), stores, threads: Threads(threads) }, 1e-3)
+        };
+        let fresh = best_at("triad", Stores::NonTemporal, 2);
+        let sum = best_at("read", Stores::Ordinary, 1);
+        let unknown = best_at("later", Stores::Ordinary, 1);
         let series = [Series::new(kernels(), [lucky]), Series::new(best(), [fresh, sum, unknown])];
         let found = findings(&DeviceInfo::default(), &series);
         assert_eq!(found.len(), 2);
@@ -348,8 +346,8 @@ mod tests {
         assert!(findings(&DeviceInfo::default(), &series[..1]).is_empty());
     }
 
-    fn on_gpu(kernel: &str, threads: u64, seconds: f64) -> Point {
-        let at = vec![kernel.into(), PERSISTENT.into(), threads.into()];
+    fn on_gpu(kernel: &'static str, threads: u64, seconds: f64) -> Point {
+        let at = Occupancy { kernel: kernel.into(), form: Form::Persistent, threads: Threads(threads) };
         let extra = [(IN_FLIGHT.to_owned(), 64.0 * threads as f64)].into();
         Point { extra, ..point(at, seconds) }
     }
@@ -382,7 +380,8 @@ mod tests {
 
     #[test]
     fn a_gpus_ceiling_says_its_configuration() {
-        let fresh = point(vec!["triad".into(), "16 B × 1, 128 threads".into()], 1e-3);
+        let at = BestConfiguration { kernel: "triad".into(), configuration: "16 B × 1, 128 threads".into() };
+        let fresh = point(at, 1e-3);
         let found = findings(&DeviceInfo::default(), &[Series::new(best_configuration(), [fresh])]);
         assert_eq!(found[0].says, "2:1 read:write, 16 B × 1, 128 threads");
     }

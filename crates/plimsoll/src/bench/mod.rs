@@ -65,6 +65,10 @@ impl Device {
                     scenario.parse().map_err(|error| OpenError::Scenario(format!("{error}")))?;
                 Ok(Self::Sim(plimsoll_sim::open(&scenario)))
             }
+            DeviceSelector::Vulkan(_) => {
+                let (what, why) = ("expressions", "the Vulkan backend runs none yet".to_owned());
+                Err(Fault::Unavailable { what, why, mend: "Use cpu or cuda:N".to_owned() }.into())
+            }
             DeviceSelector::All => {
                 Err(Fault::Invalid("expressions are timed on one device at a time: name it".to_owned()).into())
             }

@@ -7,6 +7,7 @@ use plimsoll_core::Fault;
 use plimsoll_expr::{DType, Problem};
 
 use crate::driver::Stream;
+use crate::memory::Transfer as _;
 use crate::memory::{DeviceBuffer, Span};
 
 /// Bytes of random data that an array repeats: no cache holds it, and no window of a power of two begins like another.

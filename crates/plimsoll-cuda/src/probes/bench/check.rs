@@ -18,6 +18,7 @@ use super::arrays::Refill;
 use crate::driver::Stream;
 use crate::elementwise::Bound;
 use crate::memory::Span;
+use crate::memory::Transfer as _;
 use crate::wait;
 
 /// One element of every operand.

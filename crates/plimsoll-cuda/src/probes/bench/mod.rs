@@ -6,6 +6,7 @@ mod check;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::Fault;
@@ -20,8 +21,9 @@ use self::arrays::Arrays;
 use self::check::{Outputs, Sample};
 use super::checker::Checker;
 use super::kit::late;
+use crate::Load;
 use crate::elementwise::{Bound, Engine, Error, Expression, Operand};
-use crate::load::Load;
+use crate::launch::TRUST;
 use crate::memory::Span;
 use crate::spin::Spinner;
 use crate::{Cuda, CudaDevice};
@@ -109,7 +111,7 @@ impl Probe<Cuda> for Bench {
         }?;
         let mut bench = Running::new(session.device, engine, window, session.request.seed)?;
         bench.reserve(&self.points);
-        bench.ahead(&self.points);
+        bench.ahead(&self.points, session.stop_signal());
         let mut refused = None;
         for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
             let mut points = Vec::new();
@@ -161,7 +163,7 @@ struct Running {
 impl Running {
     fn new(device: &CudaDevice, engine: Engine, window: u64, seed: u64) -> Result<Self, Fault> {
         let (arrays, scratch) = (Arrays::new(&device.stream, seed), Arrays::new(&device.stream, seed));
-        let (checker, spinner) = (Checker::new(device)?, device.spinner.as_ref().ok().cloned());
+        let (checker, spinner) = (Checker::new(device, TRUST)?, device.spinner.as_ref().ok().cloned());
         Ok(Self { engine, expressions: HashMap::new(), arrays, scratch, checker, spinner, window })
     }
 
@@ -188,7 +190,7 @@ impl Running {
 
     /// Compiles what all points need on all processors at once: one after the other, hundreds of plans would take longer than their
     /// launches.
-    fn ahead(&mut self, points: &[Point]) {
+    fn ahead(&mut self, points: &[Point], stop: &AtomicBool) {
         let foreseen = |point: &Point| -> Result<Option<KernelSpec>, Error> {
             let layouts = Layouts { windows: 1, ..Layouts::of(point, self.window) };
             self.arrays.ensure(&layouts.bytes())?;
@@ -198,7 +200,7 @@ impl Running {
         // What can't be planned is told where it is asked for.
         let specs: HashSet<KernelSpec> = points.iter().map(foreseen).filter_map(Result::ok).flatten().collect();
         if specs.len() > 1 {
-            self.engine.ahead(&specs);
+            self.engine.ahead(&specs.into_iter().collect::<Vec<_>>(), stop);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::num::NonZero;
+use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
 
 use plimsoll_core::Fault;
@@ -103,7 +104,7 @@ fn ahead(device: &CudaDevice, engine: &Engine, claims: &[Claim], depth: Depth) -
         let inputs = vec![operand.clone(); claim.function.operands()];
         specs.extend(expression.foreseen(&inputs, &[operand], &chosen(claim)));
     }
-    engine.ahead(&specs);
+    engine.ahead(&specs.into_iter().collect::<Vec<_>>(), &AtomicBool::new(false));
     Ok(())
 }
 
@@ -165,7 +166,8 @@ fn join(thread: ScopedJoinHandle<'_, Compared>, errors: &mut Errors) -> Result<S
     }
 }
 
-fn threads() -> usize {
+/// Processors that may be used.
+pub(super) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 

@@ -1,13 +1,17 @@
 //! More elements than 32 bits count, of one byte each: every block's base must have 64 bits.
 
+use std::panic::resume_unwind;
+
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
 use plimsoll_expr::{DType, Layout, Names, parse};
 use plimsoll_gen::elementwise::Choose;
 
+use super::accuracy::threads;
 use crate::CudaDevice;
 use crate::elementwise::{Engine, Operand};
 use crate::memory::DeviceBuffer;
+use crate::memory::Transfer as _;
 use crate::wait;
 
 /// Elements: beyond 2³², and no multiple of any vector.
@@ -65,15 +69,56 @@ fn wrong(device: &CudaDevice, buffer: &DeviceBuffer, step: &Step) -> Result<Stri
         let count = CHUNK.min(ELEMENTS - start);
         bytes.resize(count as usize, 0);
         buffer.part(start, count)?.download(&device.stream, &mut bytes)?;
-        let nan = |byte: u8| step.dtype == DType::F8E4M3 && byte & 0x7f == 0x7f;
-        let same = |(place, found): (u64, u8)| {
-            let right = (step.becomes)(place);
-            found == right || (nan(found) && nan(right))
-        };
-        if let Some((place, found)) = (start..).zip(bytes.iter().copied()).find(|pair| !same(*pair)) {
+        if let Some((place, found)) = first_wrong(&bytes, start, step) {
             return Ok(format!("element {place} is {found:#x}, not {:#x}", (step.becomes)(place)));
         }
         start += count;
     }
     Ok(String::new())
+}
+
+/// The place and value of the first of some bytes that isn't what it must be, where the first of them has place `start`. All processors
+/// take part.
+fn first_wrong(bytes: &[u8], start: u64, step: &Step) -> Option<(u64, u8)> {
+    let is_nan = |byte: u8| step.dtype == DType::F8E4M3 && byte & 0x7f == 0x7f;
+    let is_right = |place: u64, found: u8| {
+        let right = (step.becomes)(place);
+        found == right || (is_nan(found) && is_nan(right))
+    };
+    let search =
+        |part: &[u8], start: u64| (start..).zip(part.iter().copied()).find(|(place, found)| !is_right(*place, *found));
+    let size = bytes.len().div_ceil(threads()).max(1);
+    std::thread::scope(|scope| {
+        let parts = bytes.chunks(size).zip((start..).step_by(size));
+        let running: Vec<_> = parts.map(|(part, start)| scope.spawn(move || search(part, start))).collect();
+        // A panic is the caller's.
+        let found = running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        found.collect::<Vec<_>>().into_iter().flatten().next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_wrong_byte_is_found_wherever_it_lies() {
+        let start = (1 << 32) - 1000;
+        for step in &STEPS {
+            let right: Vec<u8> = (start..start + 5003).map(step.becomes).collect();
+            assert_eq!(first_wrong(&right, start, step), None, "{}", step.text);
+            for place in [0, 1, 2501, 5002] {
+                let mut bytes = right.clone();
+                bytes[place] ^= 0x15;
+                bytes[5002] ^= 0x2a;
+                assert_eq!(
+                    first_wrong(&bytes, start, step),
+                    Some((start + place as u64, bytes[place])),
+                    "{}",
+                    step.text
+                );
+            }
+        }
+        assert_eq!(first_wrong(&[], 0, &STEPS[0]), None);
+    }
 }

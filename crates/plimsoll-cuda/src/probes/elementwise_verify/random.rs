@@ -1,6 +1,9 @@
 //! Random typed expressions whose every bit is defined, over sizes and layouts that take every form of kernel.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
@@ -9,7 +12,7 @@ use plimsoll_expr::graph::Kind;
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
 use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
-use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Space, Value, parse};
+use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Node, Space, Value, parse};
 use plimsoll_gen::elementwise::body::catalogue::integer_idioms;
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
@@ -25,8 +28,11 @@ const ALL: u64 = 1100;
 /// How many between.
 const SAMPLES: u64 = 400;
 
-/// Expressions whose kernels are compiled together: some 150 kernels, a hundred milliseconds each.
-const TOGETHER: usize = 8;
+/// Expressions that are drawn before their tensors are.
+const DRAWN: usize = 8;
+/// Tensors of this many expressions and more are held before their kernels are compiled, all at once: one kernel in a hundred takes a
+/// hundred times as long as the others (many quotients of f64 in one thread), and would be waited for alone among few.
+const PREPARED: usize = 640;
 
 /// Random expressions, on tensors of several kinds each.
 pub(super) fn run(
@@ -44,20 +50,22 @@ pub(super) fn run(
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[0x70; 32]));
     let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
     let mut drawn = 0..expressions;
+    let mut prepared = Vec::new();
     while !drawn.is_empty() {
         let some: Vec<(usize, Graph)> = drawn
             .by_ref()
-            .take(TOGETHER)
+            .take(DRAWN)
             .filter_map(|number| draw(&mut runner, &strategy).map(|graph| (number, graph)))
             .collect();
-        together(device, engine, (&some, &Tensors::ALL), &mut runner, report)?;
+        prepared.extend(prepare(device, engine, (&some, &Tensors::ALL), &mut runner)?);
+        if prepared.len() >= PREPARED {
+            check(engine, &std::mem::take(&mut prepared), report)?;
+        }
     }
     // One tensor of a size that holds the ends of every type many times over.
     let always: Vec<(usize, Graph)> = always().into_iter().map(|graph| (ALWAYS, graph)).collect();
-    for some in always.chunks(8 * TOGETHER) {
-        together(device, engine, (some, &[Tensors::Flat]), &mut runner, report)?;
-    }
-    Ok(())
+    prepared.extend(prepare(device, engine, (&always, &[Tensors::Flat]), &mut runner)?);
+    check(engine, &prepared, report)
 }
 
 /// The number of an expression that is always tried: on 4,099 elements.
@@ -79,34 +87,46 @@ fn always() -> Vec<Graph> {
     graphs
 }
 
-/// Expressions with their numbers, on tensors of some kinds each, whose kernels are compiled at once.
-fn together(
-    device: &CudaDevice,
+/// An expression on tensors, and the choices to try.
+struct Prepared<'d> {
+    kind: Tensors,
+    choices: Vec<Choose>,
+    bench: Bench<'d>,
+}
+
+/// Expressions with their numbers, on tensors of some kinds each.
+fn prepare<'d>(
+    device: &'d CudaDevice,
     engine: &Engine,
     (graphs, kinds): (&[(usize, Graph)], &[Tensors]),
     runner: &mut TestRunner,
-    report: &mut dyn FnMut(Case),
-) -> Result<(), Fault> {
-    let expression = |(number, graph): &(usize, Graph)| Ok::<_, Fault>((*number, engine.expression(graph)?));
-    let some = graphs.iter().map(expression).collect::<Result<Vec<(usize, Expression)>, _>>()?;
-    let mut benches = Vec::new();
-    for (number, expression) in &some {
+) -> Result<Vec<Prepared<'d>>, Fault> {
+    let mut prepared = Vec::new();
+    for (number, graph) in graphs {
+        let expression = Rc::new(engine.expression(graph)?);
         for &kind in kinds {
-            let Some(shape) = kind.shape(runner, *number, expression.graph().least_rank()) else { continue };
-            let bench = Bench::new(device, expression, kind, &shape, runner)?;
+            let Some(shape) = kind.shape(runner, *number, graph.least_rank()) else { continue };
+            let bench = Bench::new(device, &expression, kind, &shape, runner)?;
             let choices = match *number {
                 ALWAYS if kinds.len() == 1 => vec![Choose::default()],
-                number => choices(expression.graph(), number, kind),
+                number => choices(graph, number, kind),
             };
-            benches.push((kind, choices, bench));
+            prepared.push(Prepared { kind, choices, bench });
         }
     }
+    Ok(prepared)
+}
+
+/// Compiles all kernels, those that take longest first, and runs every case.
+fn check(engine: &Engine, prepared: &[Prepared<'_>], report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let mut specs = HashSet::new();
-    for (_, choices, bench) in &benches {
+    for Prepared { choices, bench, .. } in prepared {
         specs.extend(bench.kernels(choices)?);
     }
-    engine.ahead(&specs);
-    for (kind, choices, bench) in &benches {
+    let mut specs: Vec<KernelSpec> = specs.into_iter().collect();
+    specs.sort_by_cached_key(|spec| Reverse(compile_cost(spec)));
+    engine.ahead(&specs, &AtomicBool::new(false));
+    for Prepared { kind, choices, bench } in prepared {
         for choose in choices {
             if let Some((on, wrong)) = bench.case(choose)? {
                 let kernel = format!("{kind:?} of {}", bench.expression.graph().to_string().trim().replace('\n', "; "));
@@ -115,6 +135,17 @@ fn together(
         }
     }
     Ok(())
+}
+
+/// Which kernels take longest to compile: operations of a thread, in which floored quotients of floats count by far the most.
+fn compile_cost(spec: &KernelSpec) -> u64 {
+    let cost = |node: &Node| match (node.kind, node.dtype.carrier()) {
+        (Kind::Binary(Binary::FloorDiv | Binary::Rem, _), DType::F64) => 100,
+        (Kind::Binary(Binary::FloorDiv | Binary::Rem, _), DType::F32) => 10,
+        _ => 1,
+    };
+    let operations: u64 = spec.graph.nodes().iter().map(cost).sum();
+    operations * u64::from(spec.lanes * spec.unroll)
 }
 
 /// How the tensors of a case lie.
@@ -217,7 +248,7 @@ fn keeps_bits(graph: &Graph) -> bool {
 /// The tensors and scalars of one expression.
 struct Bench<'d> {
     device: &'d CudaDevice,
-    expression: &'d Expression,
+    expression: Rc<Expression>,
     /// Inputs, then the outputs that aren't in place.
     tensors: Vec<Tensor>,
     scalars: Vec<Value>,
@@ -228,7 +259,7 @@ struct Bench<'d> {
 impl<'d> Bench<'d> {
     fn new(
         device: &'d CudaDevice,
-        expression: &'d Expression,
+        expression: &Rc<Expression>,
         kind: Tensors,
         shape: &[u64],
         runner: &mut TestRunner,
@@ -249,6 +280,7 @@ impl<'d> Bench<'d> {
         let scalars: Vec<Value> = graph.scalars().iter().filter_map(scalar).collect();
         let layouts: Vec<Layout> = tensors.iter().map(|tensor| tensor.layout.clone()).collect();
         let space = Space::of(shape, &layouts).map_err(invalid)?;
+        let expression = Rc::clone(expression);
         Ok(Self { device, expression, tensors, scalars, space, shape: shape.to_vec() })
     }
 

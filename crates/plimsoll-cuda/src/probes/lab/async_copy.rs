@@ -16,7 +16,7 @@ use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::async_copy::{self, AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
 
 use crate::driver::Attribute;
-use crate::launch::Arguments;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::probes::folds::{self, MANY, SOME};
 use crate::probes::inside::{Inside, Of};
@@ -212,7 +212,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::AsyncCopy, &kernels::kernels(target(device)))?;
+        let kit = Kit::new(device, Source::AsyncCopy, &kernels::kernels(target(device)), TRUST)?;
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(bytes)?, kit.array(4 * threads)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;

@@ -12,8 +12,8 @@ use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
 
-use crate::launch::Arguments;
-use crate::load::Load;
+use crate::Load;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::probes::checker::POISON;
 use crate::probes::folds;
@@ -160,14 +160,14 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, size: Size, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::BlockOrder, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::BlockOrder, &kernels::kernels(), TRUST)?;
         let matrix = |panels: u32| kit.array(u64::from(panels) * size.panel);
         let matrices = Rc::new([matrix(size.rows)?, matrix(size.columns)?]);
         for (matrix, seed) in matrices.iter().zip(seeds(seed)) {
             kit.checker.fill(Data::Bits, Element::Word, matrix.whole(), seed)?;
         }
         let left = kit.array(4 * u64::from(size.tiles()) * u64::from(WARPS))?;
-        let shared = alone(device, 0)?;
+        let shared = alone(device, 0);
         Ok(Self { kit, size, shared, seed, matrices, left: Rc::new(left) })
     }
 

@@ -19,9 +19,9 @@ use super::super::kit::{GRAPH, Kit, all, asked, late};
 use super::super::unit::Unit;
 use super::super::window::room;
 use crate::driver::Attribute;
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::{DeviceBuffer, MappedBuffer, Span};
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Bytes of each array, as in the talk whose experiment this is.
@@ -179,8 +179,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Compression, &kernels::kernels())?;
-        let reader = Unit::new(device, Source::Uniformity, &[uniformity::region()])?;
+        let kit = Kit::new(device, Source::Compression, &kernels::kernels(), TRUST)?;
+        let reader = Unit::new(device, Source::Uniformity, &[uniformity::region()], TRUST)?;
         let warps = uniformity::region().geometry(1, reader.machine())?.warps();
         let left = Rc::new(kit.array(4 * warps)?);
         let (compressible, plain) = (Arrays::new(device, bytes, true)?, Arrays::new(device, bytes, false)?);

@@ -17,9 +17,9 @@ use super::super::folds::{self, MANY, SOME};
 use super::super::kit::{GRAPH, Kit, asked, late};
 use super::super::window::room;
 use crate::driver::{Held, Limit};
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Footprint in parts of the second-level cache: one read in sixteen finds its line there.
@@ -102,7 +102,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::FetchGranularity, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::FetchGranularity, &kernels::kernels(), TRUST)?;
         let grid = kernels::read(0).geometry(1, kit.unit.machine())?;
         let threads = grid.blocks * grid.threads;
         let (array, left) = (kit.array(bytes)?, kit.array(4 * u64::from(threads))?);

@@ -16,13 +16,13 @@ use plimsoll_gen::kernel::{Source, incore as links, tensor as products};
 use plimsoll_suite::probes::lab::formats::standard::{Format, LIMITS};
 use plimsoll_suite::probes::lab::formats::{self, Form};
 
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::probes::kit::{GRAPH, Kit, late};
 use crate::probes::steady::Steady;
 use crate::probes::tensor_oracle::Data;
 use crate::probes::{incore, tensor};
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Bytes of the limits that one thread leaves.
@@ -156,7 +156,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Rc::new(Kit::new(device, Source::Formats, &Source::Formats.kernels(target(device)))?);
+        let kit = Rc::new(Kit::new(device, Source::Formats, &Source::Formats.kernels(target(device)), TRUST)?);
         // One copy more than is written, which must stay as it was.
         let out = Rc::new(kit.array((MOST + 1) * ONE)?);
         Ok(Self { kit, out })

@@ -15,8 +15,8 @@ use plimsoll_suite::probes::lab::formats::standard::format;
 use plimsoll_suite::probes::lab::gemm::{self, ERROR, Form};
 
 use super::products::{self, Size};
+use crate::Load;
 use crate::cublas::Numbers;
-use crate::load::Load;
 use crate::probes::kit::late;
 use crate::probes::steady::Steady;
 use crate::probes::tensor_oracle::Data;

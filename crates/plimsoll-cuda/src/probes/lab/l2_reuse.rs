@@ -14,9 +14,10 @@ use plimsoll_suite::probes::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STR
 use super::super::folds;
 use super::super::kit::{GRAPH, Kit, asked, cooperative, late};
 use super::super::window::room;
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load, Shape};
+use crate::launch::{Arguments, Launch, TRUST};
+use crate::memory::Transfer as _;
 use crate::memory::{DeviceBuffer, Span};
+use crate::{Action, Load, Shape};
 use crate::{Cuda, CudaDevice};
 
 /// Tiles, bytes.
@@ -44,7 +45,7 @@ impl Probe<Cuda> for L2Reuse {
 
     fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.graphs()?;
-        cooperative(device)
+        Ok(cooperative(device)?)
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
@@ -118,7 +119,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::L2Reuse, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::L2Reuse, &kernels::kernels(), TRUST)?;
         let (array, result, barrier) = (kit.array(bytes)?, kit.array(8)?, kit.array(256)?);
         kit.checker.words(barrier.whole(), 0)?;
         Ok(Self { kit, array, result, barrier })

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
+use crate::Load;
 use crate::driver::Stream;
 use crate::launch::Launch;
-use crate::load::Load;
 use crate::wait;
 
 /// Launches of a sample: few, so that what is timed still meets what was pinned.

@@ -5,8 +5,8 @@ use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::lab::shape::Shape;
 
 use super::super::kit::Kit;
+use crate::Action;
 use crate::launch::{Arguments, Geometry, Kernel, Launch};
-use crate::load::Action;
 use crate::memory::DeviceBuffer;
 
 /// Threads of a block that goes over a row.

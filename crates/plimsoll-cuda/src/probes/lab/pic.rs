@@ -15,9 +15,10 @@ use plimsoll_suite::probes::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERAT
 use super::super::kit::{GRAPH, Kit, late};
 use super::super::window::room;
 use super::pic_oracle::{Errors, Particle, pushed, within};
-use crate::launch::{Arguments, Geometry, Launch};
-use crate::load::{Action, Load};
+use crate::launch::{Arguments, Geometry, Launch, TRUST};
 use crate::memory::DeviceBuffer;
+use crate::memory::Transfer as _;
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Particles of a cell.
@@ -141,7 +142,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, layout: Layout, field: f32, seed: u32) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Pic, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Pic, &kernels::kernels(), TRUST)?;
         let array = |numbers: u64| kit.array(4 * numbers);
         let (at, out) = (array(NUMBERS * layout.particles)?, array(NUMBERS * layout.particles)?);
         let corners = array(layout.fields())?;

@@ -13,11 +13,13 @@ use plimsoll_suite::probes::lab::formats::standard::{Format, Meaning, format};
 use plimsoll_suite::probes::lab::gemm::ERROR;
 
 use crate::CudaDevice;
+use crate::StreamAction;
 use crate::cublas::{Cublas, Numbers, Products};
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load, Shape};
+use crate::launch::{Arguments, Launch, TRUST};
+use crate::memory::Transfer as _;
 use crate::memory::{DeviceBuffer, Span};
 use crate::probes::kit::Kit;
+use crate::{Action, Load, Shape};
 use crate::{Unavailable, wait};
 
 /// Elements of a product that are held to the host's sums, at most.
@@ -132,7 +134,7 @@ impl Bench {
     /// The kernels that make numbers.
     pub(super) fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let kernels = Source::Gemm.kernels(device.kernels.target().parse().unwrap_or(plimsoll_gen::Target::plain(80)));
-        Ok(Self { kit: Rc::new(Kit::new(device, Source::Gemm, &kernels)?), products: None })
+        Ok(Self { kit: Rc::new(Kit::new(device, Source::Gemm, &kernels, TRUST)?), products: None })
     }
 
     /// The same with the library.
@@ -171,7 +173,7 @@ impl Bench {
         let products = self.products.clone().ok_or_else(missing)?;
         let [a, b] = [0, 1].map(|factor: usize| arrays.factors[factor].whole());
         let c = arrays.product.part(0, size.elements() * size.numbers.sum_bytes())?;
-        Ok(Action::Product(products, size.numbers, size.n, [a, b, c]))
+        Ok(Action::Other(StreamAction::Product(products, size.numbers, size.n, [a, b, c])))
     }
 
     /// Samples of one product after the other, with the error of the first.

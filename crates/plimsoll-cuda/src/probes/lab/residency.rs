@@ -20,9 +20,10 @@ use super::super::unit::Unit;
 use super::super::window::room;
 use super::letting_go::{End, LettingGo};
 use crate::driver::{Access, AccessWindow, Attribute, Held, Limit, Stream};
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load, Shape};
+use crate::launch::{Arguments, Launch, TRUST};
+use crate::memory::Transfer as _;
 use crate::memory::{DeviceBuffer, Span};
+use crate::{Action, Load, Shape};
 use crate::{Cuda, CudaDevice, wait};
 
 mod verify;
@@ -150,8 +151,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, kept: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Residency, &kernels::kernels())?;
-        let reader = Unit::new(device, Source::Uniformity, &[uniformity::region()])?;
+        let kit = Kit::new(device, Source::Residency, &kernels::kernels(), TRUST)?;
+        let reader = Unit::new(device, Source::Uniformity, &[uniformity::region()], TRUST)?;
         let warps = uniformity::region().geometry(1, reader.machine())?.warps();
         let array = |bytes| kit.array(bytes).map(Rc::new);
         let (left, data, kept) = (array(4 * warps)?, array(bytes)?, array(kept)?);

@@ -20,8 +20,8 @@ use super::super::unit::Unit;
 use super::grid::{Wanted, grid};
 use super::rtm_model::{Lab, Model, SLAB, Walk};
 use super::rtm_verify;
-use crate::launch::Arguments;
-use crate::load::Load;
+use crate::Load;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::{Cuda, CudaDevice};
 
@@ -131,7 +131,7 @@ struct Bench {
 impl Bench {
     fn new(device: &CudaDevice, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
         let lab = Lab::new(device)?;
-        let stream = Unit::new(device, Source::Stream, &[streaming()])?;
+        let stream = Unit::new(device, Source::Stream, &[streaming()], TRUST)?;
         let shape = grid(&wanted(lab.kit.unit.machine()), effort, bytes, device.memory_free()?)?;
         let (plain, scratch) = (Model::plain(&lab, shape)?, lab.kit.array(shape.bytes())?);
         let compressible = Model::compressible(&lab, shape)?;

@@ -12,9 +12,10 @@ use plimsoll_gen::kernel::lab::shape::Shape;
 use super::super::kit::Kit;
 use super::super::unit::Unit;
 use super::naive;
+use crate::Action;
 use crate::CudaDevice;
-use crate::launch::{Arguments, Geometry, Launch};
-use crate::load::Action;
+use crate::launch::{Arguments, Geometry, Launch, TRUST};
+use crate::memory::Transfer as _;
 use crate::memory::{DeviceBuffer, MappedBuffer, Span};
 
 /// Planes that a block of a slab walks through: of its reads an eighth more than the slab has.
@@ -45,9 +46,13 @@ impl Lab {
     /// # Errors
     /// Those of [`Kit::new`].
     pub(super) fn new(device: &CudaDevice) -> Result<Rc<Self>, Fault> {
-        let kit =
-            Kit::new(device, Source::Rtm, &[Block::ALL.map(kernels::step).to_vec(), vec![kernels::begin()]].concat())?;
-        let checks = Unit::new(device, Source::Rtm, &[kernels::check()])?;
+        let kit = Kit::new(
+            device,
+            Source::Rtm,
+            &[Block::ALL.map(kernels::step).to_vec(), vec![kernels::begin()]].concat(),
+            TRUST,
+        )?;
+        let checks = Unit::new(device, Source::Rtm, &[kernels::check()], TRUST)?;
         let result = kit.array(16)?;
         Ok(Rc::new(Self { kit, checks, result }))
     }

@@ -16,6 +16,7 @@ use super::rtm_model::{Lab, Model, Walk};
 use super::rtm_oracle::Wave;
 use crate::CudaDevice;
 use crate::memory::Span;
+use crate::memory::Transfer as _;
 
 /// Cells in x, y, z: smaller than a block, around blocks of both shapes, and of several blocks.
 const GRIDS: [[u32; 3]; 6] = [[1, 1, 1], [5, 3, 2], [33, 31, 9], [129, 9, 12], [128, 32, 8], [160, 40, 17]];

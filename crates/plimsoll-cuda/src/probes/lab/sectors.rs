@@ -16,7 +16,7 @@ use plimsoll_suite::probes::lab::sectors::{
     self, ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched,
 };
 
-use crate::launch::Arguments;
+use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
 use crate::probes::folds::{self, MANY, SOME};
 use crate::probes::inside::{Inside, Of};
@@ -166,7 +166,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Sectors, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::Sectors, &kernels::kernels(), TRUST)?;
         for access in ACCESSES {
             kit.unit.function(&kernels::load(false, access))?.function().prefer_cache()?;
         }

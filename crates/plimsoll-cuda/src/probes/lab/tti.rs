@@ -17,8 +17,8 @@ use super::super::kit::{GRAPH, late};
 use super::grid::{Wanted, grid};
 use super::tti_model::{Lab, Model, tile};
 use super::tti_verify;
-use crate::load::{Action, Load};
 use crate::memory::{DeviceBuffer, Span};
+use crate::{Action, Load};
 use crate::{Cuda, CudaDevice};
 
 /// Steps before the first sample: the bump has begun to move.

@@ -13,10 +13,10 @@ use plimsoll_gen::kernel::{KernelDesc, Source};
 use super::super::kit::Kit;
 use super::super::unit::Unit;
 use super::naive;
+use crate::Action;
 use crate::CudaDevice;
 use crate::driver::Attribute;
-use crate::launch::{Arguments, Geometry, Launch};
-use crate::load::Action;
+use crate::launch::{Arguments, Geometry, Launch, TRUST};
 use crate::memory::{DeviceBuffer, Span};
 
 /// Cells from the bump's middle to its edge.
@@ -58,11 +58,12 @@ impl Lab {
         let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
         let ways: Vec<Loads> = Loads::ALL.into_iter().filter(|loads| loads.on(target)).collect();
         let steps = ways.iter().map(|loads| kernels::step(*loads, tile));
-        let kit = Kit::new(device, Source::Tti, &steps.clone().chain([kernels::begin()]).collect::<Vec<KernelDesc>>())?;
+        let all: Vec<KernelDesc> = steps.clone().chain([kernels::begin()]).collect();
+        let kit = Kit::new(device, Source::Tti, &all, TRUST)?;
         for kernel in steps {
             kit.unit.function(&kernel)?.function().allow_shared(tile.shared())?;
         }
-        let checks = Unit::new(device, Source::Tti, &[kernels::check()])?;
+        let checks = Unit::new(device, Source::Tti, &[kernels::check()], TRUST)?;
         let result = kit.array(16)?;
         Ok(Rc::new(Self { kit, tile, ways, checks, result }))
     }

@@ -16,6 +16,7 @@ use super::tti_model::{Lab, Model, tile};
 use super::tti_oracle::{Medium, Wave};
 use crate::CudaDevice;
 use crate::memory::Span;
+use crate::memory::Transfer as _;
 
 /// Cells in x, y, z: smaller than a tile, and of several.
 const GRIDS: [[u32; 3]; 4] = [[1, 1, 1], [5, 3, 2], [33, 13, 9], [40, 30, 24]];

@@ -18,14 +18,14 @@ use plimsoll_suite::probes::lab::write_path::{
 };
 
 use crate::driver::Stream;
-use crate::launch::{Arguments, Launch};
-use crate::load::{Action, Load, Shape};
+use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
 use crate::probes::checker::POISON;
 use crate::probes::folds::{self, MANY, SOME};
 use crate::probes::inside::{Inside, Of};
 use crate::probes::kit::{GRAPH, Kit, late};
 use crate::probes::window::{Rotation, room};
+use crate::{Action, Load, Shape};
 use crate::{Cuda, CudaDevice};
 
 /// Bytes of a launch's sectors in memory, and in the L2.
@@ -185,7 +185,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::WritePath, &kernels::kernels())?;
+        let kit = Kit::new(device, Source::WritePath, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let (array, left) = (kit.array(bytes)?, kit.array(4 * blocks * u64::from(AGAIN_THREADS))?);
         let words = kit.array(4 * blocks * u64::from(CHAIN_THREADS))?;

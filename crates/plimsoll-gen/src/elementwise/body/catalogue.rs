@@ -67,6 +67,29 @@ pub const INTEGER_IDIOMS: [&str; 12] = [
     "y: f32 = sqrt(abs(f32(-abs(-x))))",
 ];
 
+/// Comparisons of a float `x` whose sign is known: false where it is NaN. NVIDIA's compiler takes those in f32 for true.
+pub const FLOAT_ORDERS: [&str; 6] = [
+    "y = abs(x) >= -1.5",
+    "y = abs(x) >= 0",
+    "y = -2 < abs(x)",
+    "y = -abs(x) <= 1",
+    "y = min(abs(x), 3) > -1",
+    "y = f32(abs(-x)) >= -0.25",
+];
+
+/// An expression of every such comparison in every type that is computed in f32.
+#[must_use]
+pub fn float_orders() -> Vec<Entry> {
+    let all = [DType::F32, DType::F16, DType::Bf16]
+        .into_iter()
+        .flat_map(|dtype| (0..).zip(FLOAT_ORDERS).map(move |of| (dtype, of)));
+    let made = |(dtype, (place, text)): (DType, (usize, &str))| {
+        let graph = parse(&format!("in x: {dtype}\n{text}"), &Names::default()).ok()?;
+        Some(Entry { name: format!("order{place}_{dtype}"), graph, tier: Tier::Accurate })
+    };
+    all.filter_map(made).collect()
+}
+
 /// An expression of every such way in every signed type.
 #[must_use]
 pub fn integer_idioms() -> Vec<Entry> {
@@ -162,5 +185,6 @@ mod tests {
         assert!(names.contains("accurate_exp_bf16") && names.contains("fast_tanh_f32"));
         assert!(!names.contains("accurate_and_f32"));
         assert_eq!(integer_idioms().len(), 4 * INTEGER_IDIOMS.len());
+        assert_eq!(float_orders().len(), 3 * FLOAT_ORDERS.len());
     }
 }

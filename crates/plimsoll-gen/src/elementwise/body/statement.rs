@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use plimsoll_expr::graph::{Kind, Node};
-use plimsoll_expr::op::{Binary, Unary};
+use plimsoll_expr::op::{Binary, Comparison, Unary};
 use plimsoll_expr::{Category, DType, Graph, NodeId, Value};
 
 use super::{Need, Tier, carrier_type, memory_type};
@@ -89,6 +89,9 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
             }
             _ => write!(text, "{}(v{}, v{})", of_two(op), v(a), v(b)),
         },
+        Kind::Compare(op, [a, b]) if is_order(op) && (has_known_sign(graph, a) || has_known_sign(graph, b)) => {
+            write!(text, "is_ordered(v{}, v{}) && v{} {} v{}", v(a), v(b), v(a), op.name(), v(b))
+        }
         Kind::Compare(op, [a, b]) => write!(text, "v{} {} v{}", v(a), op.name(), v(b)),
         Kind::Fma([a, b, c]) => write!(text, "fused_multiply_add(v{}, v{}, v{})", v(a), v(b), v(c)),
         Kind::Select([condition, a, b]) if node.dtype.is_int() && node.dtype.is_signed() => {
@@ -97,6 +100,27 @@ fn statement(text: &mut String, graph: &Graph, node: &Node, function: (Uses, Nee
         Kind::Select([condition, a, b]) => write!(text, "v{} ? v{} : v{}", v(condition), v(a), v(b)),
         Kind::Cast(a) => cast(text, node.dtype, graph.nodes()[a.index()].dtype.carrier(), v(a), stored),
     }
+}
+
+/// Whether NaN compares as false both ways.
+fn is_order(op: Comparison) -> bool {
+    matches!(op, Comparison::Less | Comparison::LessEqual | Comparison::Greater | Comparison::GreaterEqual)
+}
+
+/// Whether a value that the device computes in f32 has a sign that the compiler knows, or may: it then forgets that NaN is neither above
+/// nor below anything.
+fn has_known_sign(graph: &Graph, id: NodeId) -> bool {
+    let node = &graph.nodes()[id.index()];
+    let known = |id: NodeId| has_known_sign(graph, id);
+    node.dtype.carrier() == DType::F32
+        && match node.kind {
+            Kind::Unary(Unary::Abs, _) => true,
+            Kind::Unary(Unary::Neg, a) | Kind::Cast(a) => known(a),
+            Kind::Binary(Binary::Min | Binary::Max | Binary::Fmin | Binary::Fmax, [a, b]) | Kind::Select([_, a, b]) => {
+                known(a) || known(b)
+            }
+            _ => false,
+        }
 }
 
 /// A function of one operand. Logarithms of what has few digits need no care near 1; f16's lowest aren't low in f32, so neither they

@@ -2,7 +2,8 @@ use plimsoll_core::record::Run;
 use plimsoll_core::sample::{CachePolicy, Figure, Work};
 use plimsoll_core::series::{Draw, Quantity, SeriesSpec, axis, metric};
 use plimsoll_core::{Flags, Traffic};
-use plimsoll_suite::probes::{launch, roofline};
+use plimsoll_suite::probes::launch::{self, Mode};
+use plimsoll_suite::probes::roofline;
 
 use super::super::{Chart, Plot, charts};
 use super::*;
@@ -155,7 +156,7 @@ fn launches_are_drawn_as_points_with_the_line_that_was_laid_through_them() {
 #[test]
 fn hot_and_cold_launches_in_one_picture_each_have_their_line() {
     let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    let modes = [&[launch::STREAM, launch::GRAPH][..], &[launch::GRAPH]];
+    let modes = [&[Mode::Stream, Mode::Graph][..], &[Mode::Graph]];
     for (spec, modes) in [launch::scale(), launch::cold()].into_iter().zip(modes) {
         made.series("launch", spec);
         for (nth, &mode) in modes.iter().enumerate() {
@@ -163,7 +164,7 @@ fn hot_and_cold_launches_in_one_picture_each_have_their_line() {
                 let bytes = 1u64 << power;
                 let work = Work { traffic: Traffic::new(bytes, 0), operations: 1.0, ..Work::default() };
                 let seconds = 1e-6 * (nth + 1) as f64 + bytes as f64 / 5e12;
-                made.point(vec![mode.into(), bytes.into()], seconds, work, Flags::NONE);
+                made.point(vec![mode.name().into(), bytes.into()], seconds, work, Flags::NONE);
             }
         }
     }

@@ -6,21 +6,36 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
 use super::TOLERANCE;
+use crate::probes::known_rows;
 use crate::probes::levels::{Plateau, knee_between, levels};
 
-/// All lines in one random order.
-pub const RANDOM: &str = "page-random";
-/// All lines of a page in random order before the next page.
-pub const LOCAL: &str = "page-local";
-/// One line in each page.
-pub const SPARSE: &str = "line a page";
-/// The orders.
-pub const ORDERS: [&str; 3] = [RANDOM, LOCAL, SPARSE];
+plimsoll_core::names! {
+    /// In which order the lines are chased.
+    pub enum Order {
+        /// All lines in one random order.
+        PageRandom = "page-random",
+        /// All lines of a page in random order before the next page.
+        PageLocal = "page-local",
+        /// One line in each page.
+        Sparse = "line a page",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A chase on a GPU.
+    pub struct Chase {
+        /// The order of the chain's lines.
+        order: Order,
+        /// Bytes of all its lines, or of all its pages where it has one line in each.
+        footprint: Bytes,
+    }
+}
+
 /// The metric that the kernel counts.
 pub const CYCLES: &str = "cycles";
 
@@ -29,22 +44,21 @@ const PRECISION: f64 = 0.005;
 
 /// One hop over the footprint, by order.
 #[must_use]
-pub fn chase() -> SeriesSpec {
+pub fn chase() -> TypedSeries<Chase> {
     spec("chase")
 }
 
 /// The same between the neighbours of each knee of `chase`: where capacities are found.
 #[must_use]
-pub fn knees() -> SeriesSpec {
+pub fn knees() -> TypedSeries<Chase> {
     spec("knees")
 }
 
-fn spec(case: &str) -> SeriesSpec {
-    SeriesSpec::new(
+fn spec(case: &str) -> TypedSeries<Chase> {
+    TypedSeries::new(
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("order", Unit::One), axis("footprint", Unit::Byte)],
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
         Draw::Lines { x: "footprint".into(), y: CYCLES.into(), by: Some("order".into()), log_x: true, log_y: true },
     )
@@ -53,14 +67,15 @@ fn spec(case: &str) -> SeriesSpec {
 
 /// Cycles per hop over footprint in bytes, in one order, over all of `series` that have them.
 #[must_use]
-pub fn curve(series: &[Series], order: &str) -> Vec<(f64, f64)> {
+pub fn curve(series: &[Series], order: Order) -> Vec<(f64, f64)> {
     rows(series, order, CYCLES).map(|(footprint, _, cycles)| (footprint, cycles.value)).collect()
 }
 
-fn rows<'s>(series: &'s [Series], order: &'s str, metric: &'s str) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
+fn rows<'s>(series: &'s [Series], order: Order, metric: &'s str) -> impl Iterator<Item = (f64, &'s Row, Estimate)> {
     let of = move |series: &'s Series| {
-        let figure = move |row| Some((series.number(row, "footprint")?, row, series.estimate(row, metric)?));
-        series.rows.iter().filter(move |row| series.text(row, "order") == Some(order)).filter_map(figure)
+        let figure =
+            move |(at, row): (Chase, &'s Row)| Some((at.footprint.0 as f64, row, series.estimate(row, metric)?));
+        known_rows(series).filter(move |(at, _): &(Chase, &Row)| at.order == order).filter_map(figure)
     };
     series.iter().flat_map(of)
 }
@@ -85,7 +100,7 @@ struct Level {
 /// What the series of a GPU show.
 pub(super) fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let cache = device.last_level_cache() as f64;
-    let curve = curve(series, RANDOM);
+    let curve = curve(series, Order::PageRandom);
     let levels = named(&curve, cache);
     let mut found: Vec<Finding> = levels.iter().flat_map(|level| figures(series, level)).collect();
     found.extend(capacities(device, series, &curve, &levels));
@@ -134,7 +149,8 @@ fn value(curve: &[(f64, f64)], level: &Level) -> Option<f64> {
 /// A level's latency in seconds and in cycles: the median of its rows, between their middle half.
 fn figures(series: &[Series], level: &Level) -> Vec<Finding> {
     let figure = |(metric, unit, suffix): (&'static str, Unit, &str)| {
-        let on: Vec<_> = rows(series, RANDOM, metric).filter(|row| (level.from..=level.to).contains(&row.0)).collect();
+        let on: Vec<_> =
+            rows(series, Order::PageRandom, metric).filter(|row| (level.from..=level.to).contains(&row.0)).collect();
         super::level(&format!("latency {}{suffix}", level.name), unit, &on)
     };
     [("latency", Unit::Second, ""), (CYCLES, Unit::Cycle, " in cycles")].into_iter().filter_map(figure).collect()
@@ -148,7 +164,7 @@ fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], leve
         let part: Vec<(f64, f64)> = curve.iter().copied().filter(|p| (own.from..=until).contains(&p.0)).collect();
         let knee = knee_between(&part, value(curve, own)?, value(curve, next)?)?;
         let known = Estimate { value: knee.capacity, interval: knee.interval };
-        let flags = rows(series, RANDOM, CYCLES).filter(|row| knee.between.contains(&row.0));
+        let flags = rows(series, Order::PageRandom, CYCLES).filter(|row| knee.between.contains(&row.0));
         let flags = flags.fold(Flags::NONE, |all, (_, row, _)| all.union(row.flags));
         let whole = own.name != "L1" && next.name == "memory";
         if whole {
@@ -162,7 +178,7 @@ fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], leve
 
 /// What one line a page costs more than over few pages: from where on, and how much at most.
 fn translation(series: &[Series]) -> Vec<Finding> {
-    let mut sparse: Vec<_> = rows(series, SPARSE, CYCLES).collect();
+    let mut sparse: Vec<_> = rows(series, Order::Sparse, CYCLES).collect();
     sparse.sort_by(|a, b| a.0.total_cmp(&b.0));
     let Some(((_, _, few), last)) = sparse.iter().min_by(|a, b| a.2.value.total_cmp(&b.2.value)).zip(sparse.last())
     else {
@@ -194,7 +210,7 @@ mod tests {
     use super::*;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
 
     const MIB: f64 = 1048576.0;
 
@@ -215,11 +231,11 @@ mod tests {
         sum
     }
 
-    fn point(order: &str, footprint: f64, cycles: f64) -> Point {
+    fn point(order: Order, footprint: f64, cycles: f64) -> Point {
         Point {
             series: 0,
             round: 0,
-            at: vec![order.into(), footprint.into()],
+            at: Chase { order, footprint: Bytes(footprint as u64) }.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations: 4096.0, in_kernel: true, ..Work::default() },
@@ -231,9 +247,9 @@ mod tests {
     }
 
     fn found(far: f64, sparse: impl Fn(f64) -> f64) -> Vec<Finding> {
-        let footprint = |i: u32| 2048.0 * (f64::from(i) / 8.0).exp2();
-        let random = (0..=160).map(|i| point(RANDOM, footprint(i), cycles(footprint(i), far)));
-        let pages = (11..=25).map(|i| point(SPARSE, footprint(8 * i), sparse(footprint(8 * i))));
+        let footprint = |i: u32| (2048.0 * (f64::from(i) / 8.0).exp2()).round();
+        let random = (0..=160).map(|i| point(Order::PageRandom, footprint(i), cycles(footprint(i), far)));
+        let pages = (11..=25).map(|i| point(Order::Sparse, footprint(8 * i), sparse(footprint(8 * i))));
         findings(&device(), &[Series::new(chase(), random.chain(pages))])
     }
 
@@ -274,9 +290,11 @@ mod tests {
     #[test]
     fn translation_that_may_cost_nothing_is_no_finding() {
         // The largest footprint is read once at 281 and once at 290 cycles.
-        let rounds =
-            [281.0, 290.0].into_iter().zip(0..).map(|(cycles, round)| Point { round, ..point(SPARSE, 1e9, cycles) });
-        let few = std::iter::once(point(SPARSE, 1e6, 281.0));
+        let rounds = [281.0, 290.0]
+            .into_iter()
+            .zip(0..)
+            .map(|(cycles, round)| Point { round, ..point(Order::Sparse, 1e9, cycles) });
+        let few = std::iter::once(point(Order::Sparse, 1e6, 281.0));
         let found = translation(&[Series::new(chase(), few.chain(rounds))]);
         assert!(found.is_empty(), "{found:?}");
     }
@@ -284,6 +302,9 @@ mod tests {
     #[test]
     fn nothing_measured_shows_nothing() {
         assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
-        assert!(findings(&DeviceInfo::default(), &[Series::new(chase(), [point(RANDOM, 4096.0, 32.0)])]).is_empty());
+        assert!(
+            findings(&DeviceInfo::default(), &[Series::new(chase(), [point(Order::PageRandom, 4096.0, 32.0)])])
+                .is_empty()
+        );
     }
 }

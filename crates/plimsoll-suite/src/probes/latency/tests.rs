@@ -1,6 +1,7 @@
 //! Findings of machines whose levels are known.
 
 use super::*;
+use Pages::{Huge, Small};
 use plimsoll_core::flag::Flag;
 use plimsoll_core::sample::{Evidence, Work};
 
@@ -26,16 +27,16 @@ fn cycles(footprint: f64, small: bool) -> f64 {
     sum + if small { 60.0 * (1.0 - f64::min(262144.0 / footprint, 1.0)) } else { 0.0 }
 }
 
-fn series(curves: &[(&str, f64)]) -> Series {
+fn series(curves: &[(Pages, f64)]) -> Series {
     let mut points = Vec::new();
     for &(pages, least) in curves {
         for i in 0..((1_u64 << 30) as f64 / least).log2() as i32 * 4 + 1 {
-            let footprint = least * (f64::from(i) / 4.0).exp2();
-            let seconds = cycles(footprint, pages == "small") / CLOCK;
+            let footprint = (least * (f64::from(i) / 4.0).exp2()).round();
+            let seconds = cycles(footprint, pages == Small) / CLOCK;
             points.push(Point {
                 series: 0,
                 round: 0,
-                at: vec![pages.into(), RANDOM.into(), footprint.into()],
+                at: Chase { pages, order: RANDOM, footprint: Bytes(footprint as u64) }.to_values(),
                 k: 1,
                 tick: 1e-12,
                 work: Work { operations: 1e6, ..Work::default() },
@@ -55,7 +56,7 @@ fn value(findings: &[Finding], name: &str) -> f64 {
 
 #[test]
 fn levels_get_the_names_of_the_caches_that_hold_them_and_capacities_are_as_measured() {
-    let found = findings(&device(), &[series(&[("huge", 2048.0), ("small", 32768.0)])]);
+    let found = findings(&device(), &[series(&[(Huge, 2048.0), (Small, 32768.0)])]);
     for (name, cycles) in [("L1", 5.0), ("L2", 15.0), ("L3", 70.0), ("memory", 300.0)] {
         let in_cycles = value(&found, &format!("latency {name} in cycles"));
         assert!((in_cycles / cycles - 1.0).abs() < 0.1, "{name}: {in_cycles}");
@@ -73,7 +74,7 @@ fn levels_get_the_names_of_the_caches_that_hold_them_and_capacities_are_as_measu
 
 #[test]
 fn a_capacity_carries_the_flags_of_the_two_rows_it_lies_between_and_of_no_others() {
-    let mut whole = series(&[("huge", 2048.0)]);
+    let mut whole = series(&[(Huge, 2048.0)]);
     let clean = findings(&device(), std::slice::from_ref(&whole));
     let between = |name: &str| clean.iter().find(|finding| finding.name == name).unwrap().interval;
     let l2 = between("capacity L2");
@@ -93,7 +94,7 @@ fn a_capacity_carries_the_flags_of_the_two_rows_it_lies_between_and_of_no_others
 
 #[test]
 fn translation_is_what_small_pages_cost_more() {
-    let found = findings(&device(), &[series(&[("huge", 2048.0), ("small", 32768.0)])]);
+    let found = findings(&device(), &[series(&[(Huge, 2048.0), (Small, 32768.0)])]);
     let reach = value(&found, "TLB reach");
     assert!((262144.0..600_000.0).contains(&reach), "{reach}");
     assert!((value(&found, "page walk") * CLOCK / 60.0 - 1.0).abs() < 0.02);
@@ -102,7 +103,7 @@ fn translation_is_what_small_pages_cost_more() {
 #[test]
 fn a_cache_of_two_plateaus_ends_after_the_second() {
     // The first TLB ends within L2, and walks are slow.
-    let mut whole = series(&[("huge", 2048.0)]);
+    let mut whole = series(&[(Huge, 2048.0)]);
     let walks = |bytes: f64| if (400_000.0..2_200_000.0).contains(&bytes) { 1.6 } else { 1.0 };
     reshape(&mut whole, |bytes| walks(bytes) * cycles(bytes, false));
     let found = findings(&device(), &[whole]);
@@ -114,7 +115,7 @@ fn a_cache_of_two_plateaus_ends_after_the_second() {
 
 #[test]
 fn memory_is_told_from_the_largest_footprint_where_it_has_no_plateau() {
-    let mut whole = series(&[("huge", 2048.0)]);
+    let mut whole = series(&[(Huge, 2048.0)]);
     // A machine whose last cache is half of the largest footprint; nothing was measured between the two.
     let mut device = device();
     device.caches[2].bytes = 1 << 29;
@@ -127,7 +128,7 @@ fn memory_is_told_from_the_largest_footprint_where_it_has_no_plateau() {
 
 #[test]
 fn without_huge_pages_levels_are_found_and_translation_is_not_spoken_of() {
-    let found = findings(&device(), &[series(&[("small", 2048.0)])]);
+    let found = findings(&device(), &[series(&[(Small, 2048.0)])]);
     assert!((value(&found, "latency L1 in cycles") / 5.0 - 1.0).abs() < 0.01);
     assert!(found.iter().all(|finding| !["TLB reach", "page walk"].contains(&finding.name.as_str())));
 }
@@ -136,7 +137,7 @@ fn without_huge_pages_levels_are_found_and_translation_is_not_spoken_of() {
 fn a_run_that_was_stopped_at_once_has_no_findings() {
     assert!(findings(&device(), &[]).is_empty());
     assert!(findings(&device(), &[Series::new(chase(), [])]).is_empty());
-    assert!(findings(&DeviceInfo::default(), &[series(&[("huge", 2048.0)])]).is_empty());
+    assert!(findings(&DeviceInfo::default(), &[series(&[(Huge, 2048.0)])]).is_empty());
 }
 
 /// Takes the rows of `series` through `cycles` of their footprints.
@@ -155,7 +156,7 @@ fn a_last_cache_of_which_little_is_granted_ends_where_it_does_and_memory_is_not_
     // Most of memory's plateau lies within the size that the system reports.
     let mut device = device();
     device.caches[2].bytes = 256 << 20;
-    let found = findings(&device, &[series(&[("huge", 2048.0)])]);
+    let found = findings(&device, &[series(&[(Huge, 2048.0)])]);
     assert!((value(&found, "latency L3 in cycles") / 70.0 - 1.0).abs() < 0.1, "{found:?}");
     assert!((value(&found, "latency memory in cycles") / 300.0 - 1.0).abs() < 0.1, "{found:?}");
     let l3 = found.iter().find(|finding| finding.name == "capacity L3").unwrap();
@@ -170,7 +171,7 @@ fn a_last_cache_without_a_plateau_is_told_of_all_the_same() {
         mib @ ..16.0 => 60.0 * 5_f64.powf((mib / 2.0).log2() / 3.0),
         _ => 300.0,
     };
-    let mut whole = series(&[("huge", 2048.0)]);
+    let mut whole = series(&[(Huge, 2048.0)]);
     reshape(&mut whole, |x| if x < 65536.0 { cycles(x, false) } else { slope(x) });
     let found = findings(&device(), &[whole]);
     assert!(found.iter().all(|finding| !finding.name.starts_with("latency L3")), "{found:?}");

@@ -11,7 +11,7 @@ use plimsoll_gen::pattern;
 
 use super::super::super::folds;
 use super::Bench;
-use crate::load::Action;
+use crate::Action;
 
 /// Checks all kernels.
 pub(super) fn all(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {

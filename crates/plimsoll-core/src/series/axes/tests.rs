@@ -1,0 +1,129 @@
+//! Typed coordinates, as structs and as records hold them.
+
+use super::*;
+use crate::Flags;
+use crate::sample::Work;
+use crate::series::{Point, Quantity, metric};
+
+crate::names! {
+    /// How stores reach memory.
+    enum Stores {
+        Ordinary = "ordinary",
+        NonTemporal = "non-temporal",
+    }
+}
+
+crate::axes! {
+    /// Every kind of coordinate.
+    struct Place {
+        label: Name,
+        stores: Stores,
+        moved as "output moved": Bytes,
+        threads: Threads,
+        unroll: Count,
+    }
+}
+
+fn place(stores: Stores, threads: u64) -> Place {
+    Place { label: "a".into(), stores, moved: Bytes(1 << 40), threads: Threads(threads), unroll: Count(0) }
+}
+
+fn typed() -> TypedSeries<Place> {
+    let metrics = vec![metric("time", Unit::Second, Quantity::Time)];
+    TypedSeries::new("c", Figure::Throughput, CachePolicy::Hot, metrics, Draw::Table).within(0.02)
+}
+
+fn point(at: Vec<Value>) -> Point {
+    Point {
+        series: 0,
+        round: 0,
+        at,
+        k: 1,
+        tick: 1e-9,
+        work: Work::default(),
+        samples: vec![1000; 30],
+        evidence: Default::default(),
+        flags: Flags::NONE,
+        extra: Default::default(),
+    }
+}
+
+#[test]
+fn a_struct_names_its_axes_in_the_order_of_its_fields() {
+    let axes: Vec<(String, Unit)> = Place::axes().into_iter().map(|axis| (axis.name, axis.unit)).collect();
+    let named = |name: &str, unit| (name.to_owned(), unit);
+    let expected = [
+        named("label", Unit::One),
+        named("stores", Unit::One),
+        named("output moved", Unit::Byte),
+        named("threads", Unit::Thread),
+        named("unroll", Unit::One),
+    ];
+    assert_eq!(axes, expected);
+    assert_eq!(typed().spec().axes, Place::axes());
+    assert_eq!(SeriesSpec::from(typed()).precision, 0.02);
+}
+
+#[test]
+fn coordinates_survive_the_way_to_a_record_and_back() {
+    for stores in Stores::ALL {
+        let written = place(stores, 3);
+        let values = written.to_values();
+        let expected = [
+            Value::Text("a".into()),
+            Value::Text(stores.to_string()),
+            Value::Number(1_099_511_627_776.0),
+            Value::Number(3.0),
+            Value::Number(0.0),
+        ];
+        assert_eq!(values, expected);
+        assert_eq!(Place::from_values(&values), Some(written));
+    }
+}
+
+#[test]
+fn values_of_another_shape_are_refused() {
+    let whole = place(Stores::Ordinary, 3).to_values();
+    let with = |axis: usize, value: Value| {
+        let mut values = whole.clone();
+        values[axis] = value;
+        Place::from_values(&values)
+    };
+    assert_eq!(Place::from_values(&whole[..4]), None);
+    assert_eq!(Place::from_values(&[&whole[..], &whole[..1]].concat()), None);
+    assert_eq!(with(0, Value::Number(1.0)), None);
+    assert_eq!(with(1, "sideways".into()), None);
+    assert_eq!(with(3, "three".into()), None);
+    for number in [0.5, -1.0, 1e300, f64::NAN, f64::INFINITY] {
+        assert_eq!(with(3, number.into()), None, "{number}");
+    }
+}
+
+#[test]
+fn rows_are_read_as_points_and_each_that_is_none_is_an_error() {
+    let later = [
+        &place(Stores::Ordinary, 1).to_values()[..1],
+        &["sideways".into()],
+        &place(Stores::Ordinary, 1).to_values()[2..],
+    ];
+    let points = [point(place(Stores::NonTemporal, 2).to_values()), point(later.concat())];
+    let series = Series::new(typed(), points);
+    let rows: Vec<Result<(Place, &Row), ShapeError>> = series.parse_rows::<Place>().collect();
+    assert_eq!(rows[0], Ok((place(Stores::NonTemporal, 2), &series.rows[0])));
+    let wrong = rows[1].as_ref().unwrap_err().to_string();
+    assert_eq!(wrong, "series 'c' has a row at a, sideways, 1099511627776, 1, 0, which is no point of it");
+}
+
+#[test]
+fn rows_of_a_series_with_other_axes_are_errors() {
+    crate::axes! { struct Other { label: Name } }
+    let series = Series::new(typed(), [point(place(Stores::Ordinary, 1).to_values())]);
+    let wrong = series.parse_rows::<Other>().next().unwrap().unwrap_err().to_string();
+    assert!(wrong.contains("output moved (B)") && wrong.ends_with("not label (1)"), "{wrong}");
+}
+
+#[test]
+#[should_panic(expected = "a point with 4 coordinates on 5 axes (series 'c')")]
+fn a_series_does_not_lose_a_point_with_too_few_coordinates() {
+    let _ = Series::new(typed(), [point(place(Stores::Ordinary, 1).to_values()[1..].to_vec())]);
+}

@@ -1,0 +1,72 @@
+//! What a GPU can do beyond plain launches: each a value, or the reason why there is none.
+
+use crate::Unavailable;
+
+/// Limits that launches and allocations are checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads per block.
+    pub threads: u32,
+    /// Blocks of a grid in x.
+    pub blocks: u32,
+    /// Bytes of a kernel's arguments together.
+    pub argument_bytes: u32,
+    /// Bytes of one allocation.
+    pub allocation: u64,
+    /// Allocations begin at multiples of this many bytes.
+    pub alignment: u64,
+    /// Bytes of shared memory that a block may have, its kernel's own included.
+    pub shared_per_block: u32,
+    /// Bytes of shared memory that all blocks on a multiprocessor have together; the block's limit where the driver doesn't tell.
+    pub shared_per_multiprocessor: u32,
+}
+
+/// Time stamps in a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stamps {
+    /// Nanoseconds of one step, as the driver reports or as measured.
+    pub step: f64,
+    /// Bits that count.
+    pub bits: u32,
+}
+
+/// A clock that kernels read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelClock {
+    /// Bits that count.
+    pub bits: u32,
+    /// Whether kernels read nanoseconds too. Where not, the clock's rate is what it counted between two stamps.
+    pub nanoseconds: bool,
+}
+
+/// Clusters of blocks that read each other's shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterSizes {
+    /// Blocks that every device of the kind allows; more must be asked for.
+    pub portable: u32,
+}
+
+/// What a device can do.
+#[derive(Clone, Debug)]
+pub struct Capabilities {
+    /// A CPU that runs kernels: named as such, and never chosen by itself.
+    pub software: bool,
+    /// Limits.
+    pub limits: Limits,
+    /// Whether kernels can be made ready.
+    pub kernels: Result<(), Unavailable>,
+    /// Time stamps.
+    pub stamps: Result<Stamps, Unavailable>,
+    /// Clocks inside kernels.
+    pub kernel_clock: Result<KernelClock, Unavailable>,
+    /// Many launches submitted at once.
+    pub graphs: Result<(), Unavailable>,
+    /// Launches in a stream that begin before the one before has ended.
+    pub dependent: Result<(), Unavailable>,
+    /// The same in graphs.
+    pub dependent_graphs: Result<(), Unavailable>,
+    /// Grids whose blocks are all resident and may wait for each other.
+    pub cooperative: Result<(), Unavailable>,
+    /// Clusters of blocks.
+    pub clusters: Result<ClusterSizes, Unavailable>,
+}

@@ -1,0 +1,314 @@
+//! Every kernel of a source against the kernels that check, at awkward sizes: around its vectors and blocks, primes, none at
+//! all, and where memory allows more than 2³² bytes per array. Outputs are poisoned before, and so is what lies behind
+//! them, which must still be poison after. Used by each probe's `verify`.
+
+use std::collections::BTreeSet;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth};
+use plimsoll_core::sample::Check;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Machine, Output, Source};
+
+use crate::checker::Checker;
+use crate::kit::{Kit, all};
+use crate::launch::Arguments;
+use crate::{Gpu, Memory as _, Span, Trust};
+
+/// The scalar of all kernels.
+const SCALAR: f32 = 1.625;
+/// Seed of the inputs.
+const SEED: u64 = 0x706c_696d;
+/// Bytes behind each output that must stay as they were.
+const GUARD: u64 = 4096;
+/// Bytes per array of the large case: 32 bits don't count them.
+const LARGE: u64 = (1 << 32) + (1 << 20);
+/// Share of the free memory that may be used.
+const SHARE: f64 = 0.9;
+/// Rounds of a persistent kernel.
+const ROUNDS: u32 = 3;
+/// Vectors that the phased copy reads before it writes: no power of two.
+const CHUNK: u64 = 1000;
+/// A grid that makes every looping kernel loop, and unevenly.
+const FEW: Grid = Grid::Blocks(3);
+
+/// Checks all kernels of `source` that this device can launch.
+///
+/// # Errors
+/// The device's; wrong results are reported.
+pub fn source<G: Gpu>(
+    device: &G::Device,
+    source: Source,
+    depth: Depth,
+    trust: Trust,
+    report: &mut dyn FnMut(Case),
+) -> Result<(), Fault> {
+    let kernels: Vec<KernelDesc> =
+        source.kernels(G::target(device)).into_iter().filter(|kernel| launchable::<G>(kernel, device)).collect();
+    let bench = Bench::<G>::new(device, source, &kernels, (depth, trust))?;
+    let mut data = None;
+    for kernel in &kernels {
+        bench.fill(kernel, &mut data)?;
+        for n in sizes(kernel, bench.kit.unit.machine(), depth) {
+            bench.report(kernel, n, "", report)?;
+        }
+        if kernel.looping && kernel.output != Output::None {
+            let few = kernel.clone().with_grid(FEW);
+            for n in [kernel.elements_per_block() * 7 + 5, 65_537] {
+                bench.report(&few, n, ", 3 blocks", report)?;
+            }
+        }
+        if bench.large {
+            bench.report(kernel, LARGE / u64::from(kernel.element.bytes()) + 1, "", report)?;
+        }
+    }
+    Ok(())
+}
+
+fn launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
+    let has = G::capabilities(device);
+    (!kernel.dependent || has.dependent.is_ok())
+        && (!kernel.cooperative || has.cooperative.is_ok())
+        && G::runs(device, kernel).is_ok()
+}
+
+/// Numbers of elements at which a kernel may go wrong.
+fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
+    if kernel.source == Source::Dispatch {
+        let blocks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 31, 33, 1025, 65_537] };
+        return blocks.iter().map(|blocks| blocks * u64::from(kernel.threads)).collect();
+    }
+    let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
+    if depth == Depth::Small {
+        return [0, 1, 33, block - 1, block + lanes + 1].into();
+    }
+    let mut sizes: BTreeSet<u64> = [0, 1, 31, 32, 33, 1025, 97, 1009, 65_537].into();
+    let warp = 32 * lanes;
+    sizes.extend([lanes, warp, block, 2 * block].into_iter().flat_map(|n| [n.saturating_sub(1), n, n + 1]));
+    if kernel.looping {
+        // Where every block has done one turn and the first begins another.
+        let resident =
+            u64::from(machine.multiprocessors) * u64::from(machine.threads_per_multiprocessor / kernel.threads);
+        sizes.extend([resident * block - 1, resident * block + 1]);
+    }
+    if depth == Depth::Exhaustive {
+        sizes.extend(0..=2500);
+    }
+    sizes
+}
+
+/// Kernels and memory for all cases of one source.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    out: G::Buffer,
+    input: G::Buffer,
+    /// What the guards are compared with.
+    poisoned: G::Buffer,
+    barrier: G::Buffer,
+    /// There is room for the large case.
+    large: bool,
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(
+        device: &G::Device,
+        source: Source,
+        kernels: &[KernelDesc],
+        (depth, trust): (Depth, Trust),
+    ) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, source, kernels, trust)?;
+        let machine = kit.unit.machine();
+        let most = |of: fn(&KernelDesc) -> u32| u64::from(kernels.iter().map(of).max().unwrap_or(0).max(1));
+        let (inputs, outputs) = (most(|kernel| kernel.inputs), most(|kernel| kernel.outputs));
+        let bytes = |kernel: &KernelDesc| {
+            let usual = sizes(kernel, machine, depth).last().copied().unwrap_or(0);
+            usual.max(kernel.elements_per_block() * 7 + 5).max(65_537) * u64::from(kernel.element.bytes())
+        };
+        let usual = kernels.iter().map(bytes).max().unwrap_or(0) + 2 * GUARD;
+        let free = (G::free_memory(device)? as f64 * SHARE) as u64;
+        let moving = kernels.iter().any(|kernel| kernel.inputs + kernel.outputs > 0);
+        let together = |arrays: u64| arrays * (LARGE + 3 * GUARD);
+        let allowed = together(inputs.max(outputs)) <= G::capabilities(device).limits.allocation;
+        let large = depth != Depth::Small && moving && allowed && together(inputs + outputs) <= free;
+        let each = if large { usual.max(LARGE + 3 * GUARD) } else { usual };
+        let (out, input) = (kit.array(outputs * each)?, kit.array(inputs * each)?);
+        let (poisoned, barrier) = (kit.array(GUARD)?, kit.array(4)?);
+        kit.checker.poison(poisoned.whole())?;
+        kit.checker.words(barrier.whole(), 0)?;
+        Ok(Self { kit, out, input, poisoned, barrier, large })
+    }
+
+    /// Fills the inputs with what this kernel's result can be checked on, unless they hold it.
+    fn fill(&self, kernel: &KernelDesc, held: &mut Option<(Data, Element)>) -> Result<(), Fault> {
+        let wanted = match kernel.element {
+            Element::Word | Element::Vector16 => (Data::Bits, Element::Word),
+            element if kernel.output == Output::WarpSums => (Data::Small, element),
+            element => (Data::Unit, element),
+        };
+        if held.replace(wanted) != Some(wanted) {
+            self.kit.checker.fill(wanted.0, wanted.1, self.input.whole(), SEED)?;
+        }
+        Ok(())
+    }
+
+    fn report(&self, kernel: &KernelDesc, n: u64, how: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let wrong = match self.case(kernel, n)? {
+            Check::Passed => String::new(),
+            Check::Failed(wrong) => wrong,
+        };
+        report(Case { kernel: kernel.name.clone(), on: format!("n = {n}{how}"), wrong });
+        Ok(())
+    }
+
+    /// Runs a kernel once and checks what it left behind, and that nothing lies beyond.
+    fn case(&self, kernel: &KernelDesc, n: u64) -> Result<Check, Fault> {
+        let bytes = n * u64::from(kernel.element.bytes());
+        // Arrays follow each other with a guard between, aligned for any vector.
+        let pitch = bytes.next_multiple_of(GUARD) + GUARD;
+        let warps = kernel.geometry(n, self.kit.unit.machine())?.warps();
+        let left = match kernel.output {
+            Output::Map => bytes,
+            Output::WarpBits => 4 * warps,
+            Output::WarpSums => u64::from(kernel.element.bytes()) * warps,
+            Output::BlockMarks => 4 * (n / u64::from(kernel.threads)),
+            Output::None => 0,
+        };
+        let outputs = u64::from(kernel.outputs.max(1));
+        self.kit.checker.poison(self.out.part(0, (outputs - 1) * pitch + left + GUARD)?)?;
+        let inputs: Vec<Span> =
+            (0..u64::from(kernel.inputs)).map(|k| self.input.part(k * pitch, bytes)).collect::<Result<_, Fault>>()?;
+        let launch = self.kit.unit.launch(kernel, n, self.arguments(kernel, n, &inputs, pitch)?)?;
+        G::bind(self.kit.stream())?;
+        G::launch(self.kit.stream(), &launch)?;
+        let result = self.result(kernel, n, &inputs, left, pitch);
+        let guards = (0..outputs).map(|k| self.guard(k * pitch + left));
+        all(std::iter::once(result).chain(guards))
+    }
+
+    /// The arguments, as the kernel's source has them.
+    fn arguments(&self, kernel: &KernelDesc, n: u64, inputs: &[Span], pitch: u64) -> Result<Arguments, Fault> {
+        let (out, input) = (self.out.whole(), self.input.whole());
+        let list = Arguments::new();
+        Ok(match kernel.source {
+            Source::Stream => {
+                let operand = |k: usize| inputs.get(k).copied().unwrap_or(input);
+                let list = list.span(out).span(operand(0)).span(operand(1)).span(operand(2));
+                let list = if kernel.element == Element::F64 { list.f64(SCALAR.into()) } else { list.f32(SCALAR) };
+                list.u64(n)
+            }
+            Source::Mix if kernel.cooperative => list.span(out).span(input).u64(CHUNK).u64(n).buffer(&self.barrier),
+            Source::Mix => list.span(out).span(input).u64(pitch / 16).u64(n),
+            Source::Copy => {
+                let list = list.span(out).span(input);
+                if kernel.index == Index::U32 { list.u32(n as u32) } else { list.u64(n) }
+            }
+            Source::Launch if kernel.cooperative => {
+                list.span(out).span(input).f32(SCALAR).u64(n).u32(ROUNDS).buffer(&self.barrier)
+            }
+            Source::Launch if kernel.output == Output::Map => list.span(out).span(input).f32(SCALAR).u64(n),
+            Source::Dispatch if kernel.output == Output::BlockMarks => list.span(out),
+            Source::Launch | Source::Dispatch => list,
+            _ => {
+                return Err(Fault::Invalid(format!("{} is no kernel to be verified", kernel.name)));
+            }
+        })
+    }
+
+    fn result(&self, kernel: &KernelDesc, n: u64, inputs: &[Span], left: u64, pitch: u64) -> Result<Check, Fault> {
+        let checker = &self.kit.checker;
+        let (out, bytes) = (self.out.part(0, left)?, n * u64::from(kernel.element.bytes()));
+        let of = |k: usize| inputs.get(k).copied().unwrap_or(out);
+        match kernel.output {
+            Output::WarpBits => {
+                let expected = inputs.iter().try_fold(0, |bits, input| Ok::<_, Fault>(bits ^ checker.bits(*input)?))?;
+                Ok(Checker::<G>::same_bits(&kernel.name, checker.bits(out)?, expected))
+            }
+            Output::WarpSums => {
+                let found = checker.sum(kernel.element, out, None)?;
+                let expected = checker.sum(kernel.element, of(0), Some(of(1)))?;
+                let wrong = || Check::Failed(format!("the sum is {found}, not {expected}"));
+                Ok(if found == expected { Check::Passed } else { wrong() })
+            }
+            Output::Map if kernel.source == Source::Mix && !kernel.cooperative => {
+                let out = self.out.whole();
+                checker.mix(out, self.input.whole(), (pitch, bytes), (kernel.inputs, kernel.outputs))
+            }
+            Output::Map => {
+                let (op, element) = match kernel.source {
+                    Source::Stream => (operation(kernel)?, kernel.element),
+                    Source::Launch => (Op::Scale, kernel.element),
+                    _ => (Op::Copy, Element::Word),
+                };
+                checker.map(op, element, out, [of(0), of(1), of(2)], SCALAR.into())
+            }
+            Output::BlockMarks => checker.marks(out),
+            Output::None => G::wait(self.kit.stream()).map(|()| Check::Passed),
+        }
+    }
+
+    /// Is what lies behind an output still poison?
+    fn guard(&self, from: u64) -> Result<Check, Fault> {
+        let behind = self.out.part(from, GUARD)?;
+        let poison = self.poisoned.whole();
+        let check = self.kit.checker.map(Op::Copy, Element::Word, behind, [poison; 3], 0.0)?;
+        Ok(match check {
+            Check::Passed => Check::Passed,
+            Check::Failed(_) => Check::Failed("something was written behind the output".to_owned()),
+        })
+    }
+}
+
+/// What a stream kernel does, by its name.
+fn operation(kernel: &KernelDesc) -> Result<Op, Fault> {
+    let of_name = |op: &Op| kernel.name.starts_with(&format!("stream_{}_", op.name()));
+    let unknown = || Fault::Invalid(format!("{} names no operation: this is an error of plimsoll", kernel.name));
+    Op::ALL.into_iter().find(of_name).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_gen::Target;
+
+    use super::*;
+
+    const MACHINE: Machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
+
+    fn all_kernels() -> impl Iterator<Item = KernelDesc> {
+        let sources = [Source::Stream, Source::Mix, Source::Copy, Source::Launch, Source::Dispatch];
+        sources.into_iter().flat_map(|source| source.kernels(Target::plain(100)))
+    }
+
+    #[test]
+    fn every_size_has_a_grid_on_every_kernel() {
+        for kernel in all_kernels() {
+            for depth in [Depth::Small, Depth::Usual] {
+                for n in sizes(&kernel, MACHINE, depth) {
+                    let geometry = kernel.geometry(n, MACHINE);
+                    assert!(geometry.is_ok(), "{} on {n}: {geometry:?}", kernel.name);
+                }
+            }
+            let large = LARGE / u64::from(kernel.element.bytes()) + 1;
+            assert!(kernel.geometry(large, MACHINE).is_ok(), "{}", kernel.name);
+        }
+    }
+
+    #[test]
+    fn every_stream_kernel_names_its_operation() {
+        for kernel in Source::Stream.kernels(Target::plain(90)) {
+            let op = operation(&kernel).unwrap();
+            assert_eq!((op.inputs(), op.output()), (kernel.inputs, kernel.output), "{}", kernel.name);
+        }
+    }
+
+    #[test]
+    fn sizes_lie_on_both_sides_of_every_vector_and_block() {
+        for kernel in all_kernels().filter(|kernel| kernel.source != Source::Dispatch) {
+            let sizes = sizes(&kernel, MACHINE, Depth::Usual);
+            let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
+            for n in [0, 1, lanes + 1, block - 1, block, block + 1] {
+                assert!(sizes.contains(&n), "{} lacks {n}", kernel.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How large a probe's arrays are, and how launches walk through them so that none finds its data in a cache.
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::{Flag, Flags};
+
+use crate::checker::Checker;
+use crate::load::Action;
+use crate::{Gpu, Memory, Span};
+
+/// Arrays begin at multiples of this, and windows are whole multiples of it: a huge page.
+const ALIGNMENT: u64 = 2 << 20;
+/// Most launches of a graph (`measurement.md`).
+const MOST_SLICES: u64 = 8192;
+/// Share of the free memory that a probe takes of its own accord.
+const SHARE: f64 = 0.9;
+
+/// Bytes of each of `arrays`: those wanted, or what the free memory or one allocation has room for, and then a flag that says so.
+///
+/// # Errors
+/// [`Fault::OutOfMemory`] where there isn't even room for one alignment each; the driver's.
+pub fn room<G: Gpu>(device: &G::Device, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
+    let free = G::free_memory(device)?;
+    fit(free, G::capabilities(device).limits.allocation, arrays, wanted)
+}
+
+fn fit(free: u64, allocation: u64, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
+    let most = ((free as f64 * SHARE) as u64 / arrays.max(1)).min(allocation) / ALIGNMENT * ALIGNMENT;
+    let wanted = wanted.max(1).div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT);
+    if most == 0 {
+        return Err(Fault::OutOfMemory { asked: ALIGNMENT * arrays, free });
+    }
+    let flags = (wanted > most).then_some(Flag::Shrunk).into_iter().collect();
+    Ok((wanted.min(most), flags))
+}
+
+/// Launches of `slice` bytes per operand that follow each other through `slices` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// Bytes per operand of one launch.
+    pub slice: u64,
+    /// Launches of one whole rotation.
+    pub slices: u64,
+}
+
+impl Rotation {
+    /// As many slices as cover `window` bytes, at least one and at most what a graph holds: tiny slices make a rotation
+    /// that isn't cold, and is flagged so.
+    pub fn cold(slice: u64, window: u64) -> Self {
+        Self { slice, slices: window.div_ceil(slice.max(1)).clamp(1, MOST_SLICES) }
+    }
+
+    /// As many of its slices as fit into arrays of `bytes`, at least one.
+    pub fn within(self, bytes: u64) -> Self {
+        Self { slices: self.slices.min(bytes / self.slice.max(1)).max(1), ..self }
+    }
+
+    /// The same slice each time.
+    pub fn hot(slice: u64) -> Self {
+        Self { slice, slices: 1 }
+    }
+
+    /// Bytes per operand that a whole rotation touches.
+    pub fn bytes(self) -> u64 {
+        self.slice * self.slices
+    }
+
+    /// The slices of an array that is at least [`Rotation::bytes`] long.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where it is shorter.
+    pub fn spans(self, array: &impl Memory) -> Result<Vec<Span>, Fault> {
+        self.spans_from(array, 0)
+    }
+
+    /// As [`Rotation::spans`], the first so many bytes into the array.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spans_from(self, array: &impl Memory, begin: u64) -> Result<Vec<Span>, Fault> {
+        (0..self.slices).map(|slice| array.part(begin + slice * self.slice, self.slice)).collect()
+    }
+}
+
+/// Empties the second-level cache of what is measured: writes twice its size, then reads its size of something clean, so
+/// that no line left behind must be written back in the timed window.
+#[derive(Debug)]
+pub struct Flush<G: Gpu> {
+    scratch: G::Buffer,
+    cache: u64,
+}
+
+impl<G: Gpu> Flush<G> {
+    /// For a last-level cache of so many bytes.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; the driver's.
+    pub fn new(device: &G::Device, last_level_cache: u64) -> Result<Self, Fault> {
+        let cache = last_level_cache.max(ALIGNMENT);
+        Ok(Self { scratch: G::allocate(G::stream(device), 3 * cache)?, cache })
+    }
+
+    /// What to do before a launch.
+    ///
+    /// # Errors
+    /// Those of [`Checker::read`].
+    pub fn actions(&self, checker: &Checker<G>) -> Result<Vec<Action<G>>, Fault> {
+        let (dirty, clean) = (self.scratch.part(0, 2 * self.cache)?, self.scratch.part(2 * self.cache, self.cache)?);
+        Ok(vec![Action::Fill(dirty, 0x5a), Action::Launch(checker.read(clean)?)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rotation_covers_the_window_in_whole_slices() {
+        assert_eq!(Rotation::cold(8 << 20, 512 << 20).slices, 64);
+        assert_eq!(Rotation::cold(48 << 20, 512 << 20), Rotation { slice: 48 << 20, slices: 11 });
+        assert_eq!(Rotation::cold(2 << 30, 512 << 20).slices, 1);
+        assert_eq!(Rotation::cold(300, 512).within(500).slices, 1);
+        assert_eq!(Rotation::hot(16 << 20).bytes(), 16 << 20);
+    }
+
+    #[test]
+    fn arrays_shrink_to_what_is_free_and_say_so() {
+        assert_eq!(fit(100 << 30, 100 << 30, 4, 1 << 30).unwrap(), (1 << 30, Flags::NONE));
+        assert_eq!(fit(100 << 30, 1 << 29, 4, 1 << 30).unwrap().0, 1 << 29);
+        let (bytes, flags) = fit(2 << 30, 2 << 30, 4, 1 << 30).unwrap();
+        assert!(bytes < 512 << 20 && bytes % ALIGNMENT == 0 && flags.contains(Flag::Shrunk));
+        assert!(matches!(fit(1 << 20, 1 << 20, 4, 1 << 30), Err(Fault::OutOfMemory { .. })));
+    }
+}

@@ -1,0 +1,265 @@
+//! cluster on a GPU of compute capability 9.0 or later: a chase through and moves to and from the shared memory of other
+//! blocks. What the figures mean is `plimsoll_suite::probes::cluster`'s; the kernels are `cluster.cu`'s.
+
+use std::rc::Rc;
+
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::cluster::{
+    self as kernels, Access, CHAIN_STEP, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, datum,
+};
+use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
+use plimsoll_gpu::kit::{Kit, alone, late};
+use plimsoll_gpu::{Arguments, Form, Geometry, Gpu};
+use plimsoll_suite::probes::cluster::{self, TOTAL};
+
+use crate::TRUST;
+
+/// Blocks of a cluster; more than 8 are not portable, and are tried.
+const CLUSTERS: [u32; 4] = [2, 4, 8, 16];
+/// More than this must be asked for (CUDA C++ Programming Guide, 'Thread Block Clusters').
+const PORTABLE: u32 = 8;
+/// Hops of a launch: about a millisecond.
+const HOPS: u32 = 8192;
+/// Rounds of a launch, 32 KiB a block each: some tenths of a millisecond.
+const ROUNDS: u32 = 512;
+/// Bytes of the chain.
+const CHAIN_BYTES: u64 = 4 * WORDS as u64;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Cluster;
+
+/// A chase: blocks of the cluster, and whose memory. One block alone uses plain loads.
+type Chase = (u32, u32);
+/// A move in clusters of so many blocks.
+type Move = (Access, u32);
+
+impl<G: Gpu> Probe<G> for Cluster {
+    fn spec(&self) -> &'static ProbeSpec {
+        &cluster::SPEC
+    }
+
+    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
+        let can = G::capabilities(device);
+        can.kernels.clone()?;
+        can.clusters.clone()?;
+        Ok(())
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
+        chases(&CLUSTERS, request.effort).len() + moves(&CLUSTERS).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let bench = Rc::new(Bench::<G>::new(session.device)?);
+        let sizes = bench.sizes()?;
+        let effort = session.request.effort;
+        let late = late(session, begin, cluster::SPEC.budget(effort));
+
+        let chases = chases(&sizes, effort);
+        let sweep = Sweep { series: cluster::latency(), points: &chases, share: 0.5 + late, flags: Flags::NONE };
+        let at = |(size, rank): &Chase| cluster::Chase { cluster: (*size).into(), rank: (*rank).into() };
+        session.sweep(sweep, at, |_, chase| bench.chase(*chase))?;
+
+        let moves = moves(&sizes);
+        let sweep = Sweep { series: cluster::bandwidth(), points: &moves, share: 0.5, flags: Flags::NONE };
+        let at = |(access, size): &Move| cluster::Move { access: access_axis(*access), cluster: (*size).into() };
+        session.sweep(sweep, at, |_, (access, size)| bench.moving(*access, *size, ROUNDS))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        use plimsoll_core::sample::Workload as _;
+        let bench = Rc::new(Bench::<G>::new(device)?);
+        let sizes = bench.sizes()?;
+        let mut told = |kernel: KernelDesc, on: String, mut telling: Inside<G>| {
+            telling.tell()?;
+            let wrong = if let Check::Failed(wrong) = telling.check()? { wrong } else { String::new() };
+            report(Case { kernel: kernel.name, on, wrong });
+            Ok::<_, Fault>(())
+        };
+        for (size, rank) in chases(&sizes, Effort::Standard) {
+            let on = format!("rank {rank} of {size}");
+            told(kernels::chase(size == 1), on, bench.chase((size, rank))?)?;
+        }
+        for (access, size) in moves(&sizes) {
+            for rounds in [1, 5] {
+                let on = format!("clusters of {size}, {rounds} rounds");
+                told(kernels::moving(access), on, bench.moving(access, size, rounds)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every rank of every size of cluster; of large ones fewer in a hurry.
+fn chases(sizes: &[u32], effort: Effort) -> Vec<Chase> {
+    let some = |size: &u32| {
+        let (size, quick) = (*size, effort == Effort::Quick);
+        (0..size)
+            .filter(move |rank| !quick || rank.is_power_of_two() || rank + 1 == size || *rank == 0)
+            .map(move |rank| (size, rank))
+    };
+    std::iter::once((1, 0)).chain(sizes.iter().flat_map(some)).collect()
+}
+
+/// Every access in every size of cluster; what needs no partner in the smallest alone.
+fn moves(sizes: &[u32]) -> Vec<Move> {
+    let some = |access: Access| {
+        let sizes = if access == Access::ReadOwn { &sizes[..1.min(sizes.len())] } else { sizes };
+        sizes.iter().map(move |size| (access, *size))
+    };
+    Access::ALL.into_iter().flat_map(some).collect()
+}
+
+/// An access as the axis calls it.
+fn access_axis(access: Access) -> cluster::Access {
+    match access {
+        Access::Read => cluster::Access::Read,
+        Access::ReadOwn => cluster::Access::ReadOwn,
+        Access::Write => cluster::Access::Write,
+        Access::Add => cluster::Access::Add,
+        Access::Bulk => cluster::Access::Bulk,
+    }
+}
+
+/// What all points share.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    kernels: Vec<KernelDesc>,
+    /// Dynamic shared memory that keeps a block alone on its multiprocessor.
+    shared: u32,
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device) -> Result<Self, Fault> {
+        let kernels = kernels::kernels(G::target(device));
+        let kit = Kit::new(device, Source::Cluster, &kernels, TRUST)?;
+        let shared = alone::<G>(device, STATIC_SHARED);
+        for kernel in &kernels {
+            G::allow_shared(kit.unit.function(kernel)?.function(), shared)?;
+        }
+        Ok(Self { kit, kernels, shared })
+    }
+
+    fn geometry(&self, kernel: &KernelDesc, blocks: u32) -> Geometry {
+        Geometry { shared: self.shared, ..Geometry::linear(blocks, kernel.threads) }
+    }
+
+    /// How many clusters of so many blocks run at once.
+    fn at_once(&self, kernel: &KernelDesc, size: u32) -> Result<u32, Fault> {
+        let function = self.kit.unit.function(kernel)?.function();
+        if size > PORTABLE && G::allow_large_clusters(function).is_err() {
+            return Ok(0);
+        }
+        let most = self.kit.unit.machine().multiprocessors / size;
+        Ok(G::clusters_at_once(function, self.geometry(kernel, size), size)?.min(most))
+    }
+
+    /// The sizes of cluster that every kernel can be launched in.
+    fn sizes(&self) -> Result<Vec<u32>, Fault> {
+        let mut sizes = Vec::new();
+        for size in CLUSTERS {
+            let mut all = true;
+            for kernel in &self.kernels {
+                all &= self.at_once(kernel, size)? > 0;
+            }
+            if all {
+                sizes.push(size);
+            }
+        }
+        if sizes.is_empty() {
+            let (what, why) = ("clusters of blocks", "the driver starts none of 2 blocks".to_owned());
+            return Err(Fault::Unavailable { what, why, mend: "Stop what else uses the device".to_owned() });
+        }
+        Ok(sizes)
+    }
+
+    fn launch(&self, kernel: &KernelDesc, (blocks, size): (u32, u32), list: Arguments) -> Result<G::Launch, Fault> {
+        let form = Form { cluster: size, ..Form::default() };
+        self.kit.unit.function(kernel)?.launch(self.geometry(kernel, blocks), form, &list)
+    }
+
+    fn chase(self: &Rc<Self>, (size, rank): Chase) -> Result<Inside<G>, Fault> {
+        let kernel = kernels::chase(size == 1);
+        let work = Work { operations: f64::from(HOPS), ..Work::default() };
+        let own = Rc::clone(self);
+        let telling = Inside::telling(&self.kit, (size, Of::First), work, move |place| {
+            own.launch(&kernel, (size, size), Arguments::new().span(place.out).u32(rank).u32(HOPS))
+        })?;
+        Ok(telling.with_check(|last| {
+            let expected = u64::from(HOPS) * u64::from(CHAIN_STEP) * 4 % CHAIN_BYTES;
+            let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
+            let right = (count, found) == (u64::from(HOPS), expected);
+            let wrong = || Check::Failed(format!("the chase of {count} hops ended at byte {found}, not {expected}"));
+            Ok(if right { Check::Passed } else { wrong() })
+        }))
+    }
+
+    fn moving(self: &Rc<Self>, access: Access, size: u32, rounds: u32) -> Result<Inside<G>, Fault> {
+        let kernel = kernels::moving(access);
+        let blocks = self.at_once(&kernel, size)?.max(1) * size;
+        let bytes = access.bytes_per_round() * u64::from(rounds);
+        let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(rounds), ..Work::default() };
+        let own = Rc::clone(self);
+        let telling = Inside::telling(&self.kit, (blocks, Of::Mean), work, move |place| {
+            own.launch(&kernel, (blocks, size), Arguments::new().span(place.out).u32(1).u32(rounds))
+        })?;
+        let total = move |told: &[Told]| told.iter().map(|told| bytes as f64 / (told.nanoseconds as f64 * 1e-9)).sum();
+        let check = move |last: &Last<'_, G>| {
+            let expected = |block: usize| expected(access, block as u32 % size, rounds);
+            let differs = |(block, told): (usize, &Told)| {
+                (told.count, told.found) != (u64::from(rounds), u64::from(expected(block)))
+            };
+            let wrong = last.told.iter().enumerate().position(differs);
+            Ok(wrong.map_or(Check::Passed, |block| {
+                let Told { count, found, .. } = last.told[block];
+                let right = expected(block);
+                Check::Failed(format!("block {block} did {count} rounds with the sum {found:#x}, not {right:#x}"))
+            }))
+        };
+        Ok(telling.with_figure(TOTAL, total).with_check(check))
+    }
+}
+
+/// The sum that a block of this rank finds: of what it read, or of what its partner left.
+fn expected(access: Access, rank: u32, rounds: u32) -> u32 {
+    let partner = rank ^ 1;
+    let sum = |words: u32, of: &dyn Fn(u32) -> u32| (0..words).fold(0_u32, |sum, i| sum.wrapping_add(of(i)));
+    match access {
+        Access::Read => sum(WORDS, &|i| datum(partner, i)).wrapping_mul(rounds),
+        Access::ReadOwn => sum(WORDS, &|i| datum(rank, i)).wrapping_mul(rounds),
+        // Every thread stores its datum in 16 words.
+        Access::Write => sum(THREADS, &|i| datum(partner, i)).wrapping_mul(WORDS / THREADS),
+        Access::Add => rounds.wrapping_mul(WORDS / 4),
+        Access::Bulk => sum(SOURCE_WORDS, &|i| datum(partner, i)).wrapping_mul(WORDS / SOURCE_WORDS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_clusters_are_chased_at_fewer_ranks_in_a_hurry_and_at_all_else() {
+        assert_eq!(chases(&[2, 4], Effort::Standard), [(1, 0), (2, 0), (2, 1), (4, 0), (4, 1), (4, 2), (4, 3)]);
+        let quick = chases(&[16], Effort::Quick);
+        assert_eq!(quick, [(1, 0), (16, 0), (16, 1), (16, 2), (16, 4), (16, 8), (16, 15)]);
+    }
+
+    #[test]
+    fn the_own_memory_is_measured_once() {
+        assert_eq!(moves(&[2, 4]).iter().filter(|(access, _)| *access == Access::ReadOwn).count(), 1);
+        assert_eq!(moves(&[2, 4]).len(), 9);
+        assert!(moves(&[]).is_empty());
+    }
+}

@@ -1,0 +1,5 @@
+//! cluster: see `docs/method/cluster.md`.
+
+mod gpu;
+
+pub use gpu::Cluster;

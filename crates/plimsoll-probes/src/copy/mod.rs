@@ -1,0 +1,5 @@
+//! copy: see `docs/method/copy.md`.
+
+mod gpu;
+
+pub use gpu::Copy;

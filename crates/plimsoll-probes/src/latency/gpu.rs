@@ -1,0 +1,307 @@
+//! latency on a GPU: one thread follows chains through footprints of every size, in three orders. What the figures mean is
+//! `plimsoll_suite::probes::latency`'s; the kernels are `latency.cu`'s.
+//!
+//! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows.
+
+use std::rc::Rc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::{Flag, Flags};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Effort, Work};
+use plimsoll_gen::kernel::Source;
+use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
+use plimsoll_gen::kernel::latency::{self as kernels, Nearest};
+use plimsoll_gpu::in_kernel::{Inside, Last, Place};
+use plimsoll_gpu::kit::{Kit, asked};
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _};
+use plimsoll_suite::probes::latency::device::{self, Chase, Order};
+use plimsoll_suite::probes::latency::{self, SPEC};
+use plimsoll_suite::probes::levels;
+
+use crate::TRUST;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Latency;
+
+/// The smallest footprint, bytes.
+const LEAST: u64 = 2 << 10;
+/// The largest of whole lines that the probe takes on its own, bytes.
+const LARGEST: u64 = 2 << 30;
+/// The largest of one line a page, bytes.
+const LARGEST_SPARSE: u64 = 96 << 30;
+/// Hops of a launch: some 70 µs in the first cache, 2 ms from memory.
+const LENGTH: u64 = 4096;
+/// Lines of the largest chain that a launch follows once before it is timed: more than a first-level cache holds, which
+/// forgets everything between launches.
+const WARM_LINES: u64 = 4096;
+/// Where misses begin, neighbours are measured until they are this near each other.
+const RESOLUTION: f64 = 1.03;
+/// Points added at each knee, at most.
+const PER_KNEE: usize = 14;
+/// Shares of the budget, which is a CPU's, for the two sweeps: in a first look and otherwise.
+const SHARES: [[f64; 2]; 2] = [[0.45, 0.25], [0.27, 0.15]];
+/// Chains up to this multiple of the last cache are followed once around before they are measured: a copy in the nearer part
+/// of a cache comes with the first visit of a lone load, and seldom with one of many.
+const ROUND: f64 = 1.25;
+
+/// What is measured at one footprint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct At {
+    order: Order,
+    bytes: u64,
+}
+
+impl From<&At> for Chase {
+    fn from(at: &At) -> Self {
+        Self { order: at.order, footprint: at.bytes.into() }
+    }
+}
+
+impl At {
+    fn chain(&self, seed: u32) -> Chain {
+        let pages = (self.bytes / PAGE).max(1) as u32;
+        match self.order {
+            Order::PageLocal => Chain::local(pages, seed),
+            Order::Sparse => Chain::sparse(pages, seed),
+            Order::PageRandom => Chain::lines((self.bytes / LINE).max(1) as u32, seed),
+        }
+    }
+
+    /// Lines that aren't where a page's first copy in the first-level cache would hide its translation.
+    fn nearest(&self) -> Nearest {
+        if self.order == Order::Sparse { Nearest::SecondLevel } else { Nearest::FirstLevel }
+    }
+}
+
+impl<G: Gpu> Probe<G> for Latency {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+
+    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
+        let can = G::capabilities(device);
+        can.kernels.clone()?;
+        can.kernel_clock.clone()?;
+        Ok(())
+    }
+
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
+        plan(request.effort, request.bytes.unwrap_or(LARGEST), LARGEST_SPARSE).len() + 3 * PER_KNEE
+    }
+
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
+        let wanted = asked(session, LARGEST)?.max(LEAST);
+        // What one line a page walks over is as large as it can be, unless a size was asked for.
+        let sparse = if session.request.bytes.is_some() { wanted } else { LARGEST_SPARSE };
+        let (room, _) = room::<G>(session.device, 1, wanted.max(sparse))?;
+        let shrunk: Flags = (room < wanted).then_some(Flag::Shrunk).into_iter().collect();
+        let bench = Bench::new(session, room)?;
+        let points = plan(session.request.effort, wanted.min(room), sparse.min(room));
+        let shares = SHARES[usize::from(session.request.effort != Effort::Quick)];
+        let sweep = Sweep { series: device::chase(), points: &points, share: shares[0], flags: shrunk };
+        let series = session.sweep(sweep, |at| at.into(), |_, at| bench.load(at))?;
+        let points = knees(series);
+        if points.is_empty() {
+            return Ok(());
+        }
+        let sweep = Sweep { series: device::knees(), points: &points, share: shares[1], flags: shrunk };
+        session.sweep(sweep, |at| at.into(), |_, at| bench.load(at)).map(drop)
+    }
+
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let mut sizes = vec![LINE, 2 * LINE, 3 * LINE, 31 * LINE, 33 * LINE, 1025 * LINE, PAGE, 3 * PAGE];
+        match depth {
+            Depth::Small => {}
+            Depth::Usual => sizes.push(64 * PAGE),
+            Depth::Exhaustive => sizes.extend((1..=600).map(|lines| lines * LINE)),
+        }
+        let largest = sizes.iter().copied().max().unwrap_or(PAGE).max(PAGE);
+        let bench = Bench::<G>::with(device, largest, 1)?;
+        for bytes in sizes {
+            for order in Order::ALL.into_iter().filter(|order| *order == Order::PageRandom || bytes >= PAGE) {
+                let at = At { order, bytes };
+                bench.verify(&at, report)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The coarse sweep.
+fn plan(effort: Effort, largest: u64, sparse: u64) -> Vec<At> {
+    let quick = matches!(effort, Effort::Quick | Effort::Unknown);
+    let (random, local, pages) = if quick { (3, 1, 1) } else { (4, 2, 2) };
+    let curve = |order, least: u64, largest: u64, per_octave: u32, grain: u64| {
+        footprints(least, largest, per_octave, grain).into_iter().map(move |bytes| At { order, bytes })
+    };
+    let random = curve(Order::PageRandom, LEAST, largest, random, LINE);
+    let local = curve(Order::PageLocal, 2 * PAGE, largest, local, PAGE);
+    random.chain(local).chain(curve(Order::Sparse, 2 * PAGE, sparse, pages, PAGE)).collect()
+}
+
+/// From `least` to `largest` inclusive, so many per octave, in whole grains.
+fn footprints(least: u64, largest: u64, per_octave: u32, grain: u64) -> Vec<u64> {
+    let step = |i: u32| (least as f64 * (f64::from(i) / f64::from(per_octave)).exp2() / grain as f64).round() as u64;
+    let sizes = (0..64 * per_octave).map(|i| step(i).max(1).saturating_mul(grain));
+    let mut sizes: Vec<u64> = sizes.take_while(|bytes| *bytes <= largest).collect();
+    sizes.dedup();
+    sizes
+}
+
+/// What the refinement measures: between the neighbours of every knee of each curve.
+fn knees(series: &plimsoll_core::series::Series) -> Vec<At> {
+    let of = |order: Order, grain: u64| {
+        let curve = device::curve(std::slice::from_ref(series), order);
+        let found = levels::levels(&curve, latency::TOLERANCE);
+        let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
+        more.into_iter().map(move |bytes| At { order, bytes: ((bytes / grain as f64).round() as u64).max(1) * grain })
+    };
+    of(Order::PageRandom, LINE).chain(of(Order::Sparse, PAGE)).collect()
+}
+
+/// What all points share: the kernels and the memory that chains are built in.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    memory: G::Buffer,
+    cursor: Rc<G::Buffer>,
+    seed: u32,
+    /// The last cache, bytes.
+    cache: u64,
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(session: &Session<'_, G>, bytes: u64) -> Result<Self, Fault> {
+        let bench = Self::with(session.device, bytes, session.request.seed as u32)?;
+        Ok(Self { cache: session.info().last_level_cache(), ..bench })
+    }
+
+    fn with(device: &G::Device, bytes: u64, seed: u32) -> Result<Self, Fault> {
+        let kit = Kit::new(device, Source::Latency, &kernels::kernels(), TRUST)?;
+        let (memory, cursor) = (kit.array(bytes)?, Rc::new(kit.array(8)?));
+        Ok(Self { kit, memory, cursor, seed, cache: 0 })
+    }
+
+    /// Builds a chain, and puts the cursor on its first element.
+    fn build(&self, chain: &Chain) -> Result<(), Fault> {
+        let base = self.memory.part(0, chain.span())?;
+        let arguments = Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch);
+        let n = chain.elements();
+        let launch = self.kit.unit.launch(&kernels::build(), n, arguments.u32(chain.seed).u64(n))?;
+        self.kit.run(&[Action::Launch(launch)])?;
+        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.at(0)).to_le_bytes())
+    }
+
+    /// Hops before the timed ones: a whole cycle where a first-level cache may hold it.
+    fn warm(chain: &Chain) -> u64 {
+        chain.elements().min(WARM_LINES).next_multiple_of(HOPS)
+    }
+
+    fn load(&self, at: &At) -> Result<Inside<G>, Fault> {
+        let chain = at.chain(self.seed);
+        self.build(&chain)?;
+        let (warm, kernel) = (Self::warm(&chain), kernels::chase(at.nearest()));
+        let around = chain.elements().next_multiple_of(HOPS);
+        let work = Work { operations: LENGTH as f64, ..Work::default() };
+        let launch = |place: Place| {
+            let arguments = Arguments::new().span(place.out).buffer(&*self.cursor).u64(warm).u64(LENGTH);
+            self.kit.unit.launch(&kernel, 1, arguments)
+        };
+        let load = Inside::alone(&self.kit, device::CYCLES, work, launch)?;
+        let mut before = 0;
+        if around > warm && (around * LINE) as f64 <= ROUND * self.cache as f64 {
+            let out = self.kit.array(32)?;
+            let arguments = Arguments::new().buffer(&out).buffer(&*self.cursor).u64(around).u64(HOPS);
+            self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernel, 1, arguments)?)])?;
+            G::wait(self.kit.stream())?;
+            before = around + HOPS;
+        }
+        let base = self.memory.pointer();
+        Ok(load.with_check(move |last: &Last<'_, G>| {
+            let hops = before + last.turns * (warm + LENGTH);
+            let ended = last.told.last().map_or(0, |told| told.count);
+            Ok(ended_right(ended, base + chain.at(hops), hops))
+        }))
+    }
+
+    /// Builds a chain, reads it back, follows it naively, and compares with where the chase of it ended.
+    fn verify(&self, at: &At, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let chain = at.chain(self.seed);
+        let on = format!("{} lines, {}", chain.elements(), at.order);
+        self.build(&chain)?;
+        let mut bytes = vec![0; usize::try_from(chain.span()).unwrap_or(0)];
+        G::download(self.kit.stream(), self.memory.whole(), &mut bytes)?;
+        let wrong = walk(&bytes, self.memory.pointer(), &chain);
+        report(Case { kernel: "latency_build".to_owned(), on: on.clone(), wrong });
+        for nearest in [Nearest::FirstLevel, Nearest::SecondLevel] {
+            self.build(&chain)?;
+            let kernel = kernels::chase(nearest);
+            let out = self.kit.array(32)?;
+            let arguments = Arguments::new().buffer(&out).buffer(&*self.cursor).u64(2 * HOPS).u64(HOPS);
+            self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernel, 1, arguments)?)])?;
+            let mut found = [0; 8];
+            G::download(self.kit.stream(), self.cursor.whole(), &mut found)?;
+            let (found, expected) = (u64::from_le_bytes(found), self.memory.pointer() + chain.at(3 * HOPS));
+            let wrong =
+                if found == expected { String::new() } else { format!("ended at {found:#x}, not {expected:#x}") };
+            report(Case { kernel: kernel.name, on: on.clone(), wrong });
+        }
+        Ok(())
+    }
+}
+
+/// Whether the last chase ended where so many hops lead: a chase that hops too little, or not at all, ends elsewhere.
+fn ended_right(ended: u64, expected: u64, hops: u64) -> Check {
+    if ended == expected {
+        return Check::Passed;
+    }
+    Check::Failed(format!("{hops} hops ended at {ended:#x}, not at {expected:#x}"))
+}
+
+/// What a naive walk of a chain in `bytes` finds wrong.
+fn walk(bytes: &[u8], base: u64, chain: &Chain) -> String {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut at = chain.at(0);
+    for hop in 0..chain.elements() {
+        if !seen.insert(at) {
+            return format!("the chain is back at byte {at} after {hop} hops");
+        }
+        let word = usize::try_from(at).ok().and_then(|at| bytes.get(at..at + 8));
+        let Some(word) = word else { return format!("the chain leaves its memory after {hop} hops") };
+        let next = u64::from_le_bytes(std::array::from_fn(|byte| word[byte]));
+        at = next.wrapping_sub(base);
+    }
+    if at == chain.at(0) { String::new() } else { "the chain doesn't close".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_are_whole_grains_that_grow_to_the_largest() {
+        let sizes = footprints(LEAST, LARGEST, 3, LINE);
+        assert_eq!((sizes[0], sizes.last().copied()), (LEAST, Some(LARGEST)));
+        assert!(sizes.windows(2).all(|pair| pair[0] < pair[1] && pair[1] % LINE == 0));
+        assert!(footprints(LEAST, LEAST - 1, 3, LINE).is_empty());
+    }
+
+    #[test]
+    fn a_broken_chain_is_found() {
+        let (chain, base) = (Chain::lines(40, 3), 0x7000_0000);
+        let mut bytes = vec![0; chain.span() as usize];
+        for i in 0..chain.elements() {
+            let at = chain.at(i) as usize;
+            bytes[at..at + 8].copy_from_slice(&(base + chain.at(i + 1)).to_le_bytes());
+        }
+        assert_eq!(walk(&bytes, base, &chain), "");
+        let at = chain.at(7) as usize;
+        bytes[at..at + 8].copy_from_slice(&(base + chain.at(3)).to_le_bytes());
+        assert!(walk(&bytes, base, &chain).contains("is back"));
+        bytes[at..at + 8].copy_from_slice(&(base - LINE).to_le_bytes());
+        assert!(walk(&bytes, base, &chain).contains("leaves"));
+    }
+}

@@ -1,0 +1,5 @@
+//! latency: see `docs/method/latency.md`.
+
+mod gpu;
+
+pub use gpu::Latency;

@@ -1,0 +1,295 @@
+//! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is `plimsoll_suite::probes::launch`'s;
+//! the kernels are `launch.cu`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Clock as _, Effort, Work};
+use plimsoll_core::series::Bytes;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::launch::Follows;
+use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::{Element, Source, launch as kernels};
+use plimsoll_gpu::kit::{Kit, asked, late};
+use plimsoll_gpu::load::{Action, Load, Shape};
+use plimsoll_gpu::window::{Rotation, room};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span, verify};
+use plimsoll_suite::probes::launch::{self, ByClock, ByMode, Clock, Mode, Scale};
+
+use crate::TRUST;
+
+/// Smallest and largest footprint, bytes, input and output together.
+const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);
+/// From this footprint on a launch takes longer than its call, bytes.
+const BY_DEVICE: u64 = 8 << 20;
+/// Below this footprint no launch depends on it, bytes.
+const BY_WORK: u64 = 256 << 10;
+/// Footprints of cold launches, bytes: from where the longest graph walks through what no cache holds.
+const COLD: [u64; 4] = [128 << 10, 512 << 10, 2 << 20, 8 << 20];
+/// Up to this footprint launches are queued, bytes: half of the largest cache, since beyond, where the device is slower than any
+/// call, a stream says the same.
+const QUEUED_TO: u64 = 64 << 20;
+/// The scalar of `scale`.
+const SCALAR: f32 = 1.625;
+/// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
+const PERSISTENT_BYTES: u64 = 1 << 30;
+/// Bounds on its rounds.
+const ROUNDS: (u64, u64) = (4, 256);
+
+/// The probe.
+#[derive(Debug)]
+pub struct Launch;
+
+impl<G: Gpu> Probe<G> for Launch {
+    fn spec(&self) -> &'static ProbeSpec {
+        &launch::SPEC
+    }
+
+    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
+        Ok(G::capabilities(device).kernels.clone()?)
+    }
+
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let modes = modes::<G>(device);
+        let largest = request.bytes.unwrap_or(FOOTPRINTS.1);
+        modes.len() + 2 + points(&modes, &footprints(request.effort, largest, &[])).len() + cold(&modes, largest).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let largest = asked(session, FOOTPRINTS.1)?;
+        let (bytes, flags) = room::<G>(session.device, 2, largest / 2)?;
+        let bench = Bench::new(session, bytes.min(largest / 2))?;
+        let modes = modes::<G>(session.device);
+        let late = late(session, begin, launch::SPEC.budget(effort));
+
+        let sweep = Sweep { series: launch::empty(), points: &modes, share: 0.1 + late, flags: Flags::NONE };
+        session.sweep(sweep, |mode| ByMode { mode: *mode }, |_, mode| bench.empty(*mode))?;
+        let sweep = Sweep { series: launch::single(), points: &Clock::ALL, share: 0.05, flags: Flags::NONE };
+        session.sweep(sweep, |clock| ByClock { clock: *clock }, |_, clock| bench.single(*clock))?;
+
+        let (cache, window, most) =
+            (session.info().last_level_cache(), session.info().cold_window(), 2 * bench.out.bytes());
+        let points = points(&modes, &footprints(effort, most, &around(cache)));
+        let sweep = Sweep { series: launch::scale(), points: &points, share: 0.7, flags };
+        session.sweep(sweep, Scale::clone, |_, at| bench.scale(at, 0))?;
+        let points = cold(&modes, most);
+        let sweep = Sweep { series: launch::cold(), points: &points, share: 0.15, flags };
+        session.sweep(sweep, Scale::clone, |_, at| bench.scale(at, window))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source::<G>(device, Source::Launch, depth, TRUST, report)
+    }
+}
+
+/// The modes that this device and driver have, in their order.
+fn modes<G: Gpu>(device: &G::Device) -> Vec<Mode> {
+    let can = G::capabilities(device);
+    let has = |mode: &Mode| match mode {
+        Mode::Stream => true,
+        Mode::Queued => G::blocker(device).is_some(),
+        Mode::Graph | Mode::Replay => can.graphs.is_ok(),
+        Mode::StreamDependent => can.dependent.is_ok(),
+        Mode::GraphDependent | Mode::GraphExit => can.dependent_graphs.is_ok(),
+        Mode::Persistent => can.cooperative.is_ok(),
+    };
+    Mode::ALL.into_iter().filter(has).collect()
+}
+
+/// Footprints of input and output together up to `largest`, whole vectors in each, at least the smallest; among them those that are asked
+/// for by themselves.
+fn footprints(effort: Effort, largest: u64, close: &[u64]) -> Vec<u64> {
+    let step = if effort == Effort::Quick { 2 } else { 1 };
+    let sizes = (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|bytes| *bytes <= largest.max(FOOTPRINTS.0));
+    let mut sizes: Vec<u64> = sizes.take(40).chain(close.iter().copied().filter(|bytes| *bytes <= largest)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Footprints close enough to tell where a cache of so many bytes no longer holds what launches come back to: eighths of it.
+fn around(cache: u64) -> Vec<u64> {
+    (4..=9).map(|eighths| cache / 8 * eighths / FOOTPRINTS.0 * FOOTPRINTS.0).filter(|bytes| *bytes > 0).collect()
+}
+
+/// Cold launches: of graphs alone, since a stream's take as long as their calls.
+fn cold(modes: &[Mode], largest: u64) -> Vec<Scale> {
+    let modes = modes.iter().filter(|mode| is_graph(**mode));
+    let footprints: Vec<u64> = COLD.into_iter().filter(|bytes| *bytes <= largest).collect();
+    at_footprints(modes, &footprints).collect()
+}
+
+/// Whether many kernels are in one graph.
+fn is_graph(mode: Mode) -> bool {
+    matches!(mode, Mode::Graph | Mode::GraphDependent | Mode::GraphExit)
+}
+
+fn at_footprints<'m>(modes: impl Iterator<Item = &'m Mode>, footprints: &[u64]) -> impl Iterator<Item = Scale> {
+    modes.flat_map(|mode| footprints.iter().map(|bytes| Scale { mode: *mode, footprint: Bytes(*bytes) }))
+}
+
+/// Every mode at every footprint, but fewer small ones, which all take as long: as the call where the host launches each. Between powers of two
+/// graphs alone tell what the cache holds.
+fn points(modes: &[Mode], footprints: &[u64]) -> Vec<Scale> {
+    let told = |&Scale { mode, footprint: Bytes(bytes) }: &Scale| {
+        let by_host = matches!(mode, Mode::Stream | Mode::StreamDependent | Mode::Replay) && bytes < BY_DEVICE;
+        if !(bytes / FOOTPRINTS.0).is_power_of_two() {
+            return mode == Mode::Graph;
+        }
+        let every = if by_host {
+            4
+        } else if bytes < BY_WORK || mode == Mode::Queued {
+            2
+        } else {
+            1
+        };
+        (mode != Mode::Queued || bytes <= QUEUED_TO) && (bytes / FOOTPRINTS.0).ilog2().is_multiple_of(every)
+    };
+    at_footprints(modes.iter(), footprints).filter(told).collect()
+}
+
+/// What all points share.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    stream: Arc<G::Stream>,
+    out: G::Buffer,
+    input: G::Buffer,
+    /// The word that the grid's barrier counts in: zero before the first launch.
+    barrier: G::Buffer,
+}
+
+impl<G: Gpu> Bench<G> {
+    /// Arrays of so many bytes each.
+    fn new(session: &Session<'_, G>, bytes: u64) -> Result<Self, Fault> {
+        let bytes = bytes.max(FOOTPRINTS.0 / 2);
+        let kit = Kit::<G>::new(session.device, Source::Launch, &kernels::kernels(), TRUST)?;
+        let (out, input, barrier) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4)?);
+        kit.checker.fill(Data::Unit, Element::F32, input.whole(), session.request.seed)?;
+        kit.checker.words(barrier.whole(), 0)?;
+        Ok(Self { kit, stream: Arc::clone(G::stream(session.device)), out, input, barrier })
+    }
+
+    /// Launches of one kernel in a mode; a stream's plain ones are queued as a program would, with nothing held back for them.
+    fn load(&self, mode: Mode, launches: Vec<G::Launch>, work: Work) -> Result<Load<G>, Fault> {
+        let actions = |launches: Vec<_>| launches.into_iter().map(Action::Launch).collect();
+        match mode {
+            Mode::Graph | Mode::GraphDependent | Mode::GraphExit => {
+                self.kit.load(Shape::Graph { dependent: mode != Mode::Graph }, launches, work)
+            }
+            Mode::Queued => self.kit.load(Shape::Queued, launches, work),
+            Mode::Replay => Load::new(&self.stream, Shape::Replay, actions(launches), work),
+            Mode::Stream | Mode::StreamDependent | Mode::Persistent => {
+                Load::new(&self.stream, Shape::Stream, actions(launches), work)
+            }
+        }
+    }
+
+    fn follows(mode: Mode) -> Follows {
+        match mode {
+            Mode::StreamDependent | Mode::GraphDependent => Follows::Early,
+            Mode::GraphExit => Follows::AtExit,
+            _ => Follows::After,
+        }
+    }
+
+    /// A persistent kernel's launch: so many rounds over n elements.
+    fn rounds(&self, n: u64, rounds: u64) -> Result<G::Launch, Fault> {
+        let (out, input) = (self.out.part(0, 4 * n)?, self.input.part(0, 4 * n)?);
+        let arguments =
+            Arguments::new().span(out).span(input).f32(SCALAR).u64(n).u32(rounds as u32).buffer(&self.barrier);
+        self.kit.unit.launch(&kernels::rounds(), n, arguments)
+    }
+
+    fn empty(&self, mode: Mode) -> Result<Load<G>, Fault> {
+        let work = |operations: u64| Work { operations: operations as f64, ..Work::default() };
+        if mode == Mode::Persistent {
+            return self.load(Mode::Stream, vec![self.rounds(0, ROUNDS.1)?], work(ROUNDS.1));
+        }
+        let kernel = kernels::empty(Self::follows(mode));
+        self.load(mode, vec![self.kit.unit.launch(&kernel, 0, Arguments::new())?], work(1))
+    }
+
+    fn single(&self, clock: Clock) -> Result<Load<G>, Fault> {
+        let launch = self.kit.unit.launch(&kernels::empty(Follows::After), 0, Arguments::new())?;
+        let work = Work { operations: 1.0, ..Work::default() };
+        match clock {
+            Clock::Host => Load::new(&self.stream, Shape::HostLatency, vec![Action::Launch(launch)], work),
+            Clock::Events => self.kit.load(Shape::Latency, vec![launch], work),
+        }
+    }
+
+    /// `scale` over a footprint of input and output together, which are poisoned before every slice and checked after: the same bytes each
+    /// time, or others until `window` bytes of each have been gone through.
+    fn scale(&self, at: &Scale, window: u64) -> Result<Load<G>, Fault> {
+        let (mode, bytes) = (at.mode, at.footprint.0);
+        let rotation = Rotation::cold(bytes / 2, window).within(self.out.bytes());
+        let n = rotation.slice / 4;
+        let persistent = mode == Mode::Persistent;
+        let rounds = if persistent { (PERSISTENT_BYTES / bytes).clamp(ROUNDS.0, ROUNDS.1) } else { 1 };
+        let launch = |(out, input): (Span, Span)| {
+            if persistent {
+                return self.rounds(n, rounds);
+            }
+            let arguments = Arguments::new().span(out).span(input).f32(SCALAR).u64(n);
+            self.kit.unit.launch(&kernels::scale(Self::follows(mode)), n, arguments)
+        };
+        let slices = rotation.spans(&self.out)?.into_iter().zip(rotation.spans(&self.input)?);
+        let launches = slices.map(launch).collect::<Result<Vec<_>, Fault>>()?;
+        let work = Work {
+            traffic: Traffic::new(4 * n * rounds, 4 * n * rounds),
+            operations: rounds as f64,
+            window: rotation.bytes(),
+            ..Work::default()
+        };
+        let load = self.load(mode, launches, work)?;
+        let (out, input) = (self.out.part(0, rotation.bytes())?, self.input.part(0, rotation.bytes())?);
+        let (poison, checker) = (Rc::clone(&self.kit.checker), Rc::clone(&self.kit.checker));
+        let check = move |_: &Arc<G::Stream>| checker.map(Op::Scale, Element::F32, out, [input; 3], f64::from(SCALAR));
+        Ok(load.with_prepare(move |_| poison.poison(out)).with_check(check))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_has_fewer_small_footprints_and_all_large_ones() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
+        let points = points(&[Mode::Stream, Mode::Queued, Mode::Graph], &all);
+        let of = |mode| points.iter().filter(|at| at.mode == mode).map(|at| at.footprint.0).collect::<Vec<u64>>();
+        assert_eq!(of(Mode::Graph)[..5], [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10]);
+        assert_eq!(of(Mode::Graph).len(), all.len() - 3);
+        assert_eq!(of(Mode::Stream)[..4], [4 << 10, 64 << 10, 1 << 20, 8 << 20]);
+        assert_eq!(of(Mode::Stream).len(), all.len() - 8);
+        assert_eq!(of(Mode::Queued), [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]);
+    }
+
+    #[test]
+    fn footprints_are_close_where_the_cache_may_end_and_of_graphs_alone() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &around(60 << 20));
+        let close: Vec<u64> = all.iter().copied().filter(|bytes| ((30 << 20)..(70 << 20)).contains(bytes)).collect();
+        assert_eq!(close.len(), 8, "{close:?}");
+        let points = points(&[Mode::Stream, Mode::Graph], &all);
+        let count = |mode| points.iter().filter(|at| at.mode == mode && close.contains(&at.footprint.0)).count();
+        assert_eq!((count(Mode::Stream), count(Mode::Graph)), (2, 8));
+        assert_eq!(cold(&[Mode::Stream, Mode::Graph, Mode::GraphDependent], 1 << 20).len(), 4);
+        assert!(around(0).is_empty());
+    }
+
+    #[test]
+    fn footprints_double_from_the_smallest_to_the_largest_and_quadruple_in_a_hurry() {
+        let all = footprints(Effort::Standard, FOOTPRINTS.1, &[]);
+        assert_eq!((all[0], all[1], all.len(), *all.last().unwrap()), (4096, 8192, 19, 1 << 30));
+        let quick = footprints(Effort::Quick, FOOTPRINTS.1, &[]);
+        assert_eq!((quick.len(), *quick.last().unwrap()), (10, 1 << 30));
+        assert_eq!(footprints(Effort::Quick, 1, &[]), [4096]);
+        assert!(all.iter().all(|bytes| bytes % 32 == 0));
+    }
+}

@@ -1,0 +1,5 @@
+//! launch: see `docs/method/launch.md`.
+
+mod gpu;
+
+pub use gpu::Launch;

@@ -1,0 +1,390 @@
+//! stream on a GPU: bandwidth by occupancy and by bytes in flight, and the best configuration of each of the ten kernels
+//! measured afresh. What the figures mean is `plimsoll_suite::probes::stream`'s; the kernels are `stream.cu`'s.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::{Axes as _, Row, Series, Threads};
+use plimsoll_core::unit::Unit;
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::stream::{self as kernels, CEILINGS, Op, Parameters};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output, Source};
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};
+use plimsoll_gpu::load::Load;
+use plimsoll_gpu::window::{Rotation, room};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span, verify};
+use plimsoll_suite::probes::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
+
+use crate::TRUST;
+
+/// Bytes per array of the figures to quote.
+const BEST_BYTES: u64 = 1 << 30;
+/// Output and three inputs.
+const ARRAYS: u64 = 4;
+/// The scalar of all kernels: no product or sum of a few data of 1…2 overflows or is exact by chance.
+const SCALAR: f32 = 1.625;
+/// Kernels whose occupancy is swept: the ceilings of reading, writing and both.
+const BY_OCCUPANCY: [Op; 3] = [Op::Init, Op::Read, Op::Copy];
+/// Kernels whose output is tried in several places: a read and a write per element, and two to one.
+const PLACED: [Op; 2] = [Op::Copy, Op::Triad];
+/// How far the output is moved within its array, bytes.
+const PLACES: [u64; 5] = [0, 8 << 20, 16 << 20, 64 << 20, 96 << 20];
+/// Bandwidths within this share of the best are as good.
+const ALIKE: f64 = 0.001;
+/// Shared memory that the system keeps of each block (CUDA C++ Programming Guide, compute capability 8.0 and later).
+const RESERVED_SHARED: u32 = 1024;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Stream;
+
+/// A configuration with its output moved by so many bytes.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    parameters: Parameters,
+    moved: u64,
+}
+
+/// A kernel at so many threads per multiprocessor.
+#[derive(Clone, Copy, Debug)]
+struct Occupied {
+    parameters: Parameters,
+    /// Blocks on each multiprocessor.
+    blocks: u32,
+    /// Dynamic shared memory per block that keeps others out, bytes.
+    shared: u32,
+}
+
+impl<G: Gpu> Probe<G> for Stream {
+    fn spec(&self) -> &'static ProbeSpec {
+        &stream::SPEC
+    }
+
+    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
+        let has = G::capabilities(device);
+        has.kernels.clone()?;
+        Ok(has.graphs.clone()?)
+    }
+
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let target = G::target(device);
+        let of = |op: &Op| configurations(*op, target, request.effort).len();
+        let occupied = 2 * BY_OCCUPANCY.len() * thread_counts(request.effort).len();
+        let placed = PLACED.len() * PLACES.len();
+        occupied + Op::ALL.iter().map(of).sum::<usize>() + placed + Op::ALL.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let (effort, least) = (session.request.effort, session.info().cold_window());
+        let slice = asked(session, BEST_BYTES)?;
+        let (bytes, flags) = room::<G>(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
+        let best = Rotation::cold(slice.min(bytes), least).within(bytes);
+        let sweeps = Rotation::cold(slice.min(least).min(bytes), least).within(bytes);
+
+        let target = G::target(session.device);
+        let device = &*session.device;
+        let of = |op: Op| runnable::<G>(device, configurations(op, target, effort));
+        let ceilings: Vec<Parameters> = CEILINGS.into_iter().flat_map(of).collect();
+        let others: Vec<Parameters> = Op::ALL.into_iter().filter(|op| !CEILINGS.contains(op)).flat_map(of).collect();
+        let resident: Vec<Parameters> = [false, true]
+            .into_iter()
+            .flat_map(|looping| BY_OCCUPANCY.map(|op| (op, looping)))
+            .flat_map(|(op, looping)| [32, 64, 128, 256].map(|threads| kernels::occupancy(op, looping, threads)))
+            .collect();
+        let resident = runnable::<G>(device, resident);
+        let wanted: Vec<KernelDesc> =
+            ceilings.iter().chain(&others).chain(&resident).map(|parameters| parameters.kernel()).collect();
+        let bench = Bench::new(session, &wanted, best.bytes().max(sweeps.bytes()))?;
+        let late = late(session, begin, stream::SPEC.budget(effort));
+
+        let sweep = Sweep { series: stream::bytes_in_flight(), points: &ceilings, share: 0.46 + late, flags };
+        let ceilings = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
+        let sweep = Sweep { series: stream::configurations(), points: &others, share: 0.17, flags };
+        let others = session.sweep(sweep, configuration, |_, p| bench.one_shot(*p, sweeps))?.clone();
+
+        match bench.occupied(session.device, effort, sweeps.slice) {
+            Ok(occupied) => {
+                let sweep = Sweep { series: stream::occupancy(), points: &occupied, share: 0.25, flags };
+                session.sweep(sweep, occupancy, |_, p| bench.at_occupancy(p, sweeps))?;
+            }
+            Err(missing @ Fault::Unavailable { .. }) => session.tell(&missing)?,
+            Err(fault) => return Err(fault),
+        }
+
+        let choose = |op| choose(&ceilings, op, target, effort).or_else(|| choose(&others, op, target, effort));
+        let chosen: Vec<Parameters> = Op::ALL.into_iter().filter_map(choose).collect();
+        let places = placements(&chosen);
+        let sweep = Sweep { series: stream::placements(), points: &places, share: 0.04, flags };
+        let placed = session.sweep(sweep, placement, |_, p| bench.placed(*p, best))?.clone();
+        let chosen: Vec<Placed> = chosen.into_iter().map(|parameters| best_place(&placed, parameters)).collect();
+        let sweep = Sweep { series: stream::best_configuration(), points: &chosen, share: 0.08, flags };
+        session.sweep(sweep, |p| p.into(), |_, p| bench.placed(*p, best))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source::<G>(device, Source::Stream, depth, TRUST, report)
+    }
+}
+
+/// Those whose kernels this device has code for.
+fn runnable<G: Gpu>(device: &G::Device, mut configurations: Vec<Parameters>) -> Vec<Parameters> {
+    configurations.retain(|parameters| G::runs(device, &parameters.kernel()).is_ok());
+    configurations
+}
+
+/// The configurations to try, by what they ask for at once, so that the curve is drawn from left to right.
+fn configurations(op: Op, target: Target, effort: Effort) -> Vec<Parameters> {
+    let mut all = kernels::configurations(op, target);
+    let hinted = |p: &Parameters| p.hints != Default::default();
+    match effort {
+        Effort::Quick => {
+            all.retain(|p| {
+                p.bulk || (matches!(p.unroll, 1 | 4) && p.threads <= 256 && (p.vector_bytes >= 16 || !hinted(p)))
+            });
+            // The shapes that were best for a copy are two points more.
+            all.retain(|p| !p.bulk || p.op == Op::Copy);
+        }
+        // Eight narrow accesses are as many bytes as four or two wider ones, and so a hint shows with the widest alone.
+        Effort::Standard => all.retain(|p| p.bulk || p.vector_bytes >= 16 || (p.unroll < 8 && !hinted(p))),
+        _ => {}
+    }
+    all.sort_by_key(|p| (p.bulk, p.hints.bits(), p.kernel().bytes_in_flight() * p.threads, p.vector_bytes));
+    all
+}
+
+fn hints(p: &Parameters) -> &'static str {
+    if p.bulk {
+        return if p.hints.load_no_allocate { "bulk copies, kept in L2" } else { "bulk copies" };
+    }
+    match (p.hints.load_no_allocate, p.hints.store_streaming) {
+        (false, false) => "no hint",
+        (true, false) => "loads past L1",
+        (false, true) => "streaming stores",
+        (true, true) => "loads past L1, streaming stores",
+    }
+}
+
+fn words(p: &Parameters) -> String {
+    format!("{} B × {}, {}, blocks of {}", p.vector_bytes, p.unroll, hints(p), p.threads)
+}
+
+impl From<&Placed> for BestConfiguration {
+    fn from(placed: &Placed) -> Self {
+        Self { kernel: placed.parameters.op.name().into(), configuration: placed.words().into() }
+    }
+}
+
+impl Placed {
+    fn words(&self) -> String {
+        let words = words(&self.parameters);
+        if self.moved == 0 {
+            words
+        } else {
+            format!("{words}, output moved by {}", Unit::Byte.format(self.moved as f64))
+        }
+    }
+}
+
+/// Each chosen kernel of [`PLACED`] in every place.
+fn placements(chosen: &[Parameters]) -> Vec<Placed> {
+    let placed = chosen.iter().filter(|p| PLACED.contains(&p.op));
+    placed.flat_map(|p| PLACES.map(|moved| Placed { parameters: *p, moved })).collect()
+}
+
+fn placement(point: &Placed) -> Placement {
+    Placement { kernel: point.parameters.op.name().into(), moved: point.moved.into() }
+}
+
+/// The configuration with its output where it went fastest; where that was not tried, not moved.
+fn best_place(placed: &Series, parameters: Parameters) -> Placed {
+    let best = best_of_kernel(placed, parameters.op).and_then(|row| Placement::from_values(&row.at));
+    Placed { parameters, moved: best.map_or(0, |at| at.moved.0) }
+}
+
+fn configuration(p: &Parameters) -> Configuration {
+    Configuration {
+        kernel: p.op.name().into(),
+        hints: hints(p).into(),
+        vector: p.vector_bytes.into(),
+        unroll: p.unroll.into(),
+        block: p.threads.into(),
+    }
+}
+
+fn occupancy(point: &Occupied) -> Occupancy {
+    let p = point.parameters;
+    let form = if p.looping { Form::Persistent } else { Form::Blocks };
+    Occupancy { kernel: p.op.name().into(), form, threads: Threads::from(point.blocks * p.threads) }
+}
+
+/// The configuration of `op` with the most bandwidth. Its figure is left behind: it is measured afresh.
+fn choose(series: &Series, op: Op, target: Target, effort: Effort) -> Option<Parameters> {
+    let row = best_of_kernel(series, op)?;
+    let best = Configuration::from_values(&row.at)?;
+    configurations(op, target, effort).into_iter().find(|p| configuration(p) == best)
+}
+
+/// The first of `op`'s rows that is as good as the best, so that two runs don't choose differently by chance.
+fn best_of_kernel(series: &Series, op: Op) -> Option<&Row> {
+    let of_kernel = |row: &Row| series.text(row, "kernel") == Some(op.name());
+    let (_, best) = series.best("bandwidth", of_kernel)?;
+    let as_good = |row: &&Row| {
+        of_kernel(row) && series.estimate(row, "bandwidth").is_some_and(|own| own.value >= (1.0 - ALIKE) * best.value)
+    };
+    series.rows.iter().find(as_good)
+}
+
+/// Threads per multiprocessor, from one warp up; what doesn't fit is left out later.
+fn thread_counts(effort: Effort) -> &'static [u32] {
+    match effort {
+        Effort::Quick | Effort::Unknown => &[32, 128, 256, 512, 1024, 2048],
+        Effort::Standard => &[32, 64, 128, 256, 512, 1024, 2048],
+        Effort::Thorough => &[32, 64, 128, 256, 512, 768, 1024, 1536, 2048],
+    }
+}
+
+/// What all points share: kernels and arrays.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    out: G::Buffer,
+    inputs: [G::Buffer; 3],
+    /// What the inputs hold: sums are exact only of small whole numbers.
+    data: Cell<Option<Data>>,
+    seed: u64,
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(session: &Session<'_, G>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(session.device, Source::Stream, wanted, TRUST)?;
+        let array = || kit.array(bytes);
+        let room = PLACES.into_iter().max().unwrap_or(0);
+        let (out, inputs) = (kit.array(bytes + room)?, [array()?, array()?, array()?]);
+        Ok(Self { kit, out, inputs, data: Cell::new(None), seed: session.request.seed })
+    }
+
+    /// Fills the inputs with what `op` can be checked on.
+    fn prepare(&self, op: Op) -> Result<(), Fault> {
+        let data = if op == Op::Dot { Data::Small } else { Data::Unit };
+        if self.data.replace(Some(data)) != Some(data) {
+            for (place, input) in (0..).zip(&self.inputs) {
+                self.kit.checker.fill(data, Element::F32, input.whole(), self.seed.wrapping_add(place))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn one_shot(&self, parameters: Parameters, rotation: Rotation) -> Result<Load<G>, Fault> {
+        self.placed(Placed { parameters, moved: 0 }, rotation)
+    }
+
+    fn placed(&self, Placed { parameters: p, moved }: Placed, rotation: Rotation) -> Result<Load<G>, Fault> {
+        let kernel = p.kernel();
+        let load = self.load(&kernel, p.op, rotation, (0, moved))?;
+        match G::blocks_per_multiprocessor(self.kit.unit.function(&kernel)?.function(), p.threads, 0) {
+            Ok(resident) => {
+                let in_flight = f64::from(resident * p.threads * kernel.bytes_in_flight());
+                Ok(load.with_extra(stream::IN_FLIGHT, in_flight))
+            }
+            Err(Fault::Unavailable { .. }) => Ok(load),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Points from one warp to as many as fit, each kept to its number of blocks by shared memory; of slices with room for
+    /// what every warp leaves behind.
+    fn occupied(&self, device: &G::Device, effort: Effort, slice: u64) -> Result<Vec<Occupied>, Fault> {
+        let limits = G::capabilities(device).limits;
+        let (all, most) = (limits.shared_per_multiprocessor, limits.shared_per_block);
+        let mut points: Vec<Occupied> = Vec::new();
+        for op in BY_OCCUPANCY {
+            for looping in [false, true] {
+                let mut last = 0;
+                for &threads in thread_counts(effort) {
+                    let parameters = kernels::occupancy(op, looping, threads);
+                    let wanted = threads / parameters.threads;
+                    let function = self.kit.unit.function(&parameters.kernel())?.function();
+                    // The most, because a smaller bound would hold for the points before as well.
+                    G::allow_shared(function, most)?;
+                    let unlimited = G::blocks_per_multiprocessor(function, parameters.threads, 0)?;
+                    let share = (all / wanted).saturating_sub(RESERVED_SHARED).min(most) / 128 * 128;
+                    let shared = if wanted >= unlimited { 0 } else { share };
+                    let blocks = G::blocks_per_multiprocessor(function, parameters.threads, shared)?.max(1);
+                    // Registers may keep out what was wanted: then this is the same point as the last.
+                    let resident =
+                        u64::from(blocks * parameters.threads) * u64::from(self.kit.unit.machine().multiprocessors);
+                    if blocks * parameters.threads > last && resident / 32 * 4 <= slice {
+                        last = blocks * parameters.threads;
+                        points.push(Occupied { parameters, blocks, shared });
+                    }
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    fn at_occupancy(&self, point: &Occupied, rotation: Rotation) -> Result<Load<G>, Fault> {
+        let Occupied { parameters, blocks, shared } = *point;
+        let mut kernel = parameters.kernel();
+        if parameters.looping {
+            kernel = kernel.with_grid(Grid::Resident { blocks });
+        }
+        let in_flight = f64::from(blocks * parameters.threads * kernel.bytes_in_flight());
+        Ok(self.load(&kernel, parameters.op, rotation, (shared, 0))?.with_extra(stream::IN_FLIGHT, in_flight))
+    }
+
+    /// Poisons the output and makes one point's workload, with so much shared memory per block and the output moved.
+    fn load(
+        &self,
+        kernel: &KernelDesc,
+        op: Op,
+        rotation: Rotation,
+        (shared, moved): (u32, u64),
+    ) -> Result<Load<G>, Fault> {
+        self.prepare(op)?;
+        let n = rotation.slice / u64::from(kernel.element.bytes());
+        let out = rotation.spans_from(&self.out, moved)?;
+        let [a, b, c] = [0, 1, 2].map(|place: usize| rotation.spans(&self.inputs[place]));
+        let (a, b, c) = (a?, b?, c?);
+        self.kit.checker.poison(self.out.part(moved, rotation.bytes())?)?;
+        let mut launches = Vec::with_capacity(out.len());
+        let mut slices = Vec::with_capacity(out.len());
+        for (((out, a), b), c) in out.into_iter().zip(a).zip(b).zip(c) {
+            let arguments = Arguments::new().span(out).span(a).span(b).span(c).f32(SCALAR).u64(n);
+            launches.push(self.kit.unit.launch_with_shared(kernel, n, arguments, shared)?);
+            slices.push((out, [a, b, c]));
+        }
+        let warps = kernel.geometry(n, self.kit.unit.machine())?.warps();
+        let work = Work { traffic: kernel.traffic(n), window: rotation.bytes(), ..Work::default() };
+        let (checker, output) = (Rc::clone(&self.kit.checker), kernel.output);
+        let load = self.kit.load(GRAPH, launches, work)?;
+        Ok(load.with_check(move |_| all(slices.iter().map(|slice| check(&checker, op, output, *slice, warps)))))
+    }
+}
+
+/// Is one slice of the output right?
+fn check<G: Gpu>(
+    checker: &Checker<G>,
+    op: Op,
+    output: Output,
+    (out, inputs): (Span, [Span; 3]),
+    warps: u64,
+) -> Result<Check, Fault> {
+    let folded = out.first(4 * warps);
+    match output {
+        Output::WarpBits => Ok(Checker::<G>::same_bits(op.name(), checker.bits(folded?)?, checker.bits(inputs[0])?)),
+        Output::WarpSums => {
+            let found = checker.sum(Element::F32, folded?, None)?;
+            let expected = checker.sum(Element::F32, inputs[0], Some(inputs[1]))?;
+            let wrong = format!("{}: the sum is {found}, not {expected}", op.name());
+            Ok(if found == expected { Check::Passed } else { Check::Failed(wrong) })
+        }
+        _ => checker.map(op, Element::F32, out, inputs, f64::from(SCALAR)),
+    }
+}

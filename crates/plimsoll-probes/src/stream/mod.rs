@@ -1,0 +1,5 @@
+//! stream: see `docs/method/stream.md`.
+
+mod gpu;
+
+pub use gpu::Stream;

@@ -1,0 +1,120 @@
+//! What records hold of the series whose axes are typed: cases, axes and units, in this order. Records and their readers depend
+//! on them, so this list is written down by hand and stays as it is.
+
+use plimsoll_core::sample::CachePolicy;
+use plimsoll_core::series::SeriesSpec;
+use plimsoll_suite::probes::{cluster, copy, latency, launch, stream};
+
+/// `case: axis (unit), …`
+fn shape(series: impl Into<SeriesSpec>) -> String {
+    let spec = series.into();
+    let axes: Vec<String> = spec.axes.iter().map(|axis| format!("{} ({})", axis.name, axis.unit)).collect();
+    format!("{}: {}", spec.case, axes.join(", "))
+}
+
+#[test]
+fn stream_keeps_its_axes() {
+    let shapes = [
+        shape(stream::kernels()),
+        shape(stream::threads()),
+        shape(stream::best()),
+        shape(stream::occupancy()),
+        shape(stream::bytes_in_flight()),
+        shape(stream::configurations()),
+        shape(stream::placements()),
+        shape(stream::best_configuration()),
+    ];
+    let expected = [
+        "kernels: kernel (1), stores (1)",
+        "threads: kernel (1), threads (thread)",
+        "best: kernel (1), stores (1), threads (thread)",
+        "occupancy: kernel (1), form (1), threads (thread)",
+        "bytes in flight: kernel (1), hints (1), vector (B), unroll (1), block (thread)",
+        "configurations: kernel (1), hints (1), vector (B), unroll (1), block (thread)",
+        "placements: kernel (1), output moved (B)",
+        "best: kernel (1), configuration (1)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn copy_keeps_its_axes() {
+    let shapes = [
+        shape(copy::cold()),
+        shape(copy::hot()),
+        shape(copy::grids()),
+        shape(copy::indices()),
+        shape(copy::one_multiprocessor()),
+        shape(copy::trace(CachePolicy::Hot)),
+        shape(copy::trace(CachePolicy::ColdRotate)),
+    ];
+    let expected = [
+        "cold: kernel (1), size (B)",
+        "hot: kernel (1), size (B)",
+        "grids: grid (1), kernel (1), size (B)",
+        "indices: index (1), kernel (1), size (B)",
+        "one multiprocessor: kernel (1)",
+        "trace hot: kernel (1), size (B)",
+        "trace cold: kernel (1), size (B)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn latency_keeps_its_axes() {
+    let shapes = [
+        shape(latency::chase()),
+        shape(latency::knees()),
+        shape(latency::device::chase()),
+        shape(latency::device::knees()),
+    ];
+    let expected = [
+        "chase: pages (1), order (1), footprint (B)",
+        "knees: pages (1), order (1), footprint (B)",
+        "chase: order (1), footprint (B)",
+        "knees: order (1), footprint (B)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn launch_keeps_its_axes() {
+    let shapes = [shape(launch::empty()), shape(launch::single()), shape(launch::scale()), shape(launch::cold())];
+    let expected =
+        ["empty: mode (1)", "single: clock (1)", "scale: mode (1), footprint (B)", "cold: mode (1), footprint (B)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn cluster_keeps_its_axes() {
+    let shapes = [shape(cluster::latency()), shape(cluster::bandwidth())];
+    assert_eq!(shapes, ["latency: cluster (1), rank (1)", "bandwidth: access (1), cluster (1)"]);
+}
+
+/// The names on categorical axes that other code and other records spell out.
+#[test]
+fn names_on_axes_are_kept() {
+    assert_eq!(
+        launch::Mode::ALL.map(launch::Mode::name).join("; "),
+        "stream; stream, queued; graph; graph replay; stream, dependent; graph, dependent; graph, exit; persistent"
+    );
+    assert_eq!(launch::Clock::ALL.map(launch::Clock::name), ["events", "host"]);
+    assert_eq!(
+        cluster::Access::ALL.map(cluster::Access::name),
+        ["read", "write", "add", "bulk copy", "own shared memory"]
+    );
+    assert_eq!(latency::Pages::ALL.map(latency::Pages::name), ["huge", "small"]);
+    assert_eq!(latency::Order::ALL.map(latency::Order::name), ["page-random", "page-local"]);
+    assert_eq!(
+        latency::device::Order::ALL.map(latency::device::Order::name),
+        ["page-random", "page-local", "line a page"]
+    );
+    assert_eq!(copy::Kernel::ALL.map(copy::Kernel::name), ["naive", "grid-stride", "vec2", "vec4", "vec8"]);
+    assert_eq!(
+        copy::Grid::ALL.map(copy::Grid::name).join("; "),
+        "grid_dim1; grid_dim2, 1 wave; grid_dim2, 32 waves; min, 32 waves"
+    );
+    assert_eq!(copy::Index::ALL.map(copy::Index::name), ["32-bit", "64-bit"]);
+    assert_eq!(stream::Form::ALL.map(stream::Form::name), ["persistent", "block launch"]);
+    assert_eq!(stream::Stores::ALL.map(stream::Stores::name), ["ordinary", "non-temporal"]);
+}

@@ -1,0 +1,70 @@
+//! Every row that kept records hold of the probes with typed axes is a point of today's types: what was measured before reads
+//! as what is measured now.
+
+use std::path::{Path, PathBuf};
+
+use plimsoll_core::record::read_file;
+use plimsoll_core::series::{Axes, Series};
+use plimsoll_suite::probes::{cluster, copy, latency, launch, stream};
+
+/// Records below a folder, compressed or not.
+fn records_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(records_below(&path));
+        } else if entry.file_name().to_string_lossy().starts_with("run.jsonl") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// What can't be read as an `A`.
+fn errors<A: Axes>(series: &Series) -> Vec<String> {
+    series.parse_rows::<A>().filter_map(Result::err).map(|error| error.to_string()).collect()
+}
+
+/// What can't be read as either.
+fn errors_of_both<A: Axes, B: Axes>(series: &Series) -> Vec<String> {
+    if series.spec.axes == A::axes() { errors::<A>(series) } else { errors::<B>(series) }
+}
+
+/// Errors of the rows of a series; `None` where its axes aren't typed.
+fn errors_of(series: &Series) -> Option<Vec<String>> {
+    Some(match (series.spec.probe.as_str(), series.spec.case.as_str()) {
+        ("stream", "kernels") => errors::<stream::OnAllCores>(series),
+        ("stream", "threads") => errors::<stream::OnSomeCores>(series),
+        ("stream", "best") => errors_of_both::<stream::BestOnCores, stream::BestConfiguration>(series),
+        ("stream", "occupancy") => errors::<stream::Occupancy>(series),
+        ("stream", "bytes in flight" | "configurations") => errors::<stream::Configuration>(series),
+        ("stream", "placements") => errors::<stream::Placement>(series),
+        ("copy", "grids") => errors::<copy::ByGrid>(series),
+        ("copy", "indices") => errors::<copy::ByIndex>(series),
+        ("copy", "one multiprocessor") => errors::<copy::OnOne>(series),
+        ("copy", _) => errors::<copy::ByKernel>(series),
+        ("latency", _) => errors_of_both::<latency::Chase, latency::device::Chase>(series),
+        ("launch", "empty") => errors::<launch::ByMode>(series),
+        ("launch", "single") => errors::<launch::ByClock>(series),
+        ("launch", _) => errors::<launch::Scale>(series),
+        ("cluster", "latency") => errors::<cluster::Chase>(series),
+        ("cluster", _) => errors::<cluster::Move>(series),
+        _ => return None,
+    })
+}
+
+#[test]
+fn rows_of_kept_records_are_points_of_todays_types() {
+    let mut probes = std::collections::BTreeMap::<String, usize>::new();
+    for path in records_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records")) {
+        let run = read_file(&path).unwrap();
+        for series in &run.series {
+            let Some(errors) = errors_of(series) else { continue };
+            assert_eq!(errors, Vec::<String>::new(), "{}", path.display());
+            *probes.entry(series.spec.probe.clone()).or_default() += series.rows.len();
+        }
+    }
+    assert_eq!(probes.keys().collect::<Vec<_>>(), ["cluster", "copy", "latency", "launch", "stream"]);
+    assert!(probes.values().all(|rows| *rows > 0), "{probes:?}");
+}

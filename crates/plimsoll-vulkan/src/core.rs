@@ -1,0 +1,283 @@
+//! An opened device: its queue, its time stamps, and whether it was given up.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ash::vk;
+use plimsoll_core::Fault;
+use plimsoll_gpu::Unavailable;
+
+use crate::adapter::Physical;
+use crate::instance::failed;
+
+/// Time stamps of one pool.
+const POOL: u32 = 1024;
+/// Kernels' clocks step by whole nanoseconds until they are measured.
+const NANOSECOND: u32 = 1 << 24;
+/// Share of a heap that is taken for free where the driver doesn't tell: others use it too, and integrated GPUs have it of the system's.
+const SHARE: f64 = 0.5;
+
+/// An opened device. All objects of it hold it.
+pub(crate) struct Core {
+    raw: ash::Device,
+    /// One thread at a time gives it work.
+    queue: Mutex<vk::Queue>,
+    pub(crate) family: u32,
+    /// Bits of a time stamp that count.
+    pub(crate) bits: u32,
+    pub(crate) physical: Physical,
+    pub(crate) deadline: Duration,
+    given_up: AtomicBool,
+    stamps: Mutex<Stamps>,
+    /// Bytes that are allocated.
+    pub(crate) allocated: AtomicU64,
+    /// Nanoseconds of a step of the clock that kernels tell time by, times 2²⁴.
+    step: AtomicU32,
+}
+
+/// Query pools and their places that nobody uses.
+#[derive(Default)]
+struct Stamps {
+    pools: Vec<vk::QueryPool>,
+    free: Vec<(vk::QueryPool, u32)>,
+}
+
+/// The content, whatever a thread that panicked left: nothing here is changed half.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    /// Opens a device that is usable.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with what it lacks, or where the driver refuses.
+    pub(crate) fn new(physical: Physical, deadline: Duration) -> Result<Arc<Self>, Fault> {
+        let facts = &physical.facts;
+        facts.usable()?;
+        let (family, bits) = facts.family.unwrap_or_default();
+        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
+        let optional = [
+            (facts.features.cycles, ash::khr::shader_clock::NAME),
+            (facts.budget, ash::ext::memory_budget::NAME),
+            (facts.portable, ash::khr::portability_subset::NAME),
+        ];
+        let names: Vec<_> = optional.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.as_ptr()).collect();
+        let core = vk::PhysicalDeviceFeatures::default().shader_int64(true).shader_float64(facts.features.double);
+        let mut of12 = vk::PhysicalDeviceVulkan12Features::default()
+            .buffer_device_address(true)
+            .host_query_reset(true)
+            .shader_buffer_int64_atomics(facts.features.atomics);
+        let mut clock = vk::PhysicalDeviceShaderClockFeaturesKHR::default()
+            .shader_subgroup_clock(facts.features.cycles)
+            .shader_device_clock(facts.features.timer);
+        let mut info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&names)
+            .enabled_features(&core)
+            .push_next(&mut of12);
+        if facts.features.cycles {
+            info = info.push_next(&mut clock);
+        }
+        // SAFETY: the device has the features and extensions that are asked for; all that the info points to lives until the call returns.
+        let raw = unsafe { physical.instance.raw().create_device(physical.raw, &info, None) };
+        let raw = raw.map_err(|result| failed("vkCreateDevice", result))?;
+        // SAFETY: the family and its first queue were asked for.
+        let queue = Mutex::new(unsafe { raw.get_device_queue(family, 0) });
+        let (given_up, stamps, allocated) = (AtomicBool::new(false), Mutex::default(), AtomicU64::new(0));
+        let step = AtomicU32::new(NANOSECOND);
+        Ok(Arc::new(Self { raw, queue, family, bits, physical, deadline, given_up, stamps, allocated, step }))
+    }
+
+    pub(crate) fn raw(&self) -> &ash::Device {
+        &self.raw
+    }
+
+    /// Whether the device answered all that it was asked.
+    ///
+    /// # Errors
+    /// [`Fault::DeviceLost`] once it was given up: nothing is asked of it again.
+    pub(crate) fn check(&self, call: &'static str) -> Result<(), Fault> {
+        if self.is_given_up() {
+            return Err(Fault::DeviceLost { call, why: "given up after an earlier fault".to_owned() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
+    }
+
+    /// From now on nothing of the device is waited for, and nothing is freed: it may still use all of it.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::SeqCst);
+    }
+
+    /// A call's failure as a fault. A lost device is given up.
+    pub(crate) fn fault(&self, call: &'static str, result: vk::Result) -> Fault {
+        match result {
+            vk::Result::ERROR_DEVICE_LOST => {
+                self.give_up();
+                Fault::DeviceLost { call, why: "VK_ERROR_DEVICE_LOST".to_owned() }
+            }
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
+                Fault::OutOfMemory { asked: 0, free: self.free_memory() }
+            }
+            other => failed(call, other).into(),
+        }
+    }
+
+    /// Gives the queue what was recorded.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// The commands are recorded in full and not pending, what they use lives until the fence is signalled, and the fence is neither
+    /// signalled nor in use.
+    pub(crate) unsafe fn submit(&self, commands: vk::CommandBuffer, fence: vk::Fence) -> Result<(), Fault> {
+        let commands = [commands];
+        let info = [vk::SubmitInfo::default().command_buffers(&commands)];
+        let queue = lock(&self.queue);
+        // SAFETY: the caller's promise; the queue is locked.
+        unsafe { self.raw.queue_submit(*queue, &info, fence) }.map_err(|result| self.fault("vkQueueSubmit", result))
+    }
+
+    /// Records that what comes later, the host included, sees all that came before and begins after its end.
+    ///
+    /// # Safety
+    /// The command buffer is this device's and is being recorded, by this thread alone.
+    pub(crate) unsafe fn barrier(&self, commands: vk::CommandBuffer) {
+        let all = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE;
+        let seen =
+            [vk::MemoryBarrier::default().src_access_mask(all).dst_access_mask(all | vk::AccessFlags::HOST_READ)];
+        let (before, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
+        let after = before | vk::PipelineStageFlags::HOST;
+        // SAFETY: the caller's promise.
+        unsafe { self.raw.cmd_pipeline_barrier(commands, before, after, none, &seen, &[], &[]) };
+    }
+
+    /// The heap that arrays lie in: that of the first kind of memory of the device's own, else of any.
+    pub(crate) fn heap(&self) -> usize {
+        let kinds = self.physical.facts.memory.memory_types_as_slice();
+        let own = |kind: &&vk::MemoryType| kind.property_flags.contains(vk::MemoryPropertyFlags::DEVICE_LOCAL);
+        kinds.iter().find(own).or(kinds.first()).map_or(0, |kind| kind.heap_index as usize)
+    }
+
+    /// Bytes of that heap.
+    pub(crate) fn memory(&self) -> u64 {
+        self.physical.facts.memory.memory_heaps_as_slice().get(self.heap()).map_or(0, |heap| heap.size)
+    }
+
+    /// Free bytes of it as the driver tells, else half of it less what this process has.
+    pub(crate) fn free_memory(&self) -> u64 {
+        if !self.physical.facts.budget {
+            let share = (self.memory() as f64 * SHARE) as u64;
+            return share.saturating_sub(self.allocated.load(Ordering::Relaxed));
+        }
+        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut all = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+        let instance = self.physical.instance.raw();
+        // SAFETY: the device is the live instance's, and it offers the extension.
+        unsafe { instance.get_physical_device_memory_properties2(self.physical.raw, &mut all) };
+        budget.heap_budget[self.heap()].saturating_sub(budget.heap_usage[self.heap()])
+    }
+
+    /// Nanoseconds of a step of the kernels' clock, times 2²⁴.
+    pub(crate) fn step(&self) -> u32 {
+        self.step.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_step(&self, step: u32) {
+        self.step.store(step, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.is_given_up() {
+            // The driver may still be at work on it.
+            std::mem::forget(Arc::clone(&self.physical.instance));
+            return;
+        }
+        // SAFETY: every object of the device holds it, so there is none, and nothing is pending: streams wait before they end.
+        unsafe {
+            for pool in &lock(&self.stamps).pools {
+                self.raw.destroy_query_pool(*pool, None);
+            }
+            self.raw.destroy_device(None);
+        }
+    }
+}
+
+/// A place for one time stamp, which nobody else has until it is dropped.
+pub(crate) struct Slot {
+    core: Arc<Core>,
+    pool: vk::QueryPool,
+    place: u32,
+}
+
+impl Slot {
+    /// A place that is ready to be written.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn new(core: &Arc<Core>) -> Result<Arc<Self>, Fault> {
+        core.check("vkCreateQueryPool")?;
+        let mut stamps = lock(&core.stamps);
+        if stamps.free.is_empty() {
+            let info = vk::QueryPoolCreateInfo::default().query_type(vk::QueryType::TIMESTAMP).query_count(POOL);
+            // SAFETY: a live device.
+            let pool = unsafe { core.raw.create_query_pool(&info, None) };
+            let pool = pool.map_err(|result| core.fault("vkCreateQueryPool", result))?;
+            stamps.pools.push(pool);
+            stamps.free.extend((0..POOL).rev().map(|place| (pool, place)));
+        }
+        let taken = stamps.free.pop();
+        drop(stamps);
+        let (pool, place) = taken.ok_or_else(|| Fault::Invalid("no place for a time stamp".to_owned()))?;
+        // SAFETY: nobody else has the place, and no pending command uses it: those hold it.
+        unsafe { core.raw.reset_query_pool(pool, place, 1) };
+        Ok(Arc::new(Self { core: Arc::clone(core), pool, place }))
+    }
+
+    /// Records the stamp, after all commands before it have ended.
+    ///
+    /// # Safety
+    /// The command buffer is this device's, is being recorded by this thread alone, holds this slot, and doesn't write it twice.
+    pub(crate) unsafe fn write(&self, commands: vk::CommandBuffer) {
+        let end = vk::PipelineStageFlags::BOTTOM_OF_PIPE;
+        // SAFETY: the caller's promise; the place was reset.
+        unsafe { self.core.raw.cmd_write_timestamp(commands, end, self.pool, self.place) };
+    }
+
+    /// What was written.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where nothing was; the driver's.
+    pub(crate) fn read(&self) -> Result<u64, Fault> {
+        self.core.check("vkGetQueryPoolResults")?;
+        let mut ticks = [0_u64];
+        // SAFETY: one place with one result of 64 bits.
+        let answer = unsafe {
+            self.core.raw.get_query_pool_results(self.pool, self.place, &mut ticks, vk::QueryResultFlags::TYPE_64)
+        };
+        match answer {
+            Ok(()) => Ok(ticks[0]),
+            Err(vk::Result::NOT_READY) => Err(Fault::Invalid("a time stamp is read that was not reached".to_owned())),
+            Err(result) => Err(self.core.fault("vkGetQueryPoolResults", result)),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        lock(&self.core.stamps).free.push((self.pool, self.place));
+    }
+}
+
+/// The reason for what no device of this backend does.
+pub(crate) fn never(what: &'static str, why: &str, mend: &str) -> Unavailable {
+    Unavailable::new(what, why, mend)
+}

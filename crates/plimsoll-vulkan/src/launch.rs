@@ -1,0 +1,163 @@
+//! A launch as it is made again and again: its pipeline, its push constants and its groups.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_gpu::{Arguments, Form, Geometry};
+
+use crate::core::{Core, never};
+use crate::function::{Function, Pipeline};
+use crate::memory::Region;
+
+/// A launch with all that it needs: it holds its function and its memory.
+#[derive(Clone)]
+pub struct Launch(pub(crate) Arc<Prepared>);
+
+/// What a launch is made of.
+pub(crate) struct Prepared {
+    pub(crate) function: Function,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) groups: [u32; 3],
+    pub(crate) constants: Vec<u8>,
+    _regions: Vec<Arc<Region>>,
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch").field("kernel", &self.0.function).field("groups", &self.0.groups).finish()
+    }
+}
+
+impl Launch {
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.0.function.core()
+    }
+
+    /// Checks all that this backend knows, and makes the pipeline for these threads where there is none yet.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for arguments, memory or a geometry that the function doesn't take; [`Fault::Unavailable`] for forms that Vulkan
+    /// has not; the driver's.
+    pub(crate) fn new(
+        function: &Function,
+        geometry: Geometry,
+        form: Form,
+        arguments: &Arguments,
+    ) -> Result<Self, Fault> {
+        check_form(form, geometry)?;
+        let core = function.core();
+        core.check("vkCmdDispatch")?;
+        let groups = groups(core, geometry)?;
+        let wrong = |why: String| Fault::Invalid(format!("{}: {why}", function.name()));
+        if let Some(threads) = function.threads().filter(|threads| *threads != geometry.block[0]) {
+            return Err(wrong(format!("has blocks of {threads} threads, not {}", geometry.block[0])));
+        }
+        let offsets = function.offsets();
+        if arguments.count() + 1 != offsets.len() {
+            return Err(wrong(format!("takes {} arguments and was given {}", offsets.len() - 1, arguments.count())));
+        }
+        let mut constants = vec![0; function.constant_bytes()];
+        let kinds = arguments.kinds().iter().zip(arguments.slots());
+        for ((kind, slot), (offset, bytes)) in kinds.zip(offsets) {
+            if kind.bytes() != *bytes {
+                return Err(wrong(format!("an argument of {} bytes was given as {kind:?}", bytes)));
+            }
+            put(&mut constants, *offset, &slot[0].to_le_bytes()[..*bytes as usize]);
+        }
+        if let Some((offset, _)) = offsets.last() {
+            put(&mut constants, *offset, &geometry.grid[0].to_le_bytes());
+        }
+        let spans = || arguments.spans().filter(|span| span.bytes() > 0);
+        if let Some(span) = spans().find(|span| !span.pointer().is_multiple_of(function.alignment())) {
+            return Err(wrong(format!("{span:?} is no multiple of {} bytes", function.alignment())));
+        }
+        let regions = spans().map(|span| Region::find(core, span)).collect::<Result<Vec<_>, Fault>>()?;
+        let pipeline = function.pipeline(geometry.block[0])?;
+        let function = function.clone();
+        Ok(Self(Arc::new(Prepared { function, pipeline, groups, constants, _regions: regions })))
+    }
+}
+
+/// Writes into push constants where they have the place: kernels that take nothing have none.
+fn put(constants: &mut [u8], offset: u64, bytes: &[u8]) {
+    let place = usize::try_from(offset).ok().and_then(|from| constants.get_mut(from..from + bytes.len()));
+    if let Some(place) = place {
+        place.copy_from_slice(bytes);
+    }
+}
+
+fn check_form(form: Form, geometry: Geometry) -> Result<(), Fault> {
+    geometry.check()?;
+    if form.dependent {
+        return Err(dependent().into());
+    }
+    if form.cooperative {
+        return Err(cooperative().into());
+    }
+    if form.cluster > 1 {
+        return Err(clusters().into());
+    }
+    if geometry.shared > 0 {
+        return Err(shared().into());
+    }
+    if geometry.grid[1..] != [1, 1] || geometry.block[1..] != [1, 1] {
+        return Err(Fault::Invalid(format!("kernels for Vulkan are launched in a row, not {geometry:?}")));
+    }
+    Ok(())
+}
+
+/// The groups of a launch: beyond the device's limit in x they go on in y, and those that are too many end at once.
+fn groups(core: &Core, geometry: Geometry) -> Result<[u32; 3], Fault> {
+    let limits = &core.physical.facts.limits;
+    let threads = geometry.block[0];
+    if threads > limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]) {
+        return Err(Fault::Invalid(format!("blocks of {threads} threads: this device has none so large")));
+    }
+    let [blocks, most, rows] =
+        [geometry.grid[0], limits.max_compute_work_group_count[0], limits.max_compute_work_group_count[1]];
+    split(blocks, most.max(1), rows)
+        .ok_or_else(|| Fault::Invalid(format!("{blocks} blocks are more than this device takes at once")))
+}
+
+/// So many blocks in rows of at most `most`.
+fn split(blocks: u32, most: u32, rows: u32) -> Option<[u32; 3]> {
+    let y = blocks.div_ceil(most);
+    // The product must not overflow 32 bits: the last row is not full.
+    let x = blocks.div_ceil(y.max(1));
+    (y <= rows && x.checked_mul(y).is_some()).then_some([x, y, 1])
+}
+
+const CUDA: &str = "Use the CUDA backend on an NVIDIA GPU";
+
+pub(crate) fn dependent() -> plimsoll_gpu::Unavailable {
+    never("dependent launch", "Vulkan lets no kernel begin before the one before has ended", CUDA)
+}
+
+pub(crate) fn cooperative() -> plimsoll_gpu::Unavailable {
+    never("cooperative launch", "Vulkan doesn't promise that all blocks are resident at once", CUDA)
+}
+
+pub(crate) fn clusters() -> plimsoll_gpu::Unavailable {
+    never("clusters of blocks", "Vulkan has none", CUDA)
+}
+
+pub(crate) fn shared() -> plimsoll_gpu::Unavailable {
+    never("dynamic shared memory", "Vulkan's kernels have a fixed amount", CUDA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_beyond_a_row_go_on_in_the_next() {
+        assert_eq!(split(1, 65_535, 65_535), Some([1, 1, 1]));
+        assert_eq!(split(65_535, 65_535, 65_535), Some([65_535, 1, 1]));
+        for blocks in [65_536, 65_537, 1 << 20, (1 << 31) - 1] {
+            let [x, y, _] = split(blocks, 65_535, 65_535).unwrap();
+            assert!(x <= 65_535 && u64::from(x) * u64::from(y) >= u64::from(blocks) && x * y - blocks < y, "{blocks}");
+        }
+        assert_eq!(split(65_536, 1, 65_535), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! Memory of a device: allocations held by count, and named by spans. Whoever may still use one holds it, and it is freed after the last.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use ash::vk;
+use plimsoll_core::Fault;
+use plimsoll_gpu::{Memory, Span, Unavailable};
+
+use crate::core::Core;
+
+type Known = RwLock<Option<HashMap<u64, Weak<Region>>>>;
+
+/// All that are there, by their number, which no other ever has.
+static KNOWN: Known = RwLock::new(None);
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Memory that is marked so has rules of its own, or is slow.
+const STRANGE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
+    vk::MemoryPropertyFlags::PROTECTED.as_raw()
+        | vk::MemoryPropertyFlags::LAZILY_ALLOCATED.as_raw()
+        | vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD.as_raw()
+        | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD.as_raw(),
+);
+
+/// A Vulkan buffer with memory of its own.
+struct Allocation {
+    core: Arc<Core>,
+    buffer: vk::Buffer,
+    memory: vk::DeviceMemory,
+    bytes: u64,
+    /// What the heap lost.
+    taken: u64,
+}
+
+impl Allocation {
+    /// A buffer in memory that has some properties, or at least those which it needs.
+    fn new(
+        core: &Arc<Core>,
+        bytes: u64,
+        usage: vk::BufferUsageFlags,
+        (needed, wanted): (vk::MemoryPropertyFlags, vk::MemoryPropertyFlags),
+    ) -> Result<Self, Fault> {
+        core.check("vkCreateBuffer")?;
+        let (buffer, memory) = (vk::Buffer::null(), vk::DeviceMemory::null());
+        // From here on it frees what there is when it is dropped.
+        let mut made = Self { core: Arc::clone(core), buffer, memory, bytes, taken: 0 };
+        let info = vk::BufferCreateInfo::default().size(bytes).usage(usage);
+        // SAFETY: a live device; the size is not 0 and below the device's limit.
+        let buffer = unsafe { core.raw().create_buffer(&info, None) };
+        made.buffer = buffer.map_err(|result| made.refused("vkCreateBuffer", result))?;
+        // SAFETY: the buffer is the device's.
+        let needs = unsafe { core.raw().get_buffer_memory_requirements(made.buffer) };
+        let kinds = core.physical.facts.memory.memory_types_as_slice();
+        let find = |properties: vk::MemoryPropertyFlags| {
+            let fits = |(place, kind): &(u32, &vk::MemoryType)| {
+                needs.memory_type_bits & (1 << place) != 0
+                    && kind.property_flags.contains(properties)
+                    && !kind.property_flags.intersects(STRANGE)
+            };
+            (0..).zip(kinds).find(fits).map(|(place, _)| place)
+        };
+        let lacks =
+            || Unavailable::new("Vulkan device", "it has no memory of the kind that is needed", "Use another device");
+        let kind = find(needed | wanted).or_else(|| find(needed)).ok_or_else(lacks)?;
+        let mut flags = vk::MemoryAllocateFlagsInfo::default();
+        if usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS) {
+            flags = flags.flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
+        }
+        let info =
+            vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(kind).push_next(&mut flags);
+        // SAFETY: a kind that the buffer takes; the info lives until the call returns.
+        let memory = unsafe { core.raw().allocate_memory(&info, None) };
+        made.memory = memory.map_err(|result| made.refused("vkAllocateMemory", result))?;
+        made.taken = needs.size;
+        core.allocated.fetch_add(made.taken, Ordering::Relaxed);
+        // SAFETY: both are new, and the memory is as large as the buffer needs.
+        let bound = unsafe { core.raw().bind_buffer_memory(made.buffer, made.memory, 0) };
+        bound.map_err(|result| made.refused("vkBindBufferMemory", result))?;
+        Ok(made)
+    }
+
+    fn refused(&self, call: &'static str, result: vk::Result) -> Fault {
+        match self.core.fault(call, result) {
+            Fault::OutOfMemory { free, .. } => Fault::OutOfMemory { asked: self.bytes, free },
+            other => other,
+        }
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.core.is_given_up() {
+            return;
+        }
+        // SAFETY: nothing that is pending uses it, because all of that holds it; handles that weren't made are null, which is allowed.
+        unsafe {
+            self.core.raw().destroy_buffer(self.buffer, None);
+            self.core.raw().free_memory(self.memory, None);
+        }
+        self.core.allocated.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}
+
+/// An allocation that kernels reach by its address.
+pub(crate) struct Region {
+    number: u64,
+    core: Arc<Core>,
+    /// None where it has 0 bytes.
+    allocation: Option<Allocation>,
+    address: u64,
+    bytes: u64,
+}
+
+impl Region {
+    fn new(core: &Arc<Core>, bytes: u64) -> Result<Arc<Self>, Fault> {
+        let (allocation, address) = if bytes == 0 { (None, 0) } else { Self::allocate(core, bytes)? };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let region = Arc::new(Self { number, core: Arc::clone(core), allocation, address, bytes });
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_default().insert(number, Arc::downgrade(&region));
+        Ok(region)
+    }
+
+    fn allocate(core: &Arc<Core>, bytes: u64) -> Result<(Option<Allocation>, u64), Fault> {
+        let most = core.physical.facts.allocation;
+        if bytes > core.memory() {
+            return Err(Fault::OutOfMemory { asked: bytes, free: core.free_memory() });
+        }
+        if bytes > most {
+            let why = format!("an array of {bytes} bytes: this device allocates at most {most} at once; ask for less");
+            return Err(Fault::Invalid(why));
+        }
+        let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            | vk::BufferUsageFlags::STORAGE_BUFFER
+            | vk::BufferUsageFlags::TRANSFER_SRC
+            | vk::BufferUsageFlags::TRANSFER_DST;
+        let own = vk::MemoryPropertyFlags::DEVICE_LOCAL;
+        // Fills are of whole words.
+        let allocation =
+            Allocation::new(core, bytes.next_multiple_of(4), usage, (vk::MemoryPropertyFlags::empty(), own))?;
+        let info = vk::BufferDeviceAddressInfo::default().buffer(allocation.buffer);
+        // SAFETY: the buffer is bound to memory that was allocated for addresses.
+        let address = unsafe { core.raw().get_buffer_device_address(&info) };
+        Ok((Some(allocation), address))
+    }
+
+    /// The one that a span of a device is part of.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] where it was freed, the span doesn't lie inside it, or it is another device's.
+    pub(crate) fn find(core: &Arc<Core>, span: Span) -> Result<Arc<Self>, Fault> {
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        let found = known.as_ref().and_then(|known| known.get(&span.region())).and_then(Weak::upgrade);
+        drop(known);
+        let found = found.ok_or_else(|| Fault::Invalid("memory is used that was freed".to_owned()))?;
+        if !Arc::ptr_eq(&found.core, core) {
+            return Err(Fault::Invalid("memory of another device is used".to_owned()));
+        }
+        let outside = || Fault::Invalid(format!("{span:?} lies in no memory of this device"));
+        span.is_inside(found.address, found.bytes).then_some(found).ok_or_else(outside)
+    }
+
+    /// The buffer and where in it a span of it begins; none where it has 0 bytes.
+    pub(crate) fn place(&self, span: Span) -> Option<(vk::Buffer, u64)> {
+        Some((self.allocation.as_ref()?.buffer, span.pointer() - self.address))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_mut() {
+            known.remove(&self.number);
+        }
+    }
+}
+
+/// Memory of a device. It is freed when it is dropped and all work that uses it has ended.
+pub struct Buffer(Arc<Region>);
+
+impl Buffer {
+    /// Memory with any content; none for 0 bytes.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; [`Fault::Invalid`] for more than the device allocates at once.
+    pub(crate) fn new(core: &Arc<Core>, bytes: u64) -> Result<Self, Fault> {
+        Region::new(core, bytes).map(Self)
+    }
+}
+
+impl Memory for Buffer {
+    fn whole(&self) -> Span {
+        Span::new(self.0.number, self.0.address, self.0.bytes)
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Buffer").field(&self.whole()).finish()
+    }
+}
+
+/// Memory that both the host and the device see, through which copies go.
+pub(crate) struct Staging {
+    allocation: Allocation,
+    host: NonNull<u8>,
+}
+
+// SAFETY: the pointer is to memory that it owns, and is used by `&mut` alone.
+unsafe impl Send for Staging {}
+
+impl Staging {
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn new(core: &Arc<Core>, bytes: u64) -> Result<Self, Fault> {
+        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+        let needed = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
+        let allocation = Allocation::new(core, bytes, usage, (needed, vk::MemoryPropertyFlags::HOST_CACHED))?;
+        // SAFETY: the memory is visible to the host and not mapped yet; freeing it unmaps it.
+        let host = unsafe { core.raw().map_memory(allocation.memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
+        let host = host.map_err(|result| core.fault("vkMapMemory", result))?;
+        let nothing = || Fault::Unavailable {
+            what: "memory of the host",
+            why: "vkMapMemory answered with no address".to_owned(),
+            mend: "Update the Vulkan driver".to_owned(),
+        };
+        Ok(Self { allocation, host: NonNull::new(host.cast()).ok_or_else(nothing)? })
+    }
+
+    pub(crate) fn buffer(&self) -> vk::Buffer {
+        self.allocation.buffer
+    }
+
+    /// Its bytes.
+    ///
+    /// # Safety
+    /// Nothing that the device was asked to do with it is pending.
+    pub(crate) unsafe fn content(&mut self) -> &mut [u8] {
+        // SAFETY: mapped whole, borrowed as `self` is; memory that the driver gave holds some bytes, and any are a `u8`.
+        unsafe { std::slice::from_raw_parts_mut(self.host.as_ptr(), self.allocation.bytes as usize) }
+    }
+}

@@ -1,0 +1,90 @@
+//! Tests on the first Vulkan device that can be opened: they are ignored, with the reason, where there is none.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use plimsoll_core::Fault;
+use plimsoll_core::probe::Bench;
+use plimsoll_gpu::{Gpu, Memory as _, Span, Trust};
+use plimsoll_vulkan::{Buffer, Options, Stream, Vulkan, VulkanDevice, devices, open};
+
+/// What a test is.
+pub type Test = fn(&mut Bench<Vulkan>) -> Result<(), Fault>;
+
+// SAFETY: tests launch kernels of plimsoll-gen alone, which keep to their descriptions.
+#[allow(unsafe_code)]
+pub const TRUST: Trust = unsafe { Trust::new() };
+
+/// The place of the first device that can be opened.
+pub fn first() -> Result<u32, Fault> {
+    let mut why = None;
+    for adapter in devices(&Options::default())? {
+        match adapter.usable {
+            Ok(()) => return Ok(adapter.index),
+            Err(reason) => why = Some(reason),
+        }
+    }
+    let nothing = || Fault::Invalid("an empty list of devices".to_owned());
+    Err(why.map_or_else(nothing, Fault::from))
+}
+
+/// Runs the tests, each on the device opened anew.
+pub fn run(tests: &[(&'static str, Test)]) {
+    let ready = first();
+    let trial = |&(name, test): &(&'static str, Test)| match &ready {
+        Ok(index) => {
+            let index = *index;
+            let run = move || test(&mut open(index, &Options::default())?);
+            Trial::test(name, move || run().map_err(|fault| Failed::from(fault.to_string())))
+        }
+        Err(fault) => Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(fault.to_string()),
+    };
+    libtest_mimic::run(&Arguments::from_args(), tests.iter().map(trial).collect()).exit();
+}
+
+/// The device's stream.
+pub fn stream(device: &VulkanDevice) -> Arc<Stream> {
+    Arc::clone(Vulkan::stream(device))
+}
+
+/// Memory with this content.
+pub fn filled(stream: &Arc<Stream>, bytes: &[u8]) -> Result<Buffer, Fault> {
+    let buffer = Vulkan::allocate(stream, bytes.len() as u64)?;
+    Vulkan::upload(stream, buffer.whole(), bytes)?;
+    Ok(buffer)
+}
+
+/// What a span holds.
+pub fn content(stream: &Arc<Stream>, span: Span) -> Result<Vec<u8>, Fault> {
+    let mut bytes = vec![0; span.bytes() as usize];
+    Vulkan::download(stream, span, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Words of 4 bytes.
+pub fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+}
+
+/// Words of 8 bytes.
+pub fn longs(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+/// Bytes of words.
+pub fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// The message of a fault that must come and be of one kind.
+#[track_caller]
+pub fn refused<T>(answer: Result<T, Fault>, class: plimsoll_core::FaultClass) -> String {
+    match answer {
+        Ok(_) => panic!("nothing was refused"),
+        Err(fault) => {
+            assert_eq!(fault.class(), class, "{fault}");
+            fault.to_string()
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Every kernel on a real device against oracles of the host, which share nothing with the kernels that check; and the probes' own checks.
+#![allow(clippy::print_stdout, reason = "it is its own harness")]
+
+mod common;
+
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Bench, Depth, Probe};
+use plimsoll_core::sample::Check;
+use plimsoll_gen::kernel::chain::{Chain, HOPS};
+use plimsoll_gen::kernel::check::{Data, fill};
+use plimsoll_gen::kernel::latency::{self, Nearest};
+use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Output, Source, copy, dispatch, launch};
+use plimsoll_gen::pattern;
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::unit::Unit;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _};
+use plimsoll_vulkan::{Buffer, Stream, Vulkan};
+
+use common::{TRUST, bytes, content, filled, longs, stream, words};
+
+/// Bytes behind an output that nobody may touch, and what they hold.
+const GUARD: u64 = 256;
+const POISON: u8 = 0xee;
+const SEED: u64 = 42;
+const SCALAR: f32 = 1.625;
+/// Awkward numbers of elements: around vectors and blocks, primes, none.
+const SIZES: [u64; 12] = [0, 1, 3, 31, 33, 255, 257, 1009, 1023, 1025, 4099, 65_537];
+
+fn main() {
+    common::run(&[
+        ("fills_are_functions_of_the_seed", fills_are_functions_of_the_seed),
+        ("copies_copy_and_touch_nothing_else", copies_copy_and_touch_nothing_else),
+        ("streams_compute_what_they_say", streams_compute_what_they_say),
+        ("checks_find_what_is_wrong", checks_find_what_is_wrong),
+        ("folds_and_sums_are_exact", folds_and_sums_are_exact),
+        ("chases_follow_the_chain", chases_follow_the_chain),
+        ("blocks_beyond_a_row_all_run", blocks_beyond_a_row_all_run),
+        ("scale_scales", scale_scales),
+        ("the_probes_verify", the_probes_verify),
+    ]);
+}
+
+/// An array of poison with a guard behind.
+fn poisoned(stream: &Arc<Stream>, bytes: u64) -> Result<Buffer, Fault> {
+    filled(stream, &vec![POISON; (bytes + GUARD) as usize])
+}
+
+/// What an array holds, once its guard was found whole.
+#[track_caller]
+fn guarded(stream: &Arc<Stream>, buffer: &Buffer, what: &str) -> Result<Vec<u8>, Fault> {
+    let mut all = content(stream, buffer.whole())?;
+    let guard = all.split_off(all.len() - GUARD as usize);
+    assert!(guard.iter().all(|byte| *byte == POISON), "{what} wrote behind its output");
+    Ok(all)
+}
+
+fn run(stream: &Arc<Stream>, unit: &Unit<Vulkan>, kernel: &KernelDesc, n: u64, list: Arguments) -> Result<(), Fault> {
+    Vulkan::launch(stream, &unit.launch(kernel, n, list)?)
+}
+
+fn runnable(bench: &mut Bench<Vulkan>, source: Source) -> Result<(Vec<KernelDesc>, Unit<Vulkan>), Fault> {
+    let device = bench.device();
+    let mut kernels = source.kernels(Vulkan::target(device));
+    kernels.retain(|kernel| Vulkan::runs(device, kernel).is_ok());
+    let unit = Unit::new(device, source, &kernels, TRUST)?;
+    Ok((kernels, unit))
+}
+
+fn fills_are_functions_of_the_seed(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let (_, unit) = runnable(bench, Source::Check)?;
+    let of = |data, element, n: u64| -> Result<Vec<u8>, Fault> {
+        let kernel = fill(data, element);
+        let out = poisoned(&stream, n * u64::from(element.bytes()))?;
+        run(&stream, &unit, &kernel, n, Arguments::new().buffer(&out).u64(SEED).u64(n))?;
+        guarded(&stream, &out, &kernel.name)
+    };
+    for n in SIZES {
+        let singles = |value: fn(u64) -> u32| (0..n).map(value).collect::<Vec<u32>>();
+        assert_eq!(words(&of(Data::Bits, Element::Word, n)?), singles(|i| pattern::bits(SEED, i)));
+        assert_eq!(words(&of(Data::Unit, Element::F32, n)?), singles(|i| pattern::unit_f32(SEED, i).to_bits()));
+        assert_eq!(words(&of(Data::Small, Element::F32, n)?), singles(|i| (pattern::small(SEED, i) as f32).to_bits()));
+        if Vulkan::runs(bench.device(), &fill(Data::Unit, Element::F64)).is_ok() {
+            let doubles = |value: fn(u64) -> f64| (0..n).map(|i| value(i).to_bits()).collect::<Vec<u64>>();
+            assert_eq!(longs(&of(Data::Unit, Element::F64, n)?), doubles(|i| pattern::unit_f64(SEED, i)));
+            assert_eq!(longs(&of(Data::Small, Element::F64, n)?), doubles(|i| f64::from(pattern::small(SEED, i))));
+        }
+    }
+    Ok(())
+}
+
+fn copies_copy_and_touch_nothing_else(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let (mut kernels, unit) = runnable(bench, Source::Copy)?;
+    assert_eq!(kernels.len(), 10, "naive and vectors of 1, 2, 4 and 8, with both indices");
+    kernels.extend([1, 2, 4].map(|width| copy::one_multiprocessor(width, Index::U64)));
+    let few = kernels.iter().filter(|kernel| kernel.looping).map(|kernel| kernel.clone().with_grid(Grid::Blocks(3)));
+    for kernel in few.collect::<Vec<_>>().iter().chain(&kernels) {
+        for n in SIZES {
+            let from: Vec<u32> = (0..n).map(|i| pattern::bits(SEED, i)).collect();
+            let (input, out) = (filled(&stream, &bytes(&from))?, poisoned(&stream, 4 * n)?);
+            let list = Arguments::new().buffer(&out).buffer(&input);
+            let list = if kernel.index == Index::U32 { list.u32(n as u32) } else { list.u64(n) };
+            run(&stream, &unit, kernel, n, list)?;
+            assert!(words(&guarded(&stream, &out, &kernel.name)?) == from, "{} of {n}", kernel.name);
+        }
+    }
+    Ok(())
+}
+
+/// What an operation may leave at place i: Vulkan may round what is rounded once in two steps.
+fn right(op: Op, [a, b, c]: [&[f32]; 3], i: usize) -> [f32; 2] {
+    let near = |place: isize| a[(i as isize + place).clamp(0, a.len() as isize - 1) as usize];
+    let one = |value: f32| [value; 2];
+    match op {
+        Op::Init => one(SCALAR),
+        Op::Copy => one(a[i]),
+        Op::Scale => one(SCALAR * a[i]),
+        Op::Add => one(a[i] + b[i]),
+        Op::Triad => [SCALAR.mul_add(b[i], a[i]), SCALAR * b[i] + a[i]],
+        Op::Schoenauer => [b[i].mul_add(c[i], a[i]), b[i] * c[i] + a[i]],
+        Op::Point3 => one(SCALAR * ((near(-1) + near(0)) + near(1))),
+        Op::Point5 => one(SCALAR * ((((near(-2) + near(-1)) + near(0)) + near(1)) + near(2))),
+        Op::Read | Op::Dot => unreachable!("they fold"),
+    }
+}
+
+fn operation(kernel: &KernelDesc) -> Op {
+    let named = |op: &Op| kernel.name.starts_with(&format!("stream_{}_", op.name()));
+    Op::ALL.into_iter().find(named).expect("a stream kernel names its operation")
+}
+
+fn streams_compute_what_they_say(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let (kernels, unit) = runnable(bench, Source::Stream)?;
+    for op in Op::ALL {
+        assert!(kernels.iter().any(|kernel| operation(kernel) == op), "no kernel of {}", op.name());
+    }
+    println!("{} stream kernels", kernels.len());
+    for kernel in &kernels {
+        let op = operation(kernel);
+        for n in [0, 1, 33, kernel.elements_per_block() - 1, 3 * kernel.elements_per_block() + 7] {
+            let folds = matches!(kernel.output, Output::WarpBits | Output::WarpSums);
+            let array = |seed: u64| -> Vec<f32> {
+                let value = |i| if op == Op::Dot { pattern::small(seed, i) as f32 } else { pattern::unit_f32(seed, i) };
+                (0..n).map(value).collect()
+            };
+            let arrays = [1, 2, 3].map(array);
+            let upload =
+                |array: &Vec<f32>| filled(&stream, &bytes(&array.iter().map(|x| x.to_bits()).collect::<Vec<_>>()));
+            let inputs = arrays.iter().map(upload).collect::<Result<Vec<_>, Fault>>()?;
+            let warps = kernel.geometry(n, unit.machine())?.warps();
+            let out = poisoned(&stream, 4 * if folds { warps } else { n })?;
+            let list = inputs.iter().fold(Arguments::new().buffer(&out), |list, input| list.buffer(input));
+            run(&stream, &unit, kernel, n, list.f32(SCALAR).u64(n))?;
+            let found = words(&guarded(&stream, &out, &kernel.name)?);
+            let what = format!("{} of {n}", kernel.name);
+            let views = [&arrays[0][..], &arrays[1][..], &arrays[2][..]];
+            match kernel.output {
+                Output::WarpBits => {
+                    let expected = arrays[0].iter().fold(0, |bits, x| bits ^ x.to_bits());
+                    assert_eq!(found.iter().fold(0, |bits, word| bits ^ word), expected, "{what}");
+                }
+                Output::WarpSums => {
+                    let expected: f64 = views[0].iter().zip(views[1]).map(|(a, b)| f64::from(a * b)).sum();
+                    let sum: f64 = found.iter().map(|bits| f64::from(f32::from_bits(*bits))).sum();
+                    assert!(sum == expected, "{what}: {sum}, not {expected}");
+                }
+                _ => {
+                    for (i, bits) in found.iter().enumerate() {
+                        let allowed = right(op, views, i).map(f32::to_bits);
+                        assert!(allowed.contains(bits), "{what}: element {i} is {bits:#x}, not {allowed:x?}");
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks pass what is right, and count every wrong element and the first.
+fn checks_find_what_is_wrong(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let checker = Checker::<Vulkan>::new(bench.device(), TRUST)?;
+    let n = 10_007_u64;
+    let arrays = [1, 2, 3].map(|seed| (0..n).map(|i| pattern::unit_f32(seed, i)).collect::<Vec<f32>>());
+    let upload = |array: &[f32]| filled(&stream, &bytes(&array.iter().map(|x| x.to_bits()).collect::<Vec<_>>()));
+    let inputs = arrays.iter().map(|array| upload(array)).collect::<Result<Vec<_>, Fault>>()?;
+    let spans = [inputs[0].whole(), inputs[1].whole(), inputs[2].whole()];
+    let views = [&arrays[0][..], &arrays[1][..], &arrays[2][..]];
+    for op in Op::ALL.into_iter().filter(|op| op.formula().is_some()) {
+        for how in 0..2 {
+            let mut out: Vec<f32> = (0..n as usize).map(|i| right(op, views, i)[how]).collect();
+            let check = |out: &[f32]| checker.map(op, Element::F32, upload(out)?.whole(), spans, SCALAR.into());
+            assert!(matches!(check(&out)?, Check::Passed), "{}", op.name());
+            for place in [9_999, 5_000, 777] {
+                out[place] = f32::from_bits(out[place].to_bits() ^ 1 << 22);
+            }
+            let Check::Failed(why) = check(&out)? else { panic!("{} passed what is wrong", op.name()) };
+            assert!(why.contains(&format!("3 of {n}")) && why.contains("the first is 777"), "{why}");
+        }
+    }
+    let same = filled(&stream, &content(&stream, spans[0])?)?;
+    assert!(matches!(checker.map(Op::Copy, Element::Word, same.whole(), [spans[0]; 3], 0.0)?, Check::Passed));
+    checker.poison(same.part(40, 4)?)?;
+    assert!(matches!(checker.map(Op::Copy, Element::Word, same.whole(), [spans[0]; 3], 0.0)?, Check::Failed(_)));
+    doubles(bench, &stream, &checker)?;
+    mixes(&stream, &checker)
+}
+
+fn doubles(bench: &mut Bench<Vulkan>, stream: &Arc<Stream>, checker: &Checker<Vulkan>) -> Result<(), Fault> {
+    if Vulkan::runs(bench.device(), &fill(Data::Unit, Element::F64)).is_err() {
+        return Ok(());
+    }
+    let upload =
+        |of: &dyn Fn(u64) -> f64| filled(stream, &(0..1009).flat_map(|i| of(i).to_le_bytes()).collect::<Vec<u8>>());
+    let (a, b) = (|i| pattern::unit_f64(1, i), |i| pattern::unit_f64(2, i));
+    let inputs = [upload(&a)?, upload(&b)?];
+    let spans = [inputs[0].whole(), inputs[1].whole(), inputs[0].whole()];
+    let good = upload(&|i| 1.5 * b(i) + a(i))?;
+    assert!(matches!(checker.map(Op::Triad, Element::F64, good.whole(), spans, 1.5)?, Check::Passed));
+    let bad = upload(&|i| if i == 1000 { 0.0 } else { 1.5 * b(i) + a(i) })?;
+    let Check::Failed(why) = checker.map(Op::Triad, Element::F64, bad.whole(), spans, 1.5)? else {
+        panic!("a wrong triad passed");
+    };
+    assert!(why.contains("1 of 1009") && why.contains("the first is 1000"), "{why}");
+    Ok(())
+}
+
+/// Two inputs and two outputs, a pitch apart.
+fn mixes(stream: &Arc<Stream>, checker: &Checker<Vulkan>) -> Result<(), Fault> {
+    let (n, pitch) = (1009_usize, 1024_usize);
+    let input: Vec<u32> = (0..2 * pitch as u64).map(|i| pattern::bits(5, i)).collect();
+    let mut out = vec![0; 2 * pitch];
+    for (k, i) in [0, 1].into_iter().flat_map(|k| (0..n).map(move |i| (k, i))) {
+        out[k * pitch + i] = input[i] ^ input[pitch + i] ^ (k as u32 + 1);
+    }
+    let input = filled(stream, &bytes(&input))?;
+    let check = |out: &[u32]| {
+        let out = filled(stream, &bytes(out))?;
+        checker.mix(out.whole(), input.whole(), (4 * pitch as u64, 4 * n as u64), (2, 2))
+    };
+    assert!(matches!(check(&out)?, Check::Passed));
+    out[pitch + 1000] ^= 1;
+    assert!(matches!(check(&out)?, Check::Failed(why) if why.contains("1 of 1009")));
+    Ok(())
+}
+
+fn folds_and_sums_are_exact(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let checker = Checker::<Vulkan>::new(bench.device(), TRUST)?;
+    for n in SIZES.into_iter().filter(|n| *n > 0) {
+        let from: Vec<u32> = (0..n).map(|i| pattern::bits(SEED, i)).collect();
+        let buffer = filled(&stream, &bytes(&from))?;
+        assert_eq!(checker.bits(buffer.whole())?, from.iter().fold(0, |bits, word| bits ^ word));
+        if Vulkan::runs(bench.device(), &plimsoll_gen::kernel::check::sum(false, Element::F32)).is_err() {
+            continue;
+        }
+        let small = |seed| (0..n).map(|i| (pattern::small(seed, i) as f32).to_bits()).collect::<Vec<u32>>();
+        let (a, b) = (filled(&stream, &bytes(&small(1)))?, filled(&stream, &bytes(&small(2)))?);
+        let sum: u64 = (0..n).map(|i| u64::from(pattern::small(1, i))).sum();
+        let dot: u64 = (0..n).map(|i| u64::from(pattern::small(1, i) * pattern::small(2, i))).sum();
+        assert_eq!(checker.sum(Element::F32, a.whole(), None)?, sum as f64);
+        assert_eq!(checker.sum(Element::F32, a.whole(), Some(b.whole()))?, dot as f64);
+        let long: Vec<u8> = (0..n).flat_map(|i| f64::from(pattern::small(3, i)).to_le_bytes()).collect();
+        let long = filled(&stream, &long)?;
+        let square: u64 = (0..n).map(|i| u64::from(pattern::small(3, i).pow(2))).sum();
+        assert_eq!(checker.sum(Element::F64, long.whole(), Some(long.whole()))?, square as f64);
+    }
+    Ok(())
+}
+
+fn chases_follow_the_chain(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let (_, unit) = runnable(bench, Source::Latency)?;
+    let clock = Vulkan::capabilities(bench.device()).kernel_clock.clone();
+    for chain in
+        [Chain::lines(1, 1), Chain::lines(2, 1), Chain::lines(1000, 9), Chain::local(2, 3), Chain::sparse(5, 7)]
+    {
+        let memory = poisoned(&stream, chain.span())?;
+        let n = chain.elements();
+        let base = memory.part(0, chain.span())?;
+        let list =
+            Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch).u32(chain.seed).u64(n);
+        run(&stream, &unit, &latency::build(), n, list)?;
+        let built = longs(&guarded(&stream, &memory, "latency_build")?);
+        for i in 0..n {
+            let next = built[(chain.at(i) / 8) as usize];
+            assert_eq!(next, base.pointer() + chain.at(i + 1), "element {i} of {chain:?}");
+        }
+        for nearest in [Nearest::FirstLevel, Nearest::SecondLevel] {
+            let cursor = filled(&stream, &(base.pointer() + chain.at(0)).to_le_bytes())?;
+            let told = poisoned(&stream, 32)?;
+            let (warm, hops) = (3 * HOPS, 50 * HOPS);
+            let list = Arguments::new().span(told.part(0, 32)?).buffer(&cursor).u64(warm).u64(hops);
+            run(&stream, &unit, &latency::chase(nearest), 1, list)?;
+            let end = base.pointer() + chain.at(warm + hops);
+            assert_eq!(longs(&content(&stream, cursor.whole())?), [end]);
+            let told = longs(&guarded(&stream, &told, "latency_chase")?);
+            assert_eq!((told[2], told[3]), (end, 0));
+            match &clock {
+                Ok(clock) => {
+                    assert!(told[0] > 0 && (told[1] > 0) == clock.nanoseconds, "{told:?}");
+                    println!("{:?}: {} cycles, {} ns a hop", nearest, told[0] / hops, told[1] / hops);
+                }
+                Err(_) => assert_eq!((told[0], told[1]), (0, 0)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn blocks_beyond_a_row_all_run(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let (kernels, unit) = runnable(bench, Source::Dispatch)?;
+    assert_eq!(kernels.len(), 2 * dispatch::THREADS.len());
+    for blocks in [1, 33, 65_535, 65_536, 200_003_u64] {
+        let kernel = dispatch::marked(32);
+        let out = poisoned(&stream, 4 * blocks)?;
+        run(&stream, &unit, &kernel, 32 * blocks, Arguments::new().span(out.part(0, 4 * blocks)?))?;
+        let marks = words(&guarded(&stream, &out, &kernel.name)?);
+        assert!((0..blocks as u32).eq(marks.iter().copied()), "{blocks} blocks");
+        let checker = Checker::<Vulkan>::new(bench.device(), TRUST)?;
+        assert!(matches!(checker.marks(out.part(0, 4 * blocks)?)?, Check::Passed));
+        run(&stream, &unit, &dispatch::empty(32), 32 * blocks, Arguments::new())?;
+    }
+    let checker = Checker::<Vulkan>::new(bench.device(), TRUST)?;
+    let wrong = filled(&stream, &bytes(&[0, 1, 3]))?;
+    assert!(matches!(checker.marks(wrong.whole())?, Check::Failed(_)));
+    Vulkan::wait(&stream)
+}
+
+fn scale_scales(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let stream = stream(bench.device());
+    let (_, unit) = runnable(bench, Source::Launch)?;
+    let kernel = launch::scale(launch::Follows::After);
+    for n in SIZES {
+        let from: Vec<f32> = (0..n).map(|i| pattern::unit_f32(SEED, i)).collect();
+        let input = filled(&stream, &bytes(&from.iter().map(|x| x.to_bits()).collect::<Vec<_>>()))?;
+        let out = poisoned(&stream, 4 * n)?;
+        run(&stream, &unit, &kernel, n, Arguments::new().buffer(&out).buffer(&input).f32(SCALAR).u64(n))?;
+        let expected: Vec<u32> = from.iter().map(|x| (SCALAR * x).to_bits()).collect();
+        assert!(words(&guarded(&stream, &out, "scale")?) == expected, "{n}");
+    }
+    run(&stream, &unit, &launch::empty(launch::Follows::After), 1, Arguments::new())?;
+    Vulkan::wait(&stream)
+}
+
+fn the_probes_verify(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let probes: [&dyn Probe<Vulkan>; 4] = [
+        &plimsoll_probes::stream::Stream,
+        &plimsoll_probes::copy::Copy,
+        &plimsoll_probes::latency::Latency,
+        &plimsoll_probes::launch::Launch,
+    ];
+    for probe in probes {
+        let (mut cases, mut wrong) = (0, Vec::new());
+        probe.verify(bench.device(), Depth::Small, &mut |case| {
+            cases += 1;
+            wrong.extend((!case.wrong.is_empty()).then_some(case));
+        })?;
+        println!("{}: {cases} cases", probe.spec().name);
+        assert!(cases > 0 && wrong.is_empty(), "{}: {wrong:#?}", probe.spec().name);
+    }
+    Ok(())
+}
