@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import expression as ex
-from dtypes import BOOL, TYPES, DType, integer_range
+from dtypes import BOOL, I64, TYPES, DType, integer_range
 from expression import Kernel, Node, Output, Untyped, cast_to, constant, index, input_of, literal, operation, scalar_of
 from printing import Printer
 
@@ -26,6 +26,7 @@ WEIGHTS = {
     "fma": 5,
     "clamp": 3,
     "logic": 3,
+    "wrap": 4,
 }
 """How often each sort of operation is tried."""
 FAVOURED = {
@@ -33,6 +34,7 @@ FAVOURED = {
     ("int", "shift"): 3,
     ("int", "numeric"): 3,
     ("int", "cast"): 2,
+    ("int", "wrap"): 3,
     ("bool", "logic"): 8,
     ("bool", "bits"): 3,
 }
@@ -129,6 +131,8 @@ class Generator:
             return operation(random.choice(ex.ROUNDINGS), a)
         if sort == "cast":
             return cast_to(random.choice([*self.family, random.choice(ex.ALL_TYPES)]), a)
+        if sort == "wrap":
+            return self.wrap(a)
         if sort == "select":
             conditions = [node for node in self.pool if node.dtype is BOOL and node.strength >= ex.SCALAR]
             condition = random.choice(conditions) if conditions else self.compare(a)
@@ -152,6 +156,17 @@ class Generator:
         pair = [a, self.beside(a)]
         random.shuffle(pair)
         return operation(random.choice(groups[sort]), *pair)
+
+    def wrap(self, a: Node) -> Node:
+        """What may wrap in a signed type, made wider or a float: a compiler that forgets the least integer is wrong there."""
+        random = self.random
+        if not a.dtype.is_signed or a.dtype is I64:
+            # Of what is read, as little else takes all values.
+            a = cast_to(random.choice([TYPES["i8"], TYPES["i16"], TYPES["i32"]]), random.choice(self.pool[: len(self.inputs)]))
+        op = random.choice(["abs", "abs", "neg", "-", "+", "*", "<<"])
+        wrapped = operation(op, a) if op in ex.NUMERIC_UNARY else operation(op, *random.sample([a, self.number_beside(a)], 2))
+        wider = [dtype for dtype in TYPES.values() if dtype.is_float or dtype.bytes > wrapped.dtype.bytes]
+        return cast_to(random.choice(wider), wrapped)
 
     def compare(self, a: Node) -> Node:
         return operation(self.random.choice(ex.COMPARISONS), a, self.beside(a))
