@@ -5,6 +5,9 @@
 // Its loop in SASS: the chase eight loads of a word, each the next one's address (LD or LDS); `read` and `write` four
 // loads or stores of 16 bytes; `add` four reductions; `bulk` UBLKCP and a wait for its barrier.
 //
+// Every rank's chain goes on by a step of its own, every rank adds a number of its own, and what `write` stores differs from round to
+// round: results tell whose memory was used, and which round was the last.
+//
 // Compute capability 9.0 and later. A block's partner is rank ^ distance, so that everybody gives and takes; clusters
 // have a power of two of blocks. A round moves 32 KiB per block. Each block tells cycles, nanoseconds, its count and what
 // it found. Dynamic shared memory isn't touched: it keeps other blocks off the multiprocessor.
@@ -43,7 +46,7 @@ template <Access KIND> __device__ __forceinline__ u32 turn(u32 at, u32 value) {
         asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at));
     else if constexpr (KIND == WRITE)
         asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(value) : "memory");
-    else asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], 1;" ::"r"(at) : "memory");
+    else asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
     return x + y + z + w;
 }
 
@@ -72,7 +75,8 @@ __device__ __forceinline__ void bulk(u32 source, u32 data, u32 barriers, u32 par
     extern "C" __global__ void __launch_bounds__(32) name(u64* out, u32 distance, u32 hops) {                          \
         __shared__ alignas(128) u32 words[WORDS];                                                                      \
         const u32 base = own ? address(words) : of_rank(address(words), cluster_rank());                               \
-        for (u32 i = threadIdx.x; i < WORDS; i += 32) words[i] = base + (i + CHAIN_STEP) % WORDS * 4;                  \
+        const u32 step = CHAIN_STEP + 2 * cluster_rank();                                                              \
+        for (u32 i = threadIdx.x; i < WORDS; i += 32) words[i] = base + (i + step) % WORDS * 4;                        \
         cluster_barrier();                                                                                             \
         if (cluster_rank() == 0 && threadIdx.x == 0) {                                                                 \
             const u32 first = own ? base : of_rank(address(words), distance);                                          \
@@ -114,7 +118,7 @@ __device__ __forceinline__ void bulk(u32 source, u32 data, u32 barriers, u32 par
         } else {                                                                                                       \
             _Pragma("unroll 1") for (u32 round = 0; round < rounds; ++round)                                           \
                 _Pragma("unroll") for (u32 i = 0; i < UNROLL; ++i)                                                     \
-                    sum += turn<kind>(at + 16 * THREADS * i, datum(rank, threadIdx.x));                                \
+                    sum += turn<kind>(at + 16 * THREADS * i, kind == ADD ? rank + 1 : datum(rank, threadIdx.x) + round); \
         }                                                                                                              \
         __syncthreads();                                                                                               \
         const Moment end = moment();                                                                                   \

@@ -45,12 +45,18 @@ impl Access {
 pub const WORDS: u32 = 8192;
 /// Words of what bulk copies take.
 pub const SOURCE_WORDS: u32 = 2048;
-/// Words that the chain goes on by at every hop.
-pub const CHAIN_STEP: u32 = 4097;
+/// Words that the first rank's chain goes on by at every hop.
+const CHAIN_STEP: u32 = 4097;
 /// Threads of a block that moves.
 pub const THREADS: u32 = 512;
 /// Shared memory that is part of the kernels, bytes, at most.
 pub const STATIC_SHARED: u32 = 4 * (WORDS + SOURCE_WORDS) + 256;
+
+/// Words that a rank's chain goes on by at every hop: odd, so that it goes through all words.
+#[must_use]
+pub const fn chain_step(rank: u32) -> u32 {
+    CHAIN_STEP + 2 * rank
+}
 
 /// What word i of the data of a rank is.
 #[must_use]

@@ -8,7 +8,7 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::cluster::{
-    self as kernels, Access, CHAIN_STEP, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, datum,
+    self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum,
 };
 use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
@@ -22,8 +22,8 @@ use crate::TRUST;
 const CLUSTERS: [u32; 4] = [2, 4, 8, 16];
 /// More than this must be asked for (CUDA C++ Programming Guide, 'Thread Block Clusters').
 const PORTABLE: u32 = 8;
-/// Hops of a launch: about a millisecond.
-const HOPS: u32 = 8192;
+/// Hops of a launch: about a millisecond, and not a whole number of times through the chain, which would end where it began.
+const HOPS: u32 = 8200;
 /// Rounds of a launch, 32 KiB a block each: some tenths of a millisecond.
 const ROUNDS: u32 = 512;
 /// Bytes of the chain.
@@ -196,8 +196,8 @@ impl<G: Gpu> Bench<G> {
         let telling = Inside::telling(&self.kit, (size, Of::First), work, move |place| {
             own.launch(&kernel, (size, size), Arguments::new().span(place.out).u32(rank).u32(HOPS))
         })?;
-        Ok(telling.with_check(|last| {
-            let expected = u64::from(HOPS) * u64::from(CHAIN_STEP) * 4 % CHAIN_BYTES;
+        Ok(telling.with_check(move |last| {
+            let expected = u64::from(HOPS) * u64::from(chain_step(rank)) * 4 % CHAIN_BYTES;
             let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
             let right = (count, found) == (u64::from(HOPS), expected);
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at byte {found}, not {expected}"));
@@ -238,9 +238,9 @@ fn expected(access: Access, rank: u32, rounds: u32) -> u32 {
     match access {
         Access::Read => sum(WORDS, &|i| datum(partner, i)).wrapping_mul(rounds),
         Access::ReadOwn => sum(WORDS, &|i| datum(rank, i)).wrapping_mul(rounds),
-        // Every thread stores its datum in 16 words.
-        Access::Write => sum(THREADS, &|i| datum(partner, i)).wrapping_mul(WORDS / THREADS),
-        Access::Add => rounds.wrapping_mul(WORDS / 4),
+        // Every thread stores its datum, which grows by one in each round, in 16 words.
+        Access::Write => sum(THREADS, &|i| datum(partner, i).wrapping_add(rounds - 1)).wrapping_mul(WORDS / THREADS),
+        Access::Add => rounds.wrapping_mul(WORDS / 4).wrapping_mul(partner + 1),
         Access::Bulk => sum(SOURCE_WORDS, &|i| datum(partner, i)).wrapping_mul(WORDS / SOURCE_WORDS),
     }
 }

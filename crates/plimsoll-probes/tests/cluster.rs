@@ -1,0 +1,157 @@
+//! `cluster` on a stand-in whose kernels are Rust functions: what is right passes, and each wrong kernel is found.
+
+mod host;
+
+use std::sync::Arc;
+
+use host::{Body, Call, Device, Host};
+use plimsoll_core::probe::{Case, Depth, Probe};
+use plimsoll_gen::kernel::cluster::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
+use plimsoll_probes::cluster::Cluster;
+
+/// What a kernel gets wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// It tells times and counts, and does nothing.
+    Idle,
+    /// Its last round or hop is left out.
+    OneLess,
+    /// It works in its own block's memory.
+    Own,
+    /// Its last word is left out.
+    LastWord,
+    /// Its last block tells nothing.
+    LastBlock,
+}
+
+/// The shared memory of a cluster's blocks, before they work.
+fn memory(size: u32, word: impl Fn(u32, u32) -> u32) -> Vec<Vec<u32>> {
+    (0..size).map(|rank| (0..WORDS).map(|i| word(rank, i)).collect()).collect()
+}
+
+fn chasing(fault: Fault) -> Body {
+    Arc::new(move |call: &mut Call<'_>| {
+        let (size, rank, hops) = (call.launch.form.cluster.max(1), call.number(1), call.number(2));
+        assert!(rank < size);
+        let step = chain_step(if fault == Fault::Own { 0 } else { rank });
+        let made = match fault {
+            Fault::Idle => 0,
+            Fault::OneLess => hops - 1,
+            _ => hops,
+        };
+        let end = (0..made).fold(0, |at, _| (at + step) % WORDS);
+        call.store(0, 0, &[1000, 1000, hops.into(), u64::from(4 * end)]);
+    })
+}
+
+/// One round of a rank: what it does to its partner's memory, or the sum of what it reads there.
+fn round(access: Access, words: &mut [Vec<u32>], (rank, there): (u32, u32), round: u32, used: u32) -> u32 {
+    let sources: Vec<u32> = (0..SOURCE_WORDS).map(|i| datum(rank, i)).collect();
+    let there = &mut words[there as usize][..used as usize];
+    match access {
+        Access::Read | Access::ReadOwn => return there.iter().fold(0, |sum: u32, word| sum.wrapping_add(*word)),
+        Access::Write => {
+            for (i, word) in there.iter_mut().enumerate() {
+                *word = datum(rank, i as u32 / 4 % THREADS).wrapping_add(round);
+            }
+        }
+        // Four times a round of every thread, on words of its own.
+        Access::Add => {
+            for (i, word) in there.iter_mut().enumerate() {
+                let added = if i as u32 % (4 * THREADS) < THREADS { rank + 1 } else { 0 };
+                *word = word.wrapping_add(added);
+            }
+        }
+        Access::Bulk => {
+            for (i, word) in there.iter_mut().enumerate() {
+                *word = sources[i % SOURCE_WORDS as usize];
+            }
+        }
+    }
+    0
+}
+
+fn working(access: Access, fault: Fault) -> Body {
+    Arc::new(move |call: &mut Call<'_>| {
+        let (blocks, size) = (call.launch.geometry.grid[0], call.launch.form.cluster.max(1));
+        let (distance, rounds) = (call.number(1), call.number(2));
+        let reads = matches!(access, Access::Read | Access::ReadOwn);
+        let mut words = memory(size, |rank, i| if reads { datum(rank, i) } else { 0 });
+        let used = if fault == Fault::LastWord { WORDS - 1 } else { WORDS };
+        let made = match fault {
+            Fault::Idle => 0,
+            Fault::OneLess => rounds - 1,
+            _ => rounds,
+        };
+        let own = access == Access::ReadOwn || fault == Fault::Own;
+        let mut sums = vec![0_u32; size as usize];
+        for rank in 0..size {
+            let there = if own { rank } else { rank ^ distance };
+            for at in 0..made {
+                let sum = &mut sums[rank as usize];
+                *sum = sum.wrapping_add(round(access, &mut words, (rank, there), at, used));
+            }
+        }
+        for block in 0..blocks - u32::from(fault == Fault::LastBlock) {
+            let rank = (block % size) as usize;
+            let left = words[rank].iter().fold(0, |sum: u32, word| sum.wrapping_add(*word));
+            let found = if reads { sums[rank] } else { left };
+            call.store(0, 4 * block as usize, &[1000, 1000, rounds.into(), found.into()]);
+        }
+    })
+}
+
+/// The probe's kernels, of which those of `wrong` have this fault.
+fn device(wrong: &str, fault: Fault) -> Device {
+    let of = |name: &str| if name == wrong { fault } else { Fault::None };
+    let chases = [false, true].map(|own| chase(own).name).map(|name| {
+        let body = chasing(of(&name));
+        (name, body)
+    });
+    let moves = Access::ALL.map(|access| {
+        let name = moving(access).name;
+        let body = working(access, of(&name));
+        (name, body)
+    });
+    let fill: Body = Arc::new(|_: &mut Call<'_>| {});
+    Device::new(chases.into_iter().chain(moves).chain([("fill_words".to_owned(), fill)]))
+}
+
+fn verified(wrong: &str, fault: Fault) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let verify = <Cluster as Probe<Host>>::verify;
+    verify(&Cluster, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
+    cases
+}
+
+#[test]
+fn right_kernels_pass() {
+    let cases = verified("", Fault::None);
+    assert!(cases.len() > 50 && cases.iter().all(|case| case.wrong.is_empty()), "{cases:?}");
+}
+
+#[test]
+fn each_wrong_kernel_is_found() {
+    use Fault::{Idle, LastBlock, LastWord, OneLess, Own};
+    // One that works in its own memory can't be in the wrong one.
+    let chases: [(&str, &[Fault]); 2] =
+        [("cluster_chase", &[Idle, OneLess, Own]), ("cluster_chase_own", &[Idle, OneLess])];
+    let moves: [(&str, &[Fault]); 5] = [
+        ("cluster_read", &[Idle, OneLess, Own, LastWord, LastBlock]),
+        ("cluster_read_own", &[Idle, OneLess, LastWord, LastBlock]),
+        ("cluster_write", &[Idle, OneLess, Own, LastWord, LastBlock]),
+        // Nothing is added to the last word.
+        ("cluster_add", &[Idle, OneLess, Own, LastBlock]),
+        // The same bytes are copied in every round; that each is waited for is the barrier's business.
+        ("cluster_bulk", &[Idle, Own, LastWord, LastBlock]),
+    ];
+    for (kernel, faults) in chases.into_iter().chain(moves) {
+        for fault in faults {
+            let cases = verified(kernel, *fault);
+            let found = cases.iter().any(|case| case.kernel == kernel && !case.wrong.is_empty());
+            let others = cases.iter().any(|case| case.kernel != kernel && !case.wrong.is_empty());
+            assert!(found && !others, "{kernel} with {fault:?}");
+        }
+    }
+}
