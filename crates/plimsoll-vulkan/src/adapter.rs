@@ -95,6 +95,8 @@ pub(crate) struct Facts {
     pub(crate) features: Features,
     pub(crate) addresses: bool,
     pub(crate) budget: bool,
+    /// The driver tells what the fault was when the device is lost.
+    pub(crate) tells_faults: bool,
     pub(crate) portable: bool,
     pub(crate) machine: Option<Machine>,
     pub(crate) subgroup: u32,
@@ -205,6 +207,7 @@ fn facts(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Facts, Fault> {
         features: Features::default(),
         addresses: false,
         budget: offers(ash::ext::memory_budget::NAME),
+        tells_faults: false,
         portable: offers(ash::khr::portability_subset::NAME),
         machine: None,
         subgroup: 0,
@@ -212,7 +215,7 @@ fn facts(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Facts, Fault> {
     if api >= vk::API_VERSION_1_2 {
         let larger = api >= vk::API_VERSION_1_3 || offers(ash::khr::maintenance4::NAME);
         properties(call, raw, &mut facts, larger);
-        features(call, raw, &mut facts, offers(ash::khr::shader_clock::NAME));
+        features(call, raw, &mut facts, &offers);
         facts.machine = machine(call, raw, &offers).or_else(|| (facts.kind == Kind::Software).then(processors));
     }
     Ok(facts)
@@ -252,17 +255,22 @@ fn properties(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, 
     }
 }
 
-fn features(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, clock: bool) {
+fn features(call: &ash::Instance, raw: vk::PhysicalDevice, facts: &mut Facts, offers: &impl Fn(&CStr) -> bool) {
     let mut of12 = vk::PhysicalDeviceVulkan12Features::default();
     let mut of_clock = vk::PhysicalDeviceShaderClockFeaturesKHR::default();
+    let mut of_faults = vk::PhysicalDeviceFaultFeaturesEXT::default();
     let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut of12);
-    if clock {
+    if offers(ash::khr::shader_clock::NAME) {
         all = all.push_next(&mut of_clock);
+    }
+    if offers(ash::ext::device_fault::NAME) {
+        all = all.push_next(&mut of_faults);
     }
     // SAFETY: as above.
     unsafe { call.get_physical_device_features2(raw, &mut all) };
     let core = all.features;
     let yes = |feature: vk::Bool32| feature == vk::TRUE;
+    facts.tells_faults = yes(of_faults.device_fault);
     facts.addresses = yes(of12.buffer_device_address) && yes(of12.host_query_reset) && yes(core.shader_int64);
     facts.features = Features {
         cycles: yes(of_clock.shader_subgroup_clock),

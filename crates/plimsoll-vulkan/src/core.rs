@@ -1,7 +1,7 @@
 //! An opened device: its queue, its time stamps, and whether it was given up.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ash::vk;
@@ -10,6 +10,8 @@ use plimsoll_gpu::Unavailable;
 
 use crate::adapter::Physical;
 use crate::instance::failed;
+use crate::loss::{Address, Report};
+use crate::memory;
 
 /// Time stamps of one pool.
 const POOL: u32 = 1024;
@@ -29,6 +31,10 @@ pub(crate) struct Core {
     pub(crate) physical: Physical,
     pub(crate) deadline: Duration,
     given_up: AtomicBool,
+    /// Why it was lost, once it was.
+    lost: OnceLock<String>,
+    /// What tells of a fault, where the driver does.
+    faults: Option<ash::ext::device_fault::Device>,
     stamps: Mutex<Stamps>,
     /// Bytes that are allocated.
     pub(crate) allocated: AtomicU64,
@@ -61,6 +67,7 @@ impl Core {
         let optional = [
             (facts.features.cycles, ash::khr::shader_clock::NAME),
             (facts.budget, ash::ext::memory_budget::NAME),
+            (facts.tells_faults, ash::ext::device_fault::NAME),
             (facts.portable, ash::khr::portability_subset::NAME),
         ];
         let names: Vec<_> = optional.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| name.as_ptr()).collect();
@@ -72,6 +79,7 @@ impl Core {
         let mut clock = vk::PhysicalDeviceShaderClockFeaturesKHR::default()
             .shader_subgroup_clock(facts.features.cycles)
             .shader_device_clock(facts.features.timer);
+        let mut of_faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         let mut info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
             .enabled_extension_names(&names)
@@ -80,14 +88,21 @@ impl Core {
         if facts.features.cycles {
             info = info.push_next(&mut clock);
         }
+        if facts.tells_faults {
+            info = info.push_next(&mut of_faults);
+        }
         // SAFETY: the device has the features and extensions that are asked for; all that the info points to lives until the call returns.
         let raw = unsafe { physical.instance.raw().create_device(physical.raw, &info, None) };
         let raw = raw.map_err(|result| failed("vkCreateDevice", result))?;
         // SAFETY: the family and its first queue were asked for.
         let queue = Mutex::new(unsafe { raw.get_device_queue(family, 0) });
         let (given_up, stamps, allocated) = (AtomicBool::new(false), Mutex::default(), AtomicU64::new(0));
-        let step = AtomicU32::new(NANOSECOND);
-        Ok(Arc::new(Self { raw, queue, family, bits, physical, deadline, given_up, stamps, allocated, step }))
+        let (step, lost) = (AtomicU32::new(NANOSECOND), OnceLock::new());
+        let tells = physical.facts.tells_faults;
+        let faults = tells.then(|| ash::ext::device_fault::Device::new(physical.instance.raw(), &raw));
+        let core =
+            Self { raw, queue, family, bits, physical, deadline, given_up, lost, faults, stamps, allocated, step };
+        Ok(Arc::new(core))
     }
 
     pub(crate) fn raw(&self) -> &ash::Device {
@@ -100,7 +115,8 @@ impl Core {
     /// [`Fault::DeviceLost`] once it was given up: nothing is asked of it again.
     pub(crate) fn check(&self, call: &'static str) -> Result<(), Fault> {
         if self.is_given_up() {
-            return Err(Fault::DeviceLost { call, why: "given up after an earlier fault".to_owned() });
+            let earlier = self.lost.get().map_or(String::new(), |why| format!(": {why}"));
+            return Err(Fault::DeviceLost { call, why: format!("given up after an earlier fault{earlier}") });
         }
         Ok(())
     }
@@ -116,10 +132,17 @@ impl Core {
 
     /// A call's failure as a fault. A lost device is given up.
     pub(crate) fn fault(&self, call: &'static str, result: vk::Result) -> Fault {
+        self.fault_during(call, result, String::new)
+    }
+
+    /// The same with the work that the device had, for the one who looks for the cause.
+    pub(crate) fn fault_during(&self, call: &'static str, result: vk::Result, work: impl FnOnce() -> String) -> Fault {
         match result {
             vk::Result::ERROR_DEVICE_LOST => {
+                let why = || format!("VK_ERROR_DEVICE_LOST; {}{}", work(), self.circumstances());
+                let why = self.lost.get_or_init(why).clone();
                 self.give_up();
-                Fault::DeviceLost { call, why: "VK_ERROR_DEVICE_LOST".to_owned() }
+                Fault::DeviceLost { call, why }
             }
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
                 Fault::OutOfMemory { asked: 0, free: self.free_memory() }
@@ -128,20 +151,80 @@ impl Core {
         }
     }
 
+    /// What the driver says of a fault, and the memory that there was: for the one who looks for its cause.
+    fn circumstances(&self) -> String {
+        let arrays = memory::arrays(self);
+        let (allocated, free) = (self.allocated.load(Ordering::Relaxed), self.free_memory());
+        let report = match self.report() {
+            Some(Ok(report)) => format!("the driver says: {}", report.words(&arrays)),
+            Some(Err(result)) => format!("the driver doesn't say why: {result}"),
+            None => "the driver has no VK_EXT_device_fault to say why".to_owned(),
+        };
+        format!("{report}; {} arrays, {allocated} bytes allocated, {free} free", arrays.len())
+    }
+
+    /// What the driver says of a fault, where it has the extension.
+    fn report(&self) -> Option<Result<Report, vk::Result>> {
+        let faults = self.faults.as_ref()?;
+        let ask = faults.fp().get_device_fault_info_ext;
+        let mut counts = vk::DeviceFaultCountsEXT::default();
+        // SAFETY: the device was opened with the extension and its feature, and was lost; no place for what is counted is asked for.
+        let counted = unsafe { ask(faults.device(), &mut counts, std::ptr::null_mut()) };
+        if counted != vk::Result::SUCCESS {
+            return Some(Err(counted));
+        }
+        let mut addresses = vec![vk::DeviceFaultAddressInfoEXT::default(); counts.address_info_count as usize];
+        let mut vendor = vec![vk::DeviceFaultVendorInfoEXT::default(); counts.vendor_info_count as usize];
+        // The vendor's binary is of no use here, and its feature wasn't asked for.
+        counts.vendor_binary_size = 0;
+        let mut info = vk::DeviceFaultInfoEXT {
+            p_address_infos: addresses.as_mut_ptr(),
+            p_vendor_infos: vendor.as_mut_ptr(),
+            ..Default::default()
+        };
+        // SAFETY: as above; the arrays are as long as the counts say.
+        let told = unsafe { ask(faults.device(), &mut counts, &mut info) };
+        if !matches!(told, vk::Result::SUCCESS | vk::Result::INCOMPLETE) {
+            return Some(Err(told));
+        }
+        addresses.truncate(counts.address_info_count as usize);
+        vendor.truncate(counts.vendor_info_count as usize);
+        let text =
+            |chars: Result<&std::ffi::CStr, _>| chars.map_or(String::new(), |c| c.to_string_lossy().into_owned());
+        let address = |info: &vk::DeviceFaultAddressInfoEXT| Address {
+            kind: info.address_type,
+            reported: info.reported_address,
+            precision: info.address_precision,
+        };
+        let of_vendor = |info: &vk::DeviceFaultVendorInfoEXT| {
+            (text(info.description_as_c_str()), info.vendor_fault_code, info.vendor_fault_data)
+        };
+        Some(Ok(Report {
+            description: text(info.description_as_c_str()),
+            addresses: addresses.iter().map(address).collect(),
+            vendor: vendor.iter().map(of_vendor).collect(),
+        }))
+    }
+
+    /// Keeps what a device had to do that gave no answer, for all who ask it later.
+    pub(crate) fn keep_silence(&self, work: &str) {
+        let _ = self.lost.set(format!("it gave no answer; {work}{}", self.circumstances()));
+    }
+
     /// Gives the queue what was recorded.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's answer.
     ///
     /// # Safety
     /// The commands are recorded in full and not pending, what they use lives until the fence is signalled, and the fence is neither
     /// signalled nor in use.
-    pub(crate) unsafe fn submit(&self, commands: vk::CommandBuffer, fence: vk::Fence) -> Result<(), Fault> {
+    pub(crate) unsafe fn submit(&self, commands: vk::CommandBuffer, fence: vk::Fence) -> Result<(), vk::Result> {
         let commands = [commands];
         let info = [vk::SubmitInfo::default().command_buffers(&commands)];
         let queue = lock(&self.queue);
         // SAFETY: the caller's promise; the queue is locked.
-        unsafe { self.raw.queue_submit(*queue, &info, fence) }.map_err(|result| self.fault("vkQueueSubmit", result))
+        unsafe { self.raw.queue_submit(*queue, &info, fence) }
     }
 
     /// Records that what comes later, the host included, sees all that came before and begins after its end.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use plimsoll_core::Fault;
 
 use crate::core::{Core, Slot, lock};
+use crate::loss::Held;
 use crate::stream::{Inner, Keep, Stream};
 
 /// A mark in a stream's work.
@@ -22,6 +23,8 @@ struct Mark {
     batch: u64,
     slot: Option<Arc<Slot>>,
 }
+
+impl Held for Slot {}
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,7 @@ use plimsoll_core::Fault;
 
 use crate::core::Core;
 use crate::launch::{self, Launch};
+use crate::loss::Held;
 use crate::stream::{Keep, Stream, dispatch};
 
 /// Launches in turn, each after the one before has ended.
@@ -18,12 +19,12 @@ struct Recorded {
     /// Its own, so that nothing else is locked when it is dropped.
     pool: vk::CommandPool,
     commands: vk::CommandBuffer,
-    _launches: Vec<Launch>,
+    launches: Vec<Launch>,
 }
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Graph").field(&self.0._launches).finish()
+        f.debug_tuple("Graph").field(&self.0.launches).finish()
     }
 }
 
@@ -49,7 +50,7 @@ impl Graph {
         let pool = pool.map_err(|result| core.fault("vkCreateCommandPool", result))?;
         let (commands, kept) = (vk::CommandBuffer::null(), launches.to_vec());
         // From here on the pool is destroyed when it is dropped.
-        let mut recorded = Recorded { core: Arc::clone(core), pool, commands, _launches: kept };
+        let mut recorded = Recorded { core: Arc::clone(core), pool, commands, launches: kept };
         recorded.record(launches, count)?;
         Ok(Self(Arc::new(recorded)))
     }
@@ -66,6 +67,12 @@ impl Graph {
             unsafe { core.raw().cmd_execute_commands(commands, &[self.0.commands]) };
         };
         stream.inner().record(Some(keep), record).map(drop)
+    }
+}
+
+impl Held for Recorded {
+    fn work(&self) -> Vec<String> {
+        self.launches.iter().flat_map(|launch| launch.0.work()).collect()
     }
 }
 

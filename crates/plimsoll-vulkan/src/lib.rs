@@ -29,6 +29,7 @@ mod info;
 #[allow(unsafe_code)]
 mod instance;
 mod launch;
+mod loss;
 #[allow(unsafe_code)]
 mod memory;
 mod spin;

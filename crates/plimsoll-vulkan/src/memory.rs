@@ -11,6 +11,7 @@ use plimsoll_core::Fault;
 use plimsoll_gpu::{Memory, Span, Unavailable};
 
 use crate::core::Core;
+use crate::loss::{Array, Held};
 
 type Known = RwLock<Option<HashMap<u64, Weak<Region>>>>;
 
@@ -127,8 +128,10 @@ impl Region {
 
     fn allocate(core: &Arc<Core>, bytes: u64) -> Result<(Option<Allocation>, u64), Fault> {
         let most = core.physical.facts.allocation;
-        if bytes > core.memory() {
-            return Err(Fault::OutOfMemory { asked: bytes, free: core.free_memory() });
+        let free = core.free_memory();
+        // What the driver counts for other processes is theirs: a device that is asked for more may move their memory or fail all.
+        if bytes > core.memory() || core.physical.facts.budget && bytes > free {
+            return Err(Fault::OutOfMemory { asked: bytes, free });
         }
         if bytes > most {
             let why = format!("an array of {bytes} bytes: this device allocates at most {most} at once; ask for less");
@@ -168,6 +171,18 @@ impl Region {
     pub(crate) fn place(&self, span: Span) -> Option<(vk::Buffer, u64)> {
         Some((self.allocation.as_ref()?.buffer, span.pointer() - self.address))
     }
+}
+
+impl Held for Region {}
+
+/// Where the arrays of a device begin, and their bytes.
+pub(crate) fn arrays(core: &Core) -> Vec<Array> {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    // All are held until the lock is given back: who lets go of the last hold on one takes the lock.
+    let regions: Vec<Arc<Region>> = known.iter().flat_map(HashMap::values).filter_map(Weak::upgrade).collect();
+    drop(known);
+    let own = regions.iter().filter(|region| std::ptr::eq(&*region.core, core) && region.bytes > 0);
+    own.map(|region| (region.address, region.bytes)).collect()
 }
 
 impl Drop for Region {

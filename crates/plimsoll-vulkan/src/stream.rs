@@ -3,7 +3,6 @@
 //! What is gathered is a batch: a command buffer, a fence, and all that its commands use, which it holds until the fence is signalled. A
 //! batch whose end nobody saw is never freed.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,8 @@ use plimsoll_core::Fault;
 
 use crate::adapter::Kind;
 use crate::core::{Core, lock};
-use crate::launch::Launch;
+use crate::launch::{Launch, Prepared};
+use crate::loss::{Held, pending};
 use crate::memory::Staging;
 
 /// After this long, an answer isn't expected any more, unless the device was opened with another deadline.
@@ -29,7 +29,7 @@ const FLIGHT: usize = 256;
 const COMMANDS: usize = 1 << 18;
 
 /// What a batch's commands use.
-pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
+pub(crate) type Keep = Arc<dyn Held>;
 
 /// An ordered queue of work.
 pub struct Stream {
@@ -159,6 +159,21 @@ pub(crate) unsafe fn dispatch(core: &Core, commands: vk::CommandBuffer, launch: 
     }
 }
 
+impl Held for Prepared {
+    fn work(&self) -> Vec<String> {
+        let blocks: u64 = self.groups.iter().map(|side| u64::from(*side)).product();
+        vec![format!("{} of {blocks} blocks", self.function.name())]
+    }
+}
+
+impl State {
+    /// The work that wasn't seen to end.
+    fn work(&self) -> String {
+        let held = self.flight.iter().flat_map(|batch| &batch.held);
+        format!("not seen to end: {}; ", pending(held.flat_map(|held| held.work())))
+    }
+}
+
 type Entered<'s> = std::sync::MutexGuard<'s, State>;
 
 impl Inner {
@@ -227,7 +242,7 @@ impl Inner {
     /// What a call that failed midway leaves is never touched again.
     fn die(&self, state: &mut State, call: &'static str, result: vk::Result) -> Fault {
         state.dead = true;
-        self.core.fault(call, result)
+        self.core.fault_during(call, result, || state.work())
     }
 
     fn submit(&self, state: &mut State) -> Result<(), Fault> {
@@ -240,9 +255,8 @@ impl Inner {
         // The batch is in flight from here on, whatever the answer: it may be half begun.
         state.flight.push_back(batch);
         // SAFETY: recorded in full just now; the batch holds what it uses until the fence is signalled, and the fence was reset.
-        if let Err(fault) = unsafe { self.core.submit(commands, fence) } {
-            state.dead = true;
-            return Err(fault);
+        if let Err(result) = unsafe { self.core.submit(commands, fence) } {
+            return Err(self.die(state, "vkQueueSubmit", result));
         }
         if state.flight.len() > FLIGHT {
             let half = state.flight.get(FLIGHT / 2).map_or(0, |batch| batch.number);
@@ -288,9 +302,8 @@ impl Inner {
     fn retire(&self, state: &mut State, last: u64) -> Result<(), Fault> {
         while state.flight.front().is_some_and(|batch| batch.number <= last) {
             let Some(fence) = state.flight.front().map(|batch| batch.carrier.fence) else { break };
-            if let Err(fault) = self.wait_fence(fence) {
-                state.dead = true;
-                return Err(fault);
+            if let Err(unseen) = self.wait_fence(fence) {
+                return Err(self.unseen(state, unseen));
             }
             let Some(batch) = state.flight.pop_front() else { break };
             state.done = batch.number + 1;
@@ -302,16 +315,27 @@ impl Inner {
         Ok(())
     }
 
-    fn wait_fence(&self, fence: vk::Fence) -> Result<(), Fault> {
+    /// The fault of a wait that ended without the fence.
+    fn unseen(&self, state: &mut State, unseen: Option<vk::Result>) -> Fault {
         const CALL: &str = "vkWaitForFences";
+        let Some(result) = unseen else {
+            state.dead = true;
+            self.core.keep_silence(&state.work());
+            self.core.give_up();
+            return Fault::Hung { call: CALL, seconds: self.core.deadline.as_secs_f64() };
+        };
+        self.die(state, CALL, result)
+    }
+
+    /// Waits for a fence; an error is the driver's answer, or none where the deadline went by.
+    fn wait_fence(&self, fence: vk::Fence) -> Result<(), Option<vk::Result>> {
         let (device, start, deadline) = (self.core.raw(), Instant::now(), self.core.deadline);
         // A device of software needs the processors that asking again and again would take from it.
         let spin = if self.core.physical.facts.kind == Kind::Software { Duration::ZERO } else { SPIN };
         loop {
             let waited = start.elapsed();
             if waited >= deadline {
-                self.core.give_up();
-                return Err(Fault::Hung { call: CALL, seconds: deadline.as_secs_f64() });
+                return Err(None);
             }
             let nap = if waited < spin { Duration::ZERO } else { NAP.min(deadline - waited) };
             let nap = u64::try_from(nap.as_nanos()).unwrap_or(u64::MAX);
@@ -319,7 +343,7 @@ impl Inner {
             match unsafe { device.wait_for_fences(&[fence], true, nap) } {
                 Ok(()) => return Ok(()),
                 Err(vk::Result::TIMEOUT) => {}
-                Err(result) => return Err(self.core.fault(CALL, result)),
+                Err(result) => return Err(Some(result)),
             }
         }
     }

@@ -270,6 +270,26 @@ fn folds_and_sums_are_exact(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
         let square: u64 = (0..n).map(|i| u64::from(pattern::small(3, i).pow(2))).sum();
         assert_eq!(checker.sum(Element::F64, long.whole(), Some(long.whole()))?, square as f64);
     }
+    sums_of_any_block(bench, &stream)
+}
+
+/// A block joins its threads' sums before it adds them: halves, of which one may have the middle to itself.
+fn sums_of_any_block(bench: &mut Bench<Vulkan>, stream: &Arc<Stream>) -> Result<(), Fault> {
+    let kernel = plimsoll_gen::kernel::check::sum(false, Element::F32);
+    if Vulkan::runs(bench.device(), &kernel).is_err() {
+        return Ok(());
+    }
+    let (_, unit) = runnable(bench, Source::Check)?;
+    let n = 70_001_u64;
+    let words: Vec<u32> = (0..n).map(|i| (pattern::small(1, i) as f32).to_bits()).collect();
+    let (right, input) =
+        ((0..n).map(|i| f64::from(pattern::small(1, i))).sum::<f64>(), filled(stream, &bytes(&words))?);
+    for threads in [1, 2, 3, 5, 31, 33, 100, 255, 256, 257, 1000] {
+        let result = filled(stream, &[0; 8])?;
+        let arguments = Arguments::new().buffer(&input).buffer(&input).u64(n).buffer(&result);
+        run(stream, &unit, &kernel.clone().with_threads(threads)?, n, arguments)?;
+        assert_eq!(f64::from_bits(longs(&content(stream, result.whole())?)[0]), right, "blocks of {threads}");
+    }
     Ok(())
 }
 

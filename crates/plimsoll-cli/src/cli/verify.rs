@@ -88,6 +88,8 @@ struct Tally {
     right: usize,
     wrong: usize,
     failures: String,
+    /// The last case, which a device answered before it was lost.
+    last: String,
     /// Whether right cases that say how exact a function is are told too.
     figures: bool,
     told: String,
@@ -97,6 +99,7 @@ struct Tally {
 
 impl Tally {
     fn take(&mut self, case: &Case) {
+        self.last = format!("{} on {}", clean(&case.kernel), clean(&case.on));
         if case.wrong.is_empty() {
             self.right += 1;
             if let Some(function) = case.kernel.strip_prefix(ACCURACY).filter(|_| self.figures) {
@@ -126,8 +129,30 @@ impl Tally {
             words += &format!(", {} wrong", self.wrong);
         }
         if let Err(fault) = ended {
+            if fault.ends_the_device() && !self.last.is_empty() {
+                words += &format!(", the last {}", self.last);
+            }
             words += &format!(", ended early: {}", clean(&fault.to_string()));
         }
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_device_is_told_with_the_last_case_that_it_answered() {
+        let mut tally = Tally::default();
+        let lost = || Err(Fault::DeviceLost { call: "wait", why: "gone".to_owned() });
+        assert!(!tally.words(&lost()).contains("the last"));
+        for n in ["7", "9"] {
+            tally.take(&Case { kernel: "dot".to_owned(), on: format!("n = {n}"), wrong: String::new() });
+        }
+        let words = tally.words(&lost());
+        assert!(words.starts_with("2 ok, the last dot on n = 9, ended early: ") && words.contains("gone"), "{words}");
+        let invalid = tally.words(&Err(Fault::Invalid("no".to_owned())));
+        assert!(!invalid.contains("the last"), "{invalid}");
     }
 }

@@ -35,8 +35,9 @@ void main() {
     if (BLOCK >= blocks) return;
     EACH(i, n) {
         const u32 right = OP == 100 ? u32(i) : element(a, i);
-        if (element(out_, i) != right) wrong(result, i);
+        if (element(out_, i) != right) wrong(i);
     }
+    tell_wrong(result);
 }
 #else
 #ifdef DOUBLE
@@ -96,6 +97,7 @@ bool is_right(T x, u64 i) {
 
 void main() {
     if (BLOCK >= blocks) return;
-    EACH(i, n) if (!is_right(element(out_, i), i)) wrong(result, i);
+    EACH(i, n) if (!is_right(element(out_, i), i)) wrong(i);
+    tell_wrong(result);
 }
 #endif

@@ -12,6 +12,7 @@ void main() {
         u32 x = 0;
         for (u32 k = 0; k < reads; ++k) x ^= Word(in_ + 4 * (k * pitch + i)).x;
         for (u32 k = 0; k < writes; ++k)
-            if (Word(out_ + 4 * (k * pitch + i)).x != (x ^ (k + 1))) wrong(result, i);
+            if (Word(out_ + 4 * (k * pitch + i)).x != (x ^ (k + 1))) wrong(i);
     }
+    tell_wrong(result);
 }
