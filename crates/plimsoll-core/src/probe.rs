@@ -67,8 +67,24 @@ pub trait Backend: 'static {
     type Device: Send;
     /// Its clock.
     type Clock: Clock;
+    /// What a device may lack that some probes need.
+    type Need: Copy + 'static;
     /// How records name the backend.
     const NAME: &'static str;
+
+    /// Whether a device has what every probe needs.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] with the reason and the way out.
+    fn ready(_device: &Self::Device) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Whether a device has this.
+    ///
+    /// # Errors
+    /// Those of [`Backend::ready`].
+    fn has(device: &Self::Device, need: Self::Need) -> Result<(), Fault>;
 
     /// Whether hardware counters can be read on this device.
     ///
@@ -128,11 +144,28 @@ pub trait Probe<B: Backend>: Sync {
     /// The same static for every backend, so that names, axes and units can't drift.
     fn spec(&self) -> &'static ProbeSpec;
 
-    /// Whether this device can run it.
+    /// What it needs of a device beyond what every probe does.
+    fn needs(&self) -> &'static [B::Need] {
+        &[]
+    }
+
+    /// What it needs besides, of which nothing else speaks.
+    ///
+    /// # Errors
+    /// Those of [`Probe::supports`].
+    fn allowed(&self, _device: &B::Device) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Whether this device can run it: it has all that is needed.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] with the reason and the way out.
-    fn supports(&self, device: &B::Device) -> Result<(), Fault>;
+    fn supports(&self, device: &B::Device) -> Result<(), Fault> {
+        B::ready(device)?;
+        self.needs().iter().try_for_each(|need| B::has(device, *need))?;
+        self.allowed(device)
+    }
 
     /// Whether [`Request::bytes`] means anything to it. Where not, the user who asks for a size must be told.
     fn sized(&self) -> bool {

@@ -1,5 +1,6 @@
 //! What a session writes and keeps where a kernel is wrong, the record is refused, or the backend itself fails.
 
+use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::device::DeviceInfo;
@@ -24,7 +25,12 @@ struct FakeClock {
 impl Backend for Fake {
     type Device = ();
     type Clock = FakeClock;
+    type Need = Infallible;
     const NAME: &'static str = "fake";
+
+    fn has(_: &(), need: Infallible) -> Result<(), Fault> {
+        match need {}
+    }
 }
 
 impl Clock for FakeClock {

@@ -2,6 +2,7 @@
 //! timer, measured once when it is opened.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
@@ -28,7 +29,12 @@ pub struct Cpu;
 impl Backend for Cpu {
     type Device = CpuDevice;
     type Clock = CpuClock;
+    type Need = Infallible;
     const NAME: &'static str = "cpu";
+
+    fn has(_: &CpuDevice, need: Infallible) -> Result<(), Fault> {
+        match need {}
+    }
 
     fn verify_expressions(
         device: &mut CpuDevice,

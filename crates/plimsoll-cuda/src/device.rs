@@ -11,6 +11,7 @@ use plimsoll_core::probe::{Backend, Bench, Case, Depth};
 use plimsoll_core::sample::Workload;
 use plimsoll_gen::Target;
 use plimsoll_gpu::Capabilities;
+use plimsoll_gpu::Need;
 use plimsoll_gpu::calibrate::calibrate;
 use plimsoll_gpu::clock::{self, GpuClock};
 
@@ -42,7 +43,16 @@ pub struct Cuda;
 impl Backend for Cuda {
     type Device = CudaDevice;
     type Clock = CudaClock;
+    type Need = Need;
     const NAME: &'static str = "cuda";
+
+    fn ready(device: &CudaDevice) -> Result<(), Fault> {
+        Ok(device.capabilities.kernels.clone()?)
+    }
+
+    fn has(device: &CudaDevice, need: Need) -> Result<(), Fault> {
+        Ok(device.capabilities.has(need)?)
+    }
 
     fn counters(device: &CudaDevice) -> Result<(), Fault> {
         Ok(device.counters().map(drop)?)
@@ -176,14 +186,6 @@ impl CudaDevice {
             return Err(Unavailable::new("cuBLAS", why, "Open the device by the system's driver"));
         }
         Cublas::find(self.cublas.as_deref(), u32::try_from(driver.version() / 1000).ok())
-    }
-
-    /// Whether chains of kernels can be launched as one graph.
-    ///
-    /// # Errors
-    /// Why not, and what brings it.
-    pub fn graphs(&self) -> Result<(), Unavailable> {
-        graphs(self.context.driver())
     }
 }
 

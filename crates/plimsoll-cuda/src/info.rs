@@ -102,20 +102,15 @@ fn arithmetic(found: &Found<'_>) -> Result<Vec<Peak>, Fault> {
 
 fn capabilities(found: &Found<'_>) -> Vec<Capability> {
     let device = found.device;
-    let cooperative = match found.handle.attribute(Attribute::Cooperative) {
-        Ok(1) => Ok(()),
-        Ok(_) => Err(Unavailable::new("cooperative launch", "the device has none", "Use another device")),
-        Err(error) => Err(Unavailable::new("cooperative launch", error.to_string(), "Update the NVIDIA driver")),
-    };
     let counters = counters::likely(&device.cupti);
     vec![
         capability("NVRTC", &device.kernels.compiler()),
         capability("kernel cache", &device.kernels.cache()),
         capability("calibration kernels", &device.spinner),
         capability("NVML", &found.telemetry.as_ref().map_err(Clone::clone)),
-        capability("kernel graphs", &device.graphs()),
+        capability("kernel graphs", &device.capabilities.graphs),
         capability("dependent launch", &device.dependent_launch()),
-        capability("cooperative launch", &cooperative),
+        capability("cooperative launch", &device.capabilities.cooperative),
         capability("CUPTI", &counters),
     ]
 }

@@ -9,7 +9,7 @@ use plimsoll_core::probe::Backend;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Need};
 use crate::launch::{Arguments, Form, Geometry, Kernel};
 use crate::{Memory, Span, Unavailable};
 
@@ -19,7 +19,7 @@ use crate::{Memory, Span, Unavailable};
 /// Objects know their device: a stream, event or function of another one is an error. Safe methods are sound for any arguments;
 /// what a kernel does is promised once, where it is made ([`Kernel::new`]).
 #[allow(unsafe_code)]
-pub trait Gpu: Backend + Sized + 'static {
+pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// An ordered queue of work.
     type Stream: Send + Sync + 'static;
     /// A mark in a stream's work, with the device's time.

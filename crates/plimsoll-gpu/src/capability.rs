@@ -46,6 +46,19 @@ pub struct ClusterSizes {
     pub portable: u32,
 }
 
+/// What a device may lack that some probes need: a field of [`Capabilities`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// [`Capabilities::kernel_clock`].
+    KernelClock,
+    /// [`Capabilities::graphs`].
+    Graphs,
+    /// [`Capabilities::cooperative`].
+    Cooperative,
+    /// [`Capabilities::clusters`].
+    Clusters,
+}
+
 /// What a device can do.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
@@ -69,4 +82,19 @@ pub struct Capabilities {
     pub cooperative: Result<(), Unavailable>,
     /// Clusters of blocks.
     pub clusters: Result<ClusterSizes, Unavailable>,
+}
+
+impl Capabilities {
+    /// Whether there is what is needed.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn has(&self, need: Need) -> Result<(), Unavailable> {
+        match need {
+            Need::KernelClock => self.kernel_clock.clone().map(drop),
+            Need::Graphs => self.graphs.clone(),
+            Need::Cooperative => self.cooperative.clone(),
+            Need::Clusters => self.clusters.clone().map(drop),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::{KernelDesc, Source};
 use crate::checker::Checker;
 use crate::load::{Action, Load, Shape};
 use crate::unit::Unit;
-use crate::{Gpu, Trust, Unavailable};
+use crate::{Gpu, Trust};
 
 /// Bytes that every slice of an array is a multiple of: any vector is aligned in it, and pages of a cache are whole.
 const GRAIN: u64 = 4096;
@@ -133,13 +133,4 @@ pub fn alone<G: Gpu>(device: &G::Device, fixed: u32) -> u32 {
     let limits = G::capabilities(device).limits;
     let wanted = (limits.shared_per_multiprocessor / 2 + 1024).saturating_sub(fixed);
     wanted.min(limits.shared_per_block.saturating_sub(fixed))
-}
-
-/// Why kernels that all blocks must be resident for, or that come in clusters, can't be launched; nothing where they can.
-///
-/// # Errors
-/// What the device lacks.
-pub fn cooperative<G: Gpu>(device: &G::Device) -> Result<(), Unavailable> {
-    let capabilities = G::capabilities(device);
-    capabilities.kernels.clone().and_then(|()| capabilities.cooperative.clone())
 }

@@ -23,7 +23,7 @@ pub mod verify;
 pub mod window;
 
 pub use backend::Gpu;
-pub use capability::{Capabilities, ClusterSizes, KernelClock, Limits, Stamps};
+pub use capability::{Capabilities, ClusterSizes, KernelClock, Limits, Need, Stamps};
 pub use launch::{Arguments, Form, Geometry, Kernel};
 pub use span::{Memory, Span};
 pub use trust::Trust;

@@ -26,6 +26,9 @@ pub use probes::bench::Bench as ElementwiseBench;
 pub use scenario::{Brake, Scenario, ScenarioError};
 pub use world::SimClock;
 
+use std::convert::Infallible;
+
+use plimsoll_core::Fault;
 use plimsoll_core::probe::{Backend, Bench};
 
 /// The simulated backend.
@@ -35,7 +38,12 @@ pub struct Sim;
 impl Backend for Sim {
     type Device = SimDevice;
     type Clock = SimClock;
+    type Need = Infallible;
     const NAME: &'static str = "sim";
+
+    fn has(_: &SimDevice, need: Infallible) -> Result<(), Fault> {
+        match need {}
+    }
 }
 
 /// The simulated device of a scenario, ready to be measured.

@@ -9,7 +9,7 @@ use plimsoll_core::probe::{Backend, Bench, Probe};
 use plimsoll_gen::kernel::clock;
 use plimsoll_gpu::calibrate::calibrate;
 use plimsoll_gpu::clock::GpuClock;
-use plimsoll_gpu::{Capabilities, Unavailable};
+use plimsoll_gpu::{Capabilities, Need, Unavailable};
 
 use crate::adapter::{self, Adapter};
 use crate::core::Core;
@@ -29,7 +29,16 @@ pub struct Vulkan;
 impl Backend for Vulkan {
     type Device = VulkanDevice;
     type Clock = VulkanClock;
+    type Need = Need;
     const NAME: &'static str = "vulkan";
+
+    fn ready(device: &VulkanDevice) -> Result<(), Fault> {
+        Ok(device.capabilities.kernels.clone()?)
+    }
+
+    fn has(device: &VulkanDevice, need: Need) -> Result<(), Fault> {
+        Ok(device.capabilities.has(need)?)
+    }
 }
 
 /// What this backend can measure, in the order of `plimsoll_suite::probes::ALL`.

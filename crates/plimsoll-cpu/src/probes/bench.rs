@@ -36,10 +36,6 @@ impl Probe<Cpu> for Bench {
         &SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn points(&self, _: &CpuDevice, _: &Request) -> usize {
         self.points.len()
     }

@@ -71,10 +71,6 @@ impl Probe<Cpu> for Footprint {
         &footprint::SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let most = room(request, device.last_level_bytes());
         spots(device.cpus.len(), most.map_or(0, |size| size.bytes), request.effort).len()

@@ -38,10 +38,6 @@ impl Probe<Cpu> for Incore {
         &SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

@@ -76,10 +76,6 @@ impl Probe<Cpu> for Latency {
         &SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let (largest, _) = largest(device, request);
         plan(device, largest, request.effort, true).len() + 3 * PER_KNEE

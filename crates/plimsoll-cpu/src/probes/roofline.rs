@@ -76,10 +76,6 @@ impl Probe<Cpu> for Roofline {
         &roofline::SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn points(&self, _: &CpuDevice, _: &Request) -> usize {
         spots().len()
     }

@@ -63,10 +63,6 @@ impl Probe<Cpu> for Stream {
         &stream::SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn points(&self, device: &CpuDevice, request: &Request) -> usize {
         let cores = device.cpus.len();
         every_kernel(cores).len() + over_threads(cores, request.effort).len() + Kernel::ALL.len()

@@ -35,10 +35,6 @@ impl Probe<Cpu> for Strides {
         &SPEC
     }
 
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

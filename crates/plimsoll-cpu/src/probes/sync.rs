@@ -91,10 +91,6 @@ impl Probe<Cpu> for Synchronisation {
     }
 
     /// One core has uncontended figures to offer, and its findings say what is missing.
-    fn supports(&self, _: &CpuDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

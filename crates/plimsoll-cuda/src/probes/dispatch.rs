@@ -10,6 +10,7 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Clock as _, Work};
 use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
 use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::dispatch::{self, SIGNALLING, WAITING};
 
 use super::kit::{GRAPH, Kit, late};
@@ -32,9 +33,8 @@ impl Probe<Cuda> for Dispatch {
         &dispatch::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn sized(&self) -> bool {

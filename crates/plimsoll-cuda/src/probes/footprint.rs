@@ -11,6 +11,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::footprint::{self as kernels, BLOCKS, THREADS};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::footprint::{self, KERNELS};
 
 use super::checker::Checker;
@@ -95,9 +96,8 @@ impl Probe<Cuda> for Footprint {
         &footprint::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {

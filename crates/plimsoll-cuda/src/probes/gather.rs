@@ -12,6 +12,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::gather::{self as kernels, ADDED, LINE, SIZES, THREADS, UNROLL, place};
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
 use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::gather::{self, CASES, wasted};
 
 use super::folds::{self, MANY, SOME};
@@ -60,9 +61,8 @@ impl Probe<Cuda> for Gather {
         &gather::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

@@ -96,10 +96,6 @@ impl Probe<Cuda> for Incore {
         &incore::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        Ok(device.kernels.compiler().map(drop)?)
-    }
-
     fn sized(&self) -> bool {
         false
     }

@@ -56,11 +56,6 @@ impl Probe<Cuda> for Interference {
         &interference::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn points(&self, _: &CudaDevice, _: &Request) -> usize {
         spots().len()
     }

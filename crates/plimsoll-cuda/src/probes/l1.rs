@@ -60,11 +60,6 @@ impl Probe<Cuda> for L1 {
         &l1::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

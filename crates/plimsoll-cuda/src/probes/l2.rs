@@ -11,6 +11,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::l2::{self as kernels, THREADS};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
 
 use super::folds::{self, MANY, SOME, Walk};
@@ -46,9 +47,8 @@ impl Probe<Cuda> for L2 {
         &l2::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

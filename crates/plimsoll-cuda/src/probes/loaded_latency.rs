@@ -14,10 +14,11 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::loaded_latency::{self as kernels, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 
 use super::inside::{Inside, Last, Of, Place, Told};
-use super::kit::{Kit, all, alone, asked, cooperative, late};
+use super::kit::{Kit, all, alone, asked, late};
 use super::window::room;
 use crate::Action;
 use crate::launch::{Arguments, Launch, TRUST};
@@ -51,8 +52,8 @@ impl Probe<Cuda> for LoadedLatency {
         &loaded_latency::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        Ok(cooperative(device)?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Cooperative]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

@@ -43,8 +43,7 @@ impl Probe<Cuda> for Managed {
         &managed::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         for call in ["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"] {
             device.context.driver().has(call)?;
         }

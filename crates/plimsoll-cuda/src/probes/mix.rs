@@ -10,6 +10,7 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source, mix as kernels};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::mix;
 
 use super::checker::Checker;
@@ -56,9 +57,8 @@ impl Probe<Cuda> for Mix {
         &mix::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

@@ -54,11 +54,6 @@ mod kit {
     pub(super) fn alone(device: &crate::CudaDevice, fixed: u32) -> u32 {
         plimsoll_gpu::kit::alone::<crate::Cuda>(device, fixed)
     }
-
-    /// See [`plimsoll_gpu::kit::cooperative`].
-    pub(super) fn cooperative(device: &crate::CudaDevice) -> Result<(), plimsoll_gpu::Unavailable> {
-        plimsoll_gpu::kit::cooperative::<crate::Cuda>(device)
-    }
 }
 mod steady {
     pub(super) type Steady = plimsoll_gpu::steady::Steady<crate::Cuda>;

@@ -14,11 +14,12 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::loaded_latency::{self as chasing, Background, LEAD_HOPS};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::peer::{self, LINK};
 
 use super::checker::Checker;
 use super::inside::{Inside, Of, Told};
-use super::kit::{Kit, asked, cooperative, late};
+use super::kit::{Kit, asked, late};
 use super::window::room;
 use crate::StreamAction;
 use crate::driver::{Context, DeviceHandle, Stream};
@@ -53,8 +54,11 @@ impl Probe<Cuda> for Peer {
         &peer::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        cooperative(device)?;
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Cooperative]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         for call in ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"] {
             device.context.driver().has(call)?;
         }

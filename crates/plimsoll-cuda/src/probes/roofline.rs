@@ -12,6 +12,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::roofline::{self as kernels, Form, Real};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::roofline;
 
 use super::kit::{GRAPH, Kit, asked, late};
@@ -58,9 +59,8 @@ impl Probe<Cuda> for Roofline {
         &roofline::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

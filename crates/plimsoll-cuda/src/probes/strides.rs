@@ -57,11 +57,6 @@ impl Probe<Cuda> for Strides {
         &strides::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

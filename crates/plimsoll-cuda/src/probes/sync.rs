@@ -16,7 +16,7 @@ use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
 
 use super::inside::{Inside, Last, Of, Told};
-use super::kit::{Kit, cooperative, late};
+use super::kit::{Kit, late};
 use crate::Action;
 use crate::driver::{Event, Stream};
 use crate::launch::{Arguments, Form, Geometry, Launch, TRUST};
@@ -52,11 +52,6 @@ impl Probe<Cuda> for Sync {
         &sync::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }
@@ -89,7 +84,7 @@ impl Probe<Cuda> for Sync {
                 report(Case { kernel: kernel.name.clone(), on: "one block".to_owned(), wrong: String::new() });
                 continue;
             };
-            if (meeting == Meeting::Grid && cooperative(device).is_err()) || !bench.has(meeting) {
+            if (meeting == Meeting::Grid && device.capabilities.cooperative.is_err()) || !bench.has(meeting) {
                 continue;
             }
             for blocks in bench.blocks(meeting, device) {
@@ -141,7 +136,7 @@ fn spots(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
         let some = if quick { &CLUSTERS[..1] } else { &CLUSTERS };
         spots.extend(some.iter().map(|blocks| Spot::Meeting(Meeting::Cluster, 256, *blocks)));
     }
-    if cooperative(device).is_ok() {
+    if device.capabilities.cooperative.is_ok() {
         spots.push(Spot::Meeting(Meeting::Grid, 256, device.multiprocessors));
     }
     spots.extend([RECORD, STREAMS, HOST].map(Spot::Events));

@@ -13,6 +13,7 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::tensor::{CHAINS, Instruction, Number};
 use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::tensor;
 
 use super::inside::Inside;
@@ -126,9 +127,8 @@ impl Probe<Cuda> for Tensor {
         &tensor::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn sized(&self) -> bool {

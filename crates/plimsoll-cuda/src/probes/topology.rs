@@ -43,11 +43,6 @@ impl Probe<Cuda> for Topology {
         &topology::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

@@ -54,11 +54,6 @@ impl Probe<Cuda> for Transfer {
         &transfer::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         let largest = request.bytes.unwrap_or(SIZES.1);
         points(request.effort, largest).len() + singles(largest).len()

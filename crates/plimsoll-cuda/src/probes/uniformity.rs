@@ -10,6 +10,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Source, latency, uniformity as kernels};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::uniformity::{self, CYCLES, LINE_CYCLES};
 
 use super::checker::Checker;
@@ -47,9 +48,8 @@ impl Probe<Cuda> for Uniformity {
         &uniformity::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, device: &CudaDevice, request: &Request) -> usize {

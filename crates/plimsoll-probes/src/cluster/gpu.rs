@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::cluster::{
 use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
 use plimsoll_gpu::kit::{Kit, alone, late};
-use plimsoll_gpu::{Arguments, Form, Geometry, Gpu};
+use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Need};
 use plimsoll_suite::probes::cluster::{self, TOTAL};
 
 use crate::TRUST;
@@ -43,11 +43,8 @@ impl<G: Gpu> Probe<G> for Cluster {
         &cluster::SPEC
     }
 
-    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
-        let can = G::capabilities(device);
-        can.kernels.clone()?;
-        can.clusters.clone()?;
-        Ok(())
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Clusters]
     }
 
     fn sized(&self) -> bool {

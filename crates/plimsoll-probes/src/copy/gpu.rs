@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Source};
 use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
 use plimsoll_gpu::load::{Load, Shape};
 use plimsoll_gpu::window::{Flush, Rotation, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, verify};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, verify};
 use plimsoll_suite::probes::copy::{self, ByGrid, ByIndex, ByKernel, Kernel, OnOne};
 
 use crate::TRUST;
@@ -53,10 +53,8 @@ impl<G: Gpu> Probe<G> for Copy {
         &copy::SPEC
     }
 
-    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
-        let has = G::capabilities(device);
-        has.kernels.clone()?;
-        Ok(has.graphs.clone()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -16,7 +16,7 @@ use plimsoll_gpu::in_kernel::{Inside, Last, Place};
 use plimsoll_gpu::kit::{Kit, asked};
 use plimsoll_gpu::load::Action;
 use plimsoll_gpu::window::room;
-use plimsoll_gpu::{Arguments, Gpu, Memory as _};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 use plimsoll_suite::probes::latency::device::{self, Chase, Order};
 use plimsoll_suite::probes::latency::{self, SPEC};
 use plimsoll_suite::probes::levels;
@@ -82,11 +82,8 @@ impl<G: Gpu> Probe<G> for Latency {
         &SPEC
     }
 
-    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
-        let can = G::capabilities(device);
-        can.kernels.clone()?;
-        can.kernel_clock.clone()?;
-        Ok(())
+    fn needs(&self) -> &'static [Need] {
+        &[Need::KernelClock]
     }
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

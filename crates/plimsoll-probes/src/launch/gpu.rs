@@ -48,10 +48,6 @@ impl<G: Gpu> Probe<G> for Launch {
         &launch::SPEC
     }
 
-    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
-        Ok(G::capabilities(device).kernels.clone()?)
-    }
-
     fn points(&self, device: &G::Device, request: &Request) -> usize {
         let modes = modes::<G>(device);
         let largest = request.bytes.unwrap_or(FOOTPRINTS.1);

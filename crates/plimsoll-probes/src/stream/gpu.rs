@@ -17,7 +17,7 @@ use plimsoll_gpu::checker::Checker;
 use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::window::{Rotation, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span, verify};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span, verify};
 use plimsoll_suite::probes::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
 
 use crate::TRUST;
@@ -65,10 +65,8 @@ impl<G: Gpu> Probe<G> for Stream {
         &stream::SPEC
     }
 
-    fn supports(&self, device: &G::Device) -> Result<(), Fault> {
-        let has = G::capabilities(device);
-        has.kernels.clone()?;
-        Ok(has.graphs.clone()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {

@@ -13,7 +13,7 @@ use plimsoll_core::probe::Backend;
 use plimsoll_gpu::clock::GpuClock;
 use plimsoll_gpu::launch::Kind;
 use plimsoll_gpu::{
-    Arguments, Capabilities, ClusterSizes, Form, Geometry, KernelClock, Limits, Memory, Span, Stamps, Unavailable,
+    Arguments, Capabilities, ClusterSizes, Form, Geometry, KernelClock, Limits, Memory, Need, Span, Stamps, Unavailable,
 };
 
 /// Bytes between two regions' addresses: no array reaches the next one.
@@ -25,7 +25,16 @@ pub struct Host;
 impl Backend for Host {
     type Device = Device;
     type Clock = GpuClock<Self>;
+    type Need = Need;
     const NAME: &'static str = "host";
+
+    fn ready(device: &Device) -> Result<(), Fault> {
+        Ok(device.capabilities.kernels.clone()?)
+    }
+
+    fn has(device: &Device, need: Need) -> Result<(), Fault> {
+        Ok(device.capabilities.has(need)?)
+    }
 }
 
 /// What a kernel does.

@@ -25,10 +25,6 @@ impl Probe<Sim> for Bench {
         &SPEC
     }
 
-    fn supports(&self, _: &SimDevice) -> Result<(), Fault> {
-        Ok(())
-    }
-
     fn points(&self, _: &SimDevice, _: &Request) -> usize {
         self.cells.len()
     }

@@ -15,6 +15,7 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{CachePolicy, Clock as _, Work};
 use plimsoll_expr::{Graph, Problem};
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, PlanError, Table};
+use plimsoll_gpu::Need;
 use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
 
 use self::arrays::Arrays;
@@ -89,9 +90,11 @@ impl Probe<Cuda> for Bench {
         &SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        device.graphs()?;
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         if self.points.iter().any(|point| point.cell.launch == DEPENDENT) {
             device.dependent_launch()?;
         }

@@ -66,11 +66,6 @@ impl Probe<Cuda> for AsyncCopy {
     }
 
     /// `cp.async` exists from compute capability 8.0 on, before which plimsoll compiles for no device.
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

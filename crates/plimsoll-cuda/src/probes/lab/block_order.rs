@@ -10,6 +10,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::block_order::{self as kernels, THREADS, TURN};
 use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
 
 use crate::Load;
@@ -52,9 +53,8 @@ impl Probe<Cuda> for BlockOrder {
         &block_order::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn sized(&self) -> bool {

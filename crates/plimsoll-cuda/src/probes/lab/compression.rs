@@ -11,6 +11,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::lab::compression::{self as kernels, Kind, datum};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source, uniformity};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::compression::{self, CURVES, DATA, GRIDS, place};
 
 use super::super::checker::{Checker, POISON};
@@ -48,9 +49,11 @@ impl Probe<Cuda> for Compression {
         &compression::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        device.graphs()?;
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has("cuMemCreate")?;
         for attribute in [Attribute::VirtualMemory, Attribute::Compression] {
             if device.context.device().attribute(attribute)? == 0 {

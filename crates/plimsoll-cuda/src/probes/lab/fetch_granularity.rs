@@ -11,6 +11,7 @@ use plimsoll_gen::kernel::gather::{LINE, place};
 use plimsoll_gen::kernel::lab::fetch_granularity::{self as kernels, HINTS, UNROLL};
 use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::fetch_granularity::{self, IN_FORCE, LIMITS, hint};
 
 use super::super::folds::{self, MANY, SOME};
@@ -42,9 +43,11 @@ impl Probe<Cuda> for FetchGranularity {
         &fetch_granularity::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        device.graphs()?;
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         device.context.driver().has("cuCtxSetLimit")?;
         Ok(device.context.limit(Limit::FetchGranularity).map(drop)?)
     }

@@ -13,6 +13,7 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::lab::formats::{kernel, of};
 use plimsoll_gen::kernel::tensor::Number;
 use plimsoll_gen::kernel::{Source, incore as links, tensor as products};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::formats::standard::{Format, LIMITS};
 use plimsoll_suite::probes::lab::formats::{self, Form};
 
@@ -98,9 +99,8 @@ impl Probe<Cuda> for Formats {
         &formats::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn sized(&self) -> bool {

@@ -11,6 +11,7 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::incore as links;
 use plimsoll_gen::kernel::lab::gemm::{TAMED, kernel};
 use plimsoll_gen::kernel::tensor::{Instruction, Number};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::formats::standard::format;
 use plimsoll_suite::probes::lab::gemm::{self, ERROR, Form};
 
@@ -104,9 +105,8 @@ impl Probe<Cuda> for Gemm {
         &gemm::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn sized(&self) -> bool {

@@ -9,10 +9,11 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::lab::l2_reuse::{self as kernels, word};
 use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STREAM};
 
 use super::super::folds;
-use super::super::kit::{GRAPH, Kit, asked, cooperative, late};
+use super::super::kit::{GRAPH, Kit, asked, late};
 use super::super::window::room;
 use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::Transfer as _;
@@ -43,9 +44,8 @@ impl Probe<Cuda> for L2Reuse {
         &l2_reuse::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.graphs()?;
-        Ok(cooperative(device)?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs, Need::Cooperative]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

@@ -10,6 +10,7 @@ use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::lab::pic::{self as kernels, CELLS, CORNERS, NUMBERS, Way};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
 
 use super::super::kit::{GRAPH, Kit, late};
@@ -43,9 +44,8 @@ impl Probe<Cuda> for Pic {
         &pic::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, _: &CudaDevice, _: &Request) -> usize {

@@ -12,6 +12,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::residency as kernels;
 use plimsoll_gen::kernel::{Element, KernelDesc, Source, uniformity};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::residency::{self, ENDS, LEFT, NEVER, NONE, SET_ASIDE, STREAM, TUNED, WAYS};
 
 use super::super::checker::Checker;
@@ -57,9 +58,11 @@ impl Probe<Cuda> for Residency {
         &residency::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        device.graphs()?;
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         ["cuStreamSetAttribute", "cuGraphKernelNodeSetAttribute", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache"]
             .iter()
             .try_for_each(|call| device.context.driver().has(call))?;

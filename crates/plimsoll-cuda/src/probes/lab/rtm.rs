@@ -13,6 +13,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::lab::rtm::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, KernelDesc, Machine, Source};
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::rtm::{self, CEILING, PRESSURE, WALKS};
 
 use super::super::kit::{GRAPH, late};
@@ -56,9 +57,8 @@ impl Probe<Cuda> for Rtm {
         &rtm::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

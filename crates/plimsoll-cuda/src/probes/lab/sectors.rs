@@ -63,11 +63,6 @@ impl Probe<Cuda> for Sectors {
         &sectors::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(())
-    }
-
     fn sized(&self) -> bool {
         false
     }

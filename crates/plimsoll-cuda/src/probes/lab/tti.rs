@@ -11,6 +11,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::lab::tti::{BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
 use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::tti::{self, ASYNC, BULK, DIRECT, NONE};
 
 use super::super::kit::{GRAPH, late};
@@ -33,9 +34,11 @@ impl Probe<Cuda> for Tti {
         &tti::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        device.graphs()?;
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
         tile(device).map(drop)
     }
 

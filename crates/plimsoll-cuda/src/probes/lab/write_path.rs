@@ -12,6 +12,7 @@ use plimsoll_gen::kernel::lab::write_path::{
     self as kernels, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL,
 };
 use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::write_path::{
     self, BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
     LOAD_SECOND, MEMORY,
@@ -53,9 +54,8 @@ impl Probe<Cuda> for WritePath {
         &write_path::SPEC
     }
 
-    fn supports(&self, device: &CudaDevice) -> Result<(), Fault> {
-        device.kernels.compiler()?;
-        Ok(device.graphs()?)
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
     }
 
     fn sized(&self) -> bool {
