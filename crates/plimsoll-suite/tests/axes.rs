@@ -1,6 +1,8 @@
 //! What records hold of the series whose axes are typed: cases, axes and units, in this order. Records and their readers depend
-//! on them, so this list is written down by hand and stays as it is.
+//! on them, so this list is written down by hand and stays as it is. `tests/fixtures/series.jsonl` has the whole lines, with
+//! metrics and pictures.
 
+use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::SeriesSpec;
 use plimsoll_suite::probes::{cluster, copy, latency, launch, stream};
@@ -89,6 +91,44 @@ fn launch_keeps_its_axes() {
 fn cluster_keeps_its_axes() {
     let shapes = [shape(cluster::latency()), shape(cluster::bandwidth())];
     assert_eq!(shapes, ["latency: cluster (1), rank (1)", "bandwidth: access (1), cluster (1)"]);
+}
+
+#[test]
+fn every_series_keeps_its_line_in_a_record() {
+    let series: Vec<(&str, SeriesSpec)> = vec![
+        ("stream", stream::kernels().into()),
+        ("stream", stream::threads().into()),
+        ("stream", stream::best().into()),
+        ("stream", stream::occupancy().into()),
+        ("stream", stream::bytes_in_flight().into()),
+        ("stream", stream::configurations().into()),
+        ("stream", stream::placements().into()),
+        ("stream", stream::best_configuration().into()),
+        ("copy", copy::cold().into()),
+        ("copy", copy::hot().into()),
+        ("copy", copy::grids().into()),
+        ("copy", copy::indices().into()),
+        ("copy", copy::one_multiprocessor().into()),
+        ("copy", copy::trace(CachePolicy::Hot).into()),
+        ("copy", copy::trace(CachePolicy::ColdRotate).into()),
+        ("latency", latency::chase().into()),
+        ("latency", latency::knees().into()),
+        ("latency", latency::device::chase().into()),
+        ("latency", latency::device::knees().into()),
+        ("launch", launch::empty().into()),
+        ("launch", launch::single().into()),
+        ("launch", launch::scale().into()),
+        ("launch", launch::cold().into()),
+        ("cluster", cluster::latency().into()),
+        ("cluster", cluster::bandwidth().into()),
+    ];
+    let line = |(probe, spec): (&str, SeriesSpec)| {
+        let record = Record::Series(SeriesSpec { probe: probe.to_owned(), ..spec });
+        serde_json::to_string(&record).unwrap()
+    };
+    let lines: Vec<String> = series.into_iter().map(line).collect();
+    let expected: Vec<&str> = include_str!("fixtures/series.jsonl").lines().collect();
+    assert_eq!(lines, expected);
 }
 
 /// The names on categorical axes that other code and other records spell out.

@@ -1,5 +1,5 @@
 //! Every row that kept records hold of the probes with typed axes is a point of today's types: what was measured before reads
-//! as what is measured now.
+//! as what is measured now. And the findings have the names by which profiles and the model know them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,12 @@ use plimsoll_core::record::read_file;
 use plimsoll_core::series::{Axes, Series};
 use plimsoll_suite::probes::{cluster, copy, latency, launch, stream};
 
-/// Records below a folder, compressed or not.
+/// The folder of kept records.
+fn records() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records")
+}
+
+/// Records below a folder, compressed or not, by their paths.
 fn records_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -18,6 +23,7 @@ fn records_below(folder: &Path) -> Vec<PathBuf> {
             found.push(path);
         }
     }
+    found.sort();
     found
 }
 
@@ -57,7 +63,7 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
 #[test]
 fn rows_of_kept_records_are_points_of_todays_types() {
     let mut probes = std::collections::BTreeMap::<String, usize>::new();
-    for path in records_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records")) {
+    for path in records_below(&records()) {
         let run = read_file(&path).unwrap();
         for series in &run.series {
             let Some(errors) = errors_of(series) else { continue };
@@ -67,4 +73,34 @@ fn rows_of_kept_records_are_points_of_todays_types() {
     }
     assert_eq!(probes.keys().collect::<Vec<_>>(), ["cluster", "copy", "latency", "launch", "stream"]);
     assert!(probes.values().all(|rows| *rows > 0), "{probes:?}");
+}
+
+/// A line for every probe of a record that has findings: `folder device probe: name; name`.
+fn findings_in(root: &Path, path: &Path) -> Vec<String> {
+    let run = read_file(path).unwrap();
+    let folder = path.strip_prefix(root).unwrap().parent().unwrap().display();
+    let mut lines = Vec::new();
+    for (number, device) in run.header.devices.iter().enumerate() {
+        for spec in [&stream::SPEC, &copy::SPEC, &launch::SPEC, &latency::SPEC, &cluster::SPEC] {
+            let own = |series: &&Series| series.spec.probe == spec.name && series.spec.device as usize == number;
+            let series: Vec<Series> = run.series.iter().filter(own).cloned().collect();
+            let names: Vec<String> = (spec.findings)(device, &series).into_iter().map(|finding| finding.name).collect();
+            if !names.is_empty() {
+                lines.push(format!("{folder} {} {}: {}\n", device.selector, spec.name, names.join("; ")));
+            }
+        }
+    }
+    lines
+}
+
+/// A list that differs is to be read line by line before `tests/fixtures/findings.txt` is written anew.
+#[test]
+fn findings_of_kept_records_keep_their_names() {
+    let root = records();
+    let found: Vec<String> = records_below(&root).iter().flat_map(|path| findings_in(&root, path)).collect();
+    let expected = include_str!("fixtures/findings.txt");
+    for (found, expected) in found.iter().zip(expected.lines()) {
+        assert_eq!(found.trim_end(), expected);
+    }
+    assert_eq!(found.concat(), expected);
 }
