@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use plimsoll::probes;
 use plimsoll_core::record::{Finding, Record, Run, Sink, Writer, path_in, read_file};
 use plimsoll_core::sample::Effort;
 use plimsoll_core::series::Series;
-use plimsoll_suite::probes;
 use plimsoll_suite::profile::{Profile, shipped};
 
 use crate::test::root;

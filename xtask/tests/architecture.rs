@@ -12,20 +12,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
     ("plimsoll-gpu", &["plimsoll-core", "plimsoll-gen"]),
-    ("plimsoll-probes", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu"]),
+    ("plimsoll-probes", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu", "plimsoll-cpu"]),
     (
         "plimsoll-cuda",
         &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr", "plimsoll-gpu", "plimsoll-probes"],
     ),
     ("plimsoll-vulkan", &["plimsoll-core", "plimsoll-gen", "plimsoll-gpu", "plimsoll-probes"]),
-    ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite"]),
-    ("plimsoll-report", &["plimsoll-core", "plimsoll-suite"]),
+    ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite", "plimsoll-probes"]),
+    ("plimsoll-report", &["plimsoll-core", "plimsoll-suite", "plimsoll-probes"]),
     (
         "plimsoll",
         &[
             "plimsoll-core",
             "plimsoll-suite",
             "plimsoll-expr",
+            "plimsoll-probes",
             "plimsoll-cpu",
             "plimsoll-sim",
             "plimsoll-gen",
@@ -71,6 +72,26 @@ fn crates_use_only_what_the_architecture_allows() {
         for used in uses {
             assert!(allowed.contains(&used.as_str()), "{name} must not use {used}: see docs/architecture.md");
         }
+    }
+}
+
+/// A report needs no backend to say what a figure means: what brings one into plimsoll-probes is a feature, and not asked for there.
+#[test]
+fn report_and_sim_link_the_meanings_of_probes_alone() {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
+    let package = |name: &str| metadata.packages.iter().find(|package| *package.name == name).expect("a crate");
+    let probes = package("plimsoll-probes");
+    assert!(
+        probes.features.get("default").is_none_or(Vec::is_empty),
+        "meanings are what every user of plimsoll-probes gets"
+    );
+    for dependency in probes.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal) {
+        let meaning = ["plimsoll-core", "plimsoll-suite"].contains(&dependency.name.as_str());
+        assert!(meaning || dependency.optional, "plimsoll-probes must use {} under a feature only", dependency.name);
+    }
+    for name in ["plimsoll-report", "plimsoll-sim"] {
+        let uses = package(name).dependencies.iter().find(|dependency| dependency.name == "plimsoll-probes");
+        assert_eq!(uses.expect("it knows what probes mean").features, Vec::<String>::new(), "{name}");
     }
 }
 

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Fault;
 use plimsoll_core::device::{CacheInfo, Calibration, Capability, DeviceInfo, Peak};
-use plimsoll_core::probe::{Backend, Bench, Case, Depth};
+use plimsoll_core::probe::{Backend, Bench, Case, Depth, Probe};
 
 use plimsoll_core::unit::Unit;
 use plimsoll_suite::machines::cpus::{Microarchitecture, Number, microarchitecture};
 
 use crate::arch::Isa;
 use crate::clock::CpuClock;
-use crate::probes::PROBES;
 use crate::threads::{Task, Team};
 use crate::timer::{Timer, core_hz};
 use crate::topology::{Topology, Transparent};
@@ -73,11 +72,12 @@ impl CpuDevice {
     }
 }
 
-/// The CPU with its probes, ready to be measured. Takes some 0.3 s: the timer is measured first.
+/// The CPU with these probes, ready to be measured (`plimsoll_probes::cpu_probes` has all of them). Takes some 0.3 s: the timer
+/// is measured first.
 ///
 /// # Errors
 /// [`Fault::Unavailable`] where the threads that measure can't be started.
-pub fn open() -> Result<Bench<Cpu>, Fault> {
+pub fn open(probes: &'static [&'static dyn Probe<Cpu>]) -> Result<Bench<Cpu>, Fault> {
     let topology = Topology::read();
     let cpus = topology.one_cpu_per_core();
     let timer = Timer::best();
@@ -85,7 +85,7 @@ pub fn open() -> Result<Bench<Cpu>, Fault> {
     let device = CpuDevice { topology, cpus, timer };
     let info = info(&device)?;
     let clock = CpuClock::new(timer, &device.cpus, smt_shared);
-    Ok(Bench::new(device, info, clock, PROBES))
+    Ok(Bench::new(device, info, clock, probes))
 }
 
 fn info(device: &CpuDevice) -> Result<DeviceInfo, Fault> {

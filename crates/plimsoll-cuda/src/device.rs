@@ -352,7 +352,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     let spinner = device.spinner.as_ref().ok().cloned();
     let telemetry = telemetry.ok().map(|telemetry| Box::new(telemetry) as Box<dyn clock::Telemetry>);
     let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry, spinner);
-    Ok(Bench::new(device, info, clock, PROBES))
+    Ok(Bench::new(device, info, clock, &PROBES))
 }
 
 /// Retains the context, or says why the device refuses.

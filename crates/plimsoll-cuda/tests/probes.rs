@@ -58,7 +58,7 @@ fn points(records: &[Record]) -> usize {
 #[test]
 fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
     let fake = Fake::new();
-    for probe in PROBES {
+    for probe in PROBES.iter() {
         let name = probe.spec().name;
         let (outcome, records) = measure(fake.order(LONG), name, &small()).unwrap();
         assert!(matches!(outcome, Outcome::Complete), "{name}: {outcome:?}");
@@ -165,7 +165,7 @@ fn no_bytes_and_more_bytes_than_there_are_end_with_a_reason() {
 #[test]
 fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_verified() {
     let fake = Fake::new();
-    for probe in PROBES {
+    for probe in PROBES.iter() {
         let name = probe.spec().name;
         let mut bench = open_with(&fake.order("devices=2").driver().unwrap(), 0, &options(&fake)).unwrap();
         let mut kernels = BTreeSet::new();

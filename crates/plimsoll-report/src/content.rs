@@ -7,7 +7,6 @@ use plimsoll_core::series::{Row, Series, SeriesSpec, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
 use plimsoll_suite::operations::unit_at;
-use plimsoll_suite::probes;
 use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Standing, shipped_reference, standings};
 
@@ -197,7 +196,7 @@ fn sections<'r>(entries: &[Entry<'r>]) -> Vec<Section<'r>> {
 
 fn section<'s, 'r>(sections: &'s mut Vec<Section<'r>>, probe: &str) -> &'s mut Section<'r> {
     let place = sections.iter().position(|section| section.probe == probe).unwrap_or_else(|| {
-        let sentence = probes::find(probe).map_or("", |spec| spec.sentence);
+        let sentence = plimsoll_probes::find(probe).map_or("", |spec| spec.sentence);
         sections.push(Section { probe: probe.to_owned(), sentence, cases: vec![], findings: vec![] });
         sections.len() - 1
     });

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use plimsoll_core::unit::{ByteSize, Seconds};
-use plimsoll_suite::{probes, slip};
+use plimsoll_suite::slip;
 
 /// What befalls the simulated device. The default is an idle machine of good manners.
 ///
@@ -284,10 +284,11 @@ impl Given<'_> {
     }
 
     fn probe(&self) -> Result<&'static str, ScenarioError> {
-        match probes::find(self.value) {
+        match plimsoll_probes::find(self.value) {
             Some(spec) => Ok(spec.name),
             None => {
-                let nearest = slip::nearest(self.value, probes::ALL.iter().map(|spec| spec.name), 1).first().copied();
+                let nearest =
+                    slip::nearest(self.value, plimsoll_probes::ALL.iter().map(|spec| spec.name), 1).first().copied();
                 Err(self.bad(format!("no probe has this name{}", question(nearest))))
             }
         }

@@ -37,7 +37,7 @@ fn derive(file: &[u8]) -> Result<Run, ReadError> {
             let _ = series.best("latency", |_| true);
         }
     }
-    for spec in plimsoll_suite::probes::ALL {
+    for spec in plimsoll_probes::ALL {
         let of_probe: Vec<_> = run.series.iter().filter(|series| series.spec.probe == spec.name).cloned().collect();
         for device in &run.header.devices {
             let _ = (spec.findings)(device, &of_probe);

@@ -41,14 +41,8 @@ impl Backend for Vulkan {
     }
 }
 
-/// What this backend can measure, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Vulkan>] = &[
-    &plimsoll_probes::stream::Stream,
-    &plimsoll_probes::copy::Copy,
-    &plimsoll_probes::launch::Launch,
-    &plimsoll_probes::latency::Latency,
-    &plimsoll_probes::cluster::Cluster,
-];
+/// What this backend can measure: the probes that run on any GPU.
+pub static PROBES: &[&dyn Probe<Vulkan>] = plimsoll_probes::gpu_probes();
 
 /// An opened Vulkan device.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! The library facade: find devices and run probes on them, exactly as the command does. It joins the backends and
-//! owns the order of a run; what is measured is `plimsoll-suite`'s, how it is timed is `plimsoll-core`'s, and tables,
+//! owns the order of a run; what is measured is `plimsoll-probes`'s, how it is timed is `plimsoll-core`'s, and tables,
 //! pictures and files belong to the caller.
 //!
 //! ```
@@ -37,6 +37,7 @@ pub use plimsoll_core as core;
 pub use plimsoll_cuda::Options as CudaOptions;
 pub use plimsoll_cuda::{counters, tools as cuda_tools};
 pub use plimsoll_expr as expr;
+pub use plimsoll_probes as probes;
 pub use plimsoll_suite as suite;
 pub use plimsoll_vulkan::Adapter as VulkanAdapter;
 pub use run::{Plan, ProbeEnd, Summary, measure};

@@ -87,7 +87,7 @@ pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Ope
 }
 
 fn cpu() -> Result<Box<dyn Instrument>, Fault> {
-    Ok(Box::new(plimsoll_cpu::open()?))
+    Ok(Box::new(plimsoll_cpu::open(plimsoll_probes::cpu_probes())?))
 }
 
 /// The Vulkan devices of this machine, hardware first; none is opened. The loader runs the code of every driver that it finds: whoever

@@ -8,7 +8,7 @@ use plimsoll::core::record::{Conditions, FaultRecord};
 use plimsoll::core::sample::{CachePolicy, Figure};
 use plimsoll::core::series::{Draw, SeriesSpec};
 use plimsoll::prelude::*;
-use plimsoll::suite::probes;
+use plimsoll::probes;
 
 /// Writes one series per probe, or fails as told.
 struct Fake {

@@ -4,7 +4,9 @@ use plimsoll::Opened;
 use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::sample::Effort;
 use plimsoll::prelude::{Instrument, Request};
-use plimsoll::suite::{probes, slip};
+use plimsoll::probes;
+use plimsoll::suite::probes::LAB;
+use plimsoll::suite::slip;
 
 use super::args::{ListArgs, ProbeChoice};
 use super::exit::{Exit, Failure};
@@ -95,7 +97,7 @@ pub(crate) fn choose(
 
 fn wanted(choice: &ProbeChoice, unnamed: Unnamed, spec: &ProbeSpec) -> bool {
     if choice.probes.is_empty() && choice.group.is_empty() {
-        return unnamed == Unnamed::All || spec.group != probes::LAB;
+        return unnamed == Unnamed::All || spec.group != LAB;
     }
     choice.probes.iter().any(|name| name == spec.name) || choice.group.iter().any(|group| group == spec.group)
 }
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn experiments_are_run_where_they_are_named_or_all_is_meant() {
-        let lab = ProbeSpec { name: "residency", group: probes::LAB, ..*probes::ALL[0] };
+        let lab = ProbeSpec { name: "residency", group: LAB, ..*probes::ALL[0] };
         let choice = |probes: &[&str], group: &[&str]| ProbeChoice {
             probes: probes.iter().map(|name| (*name).to_owned()).collect(),
             group: group.iter().map(|name| (*name).to_owned()).collect(),

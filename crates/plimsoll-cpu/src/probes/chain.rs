@@ -7,7 +7,14 @@
 
 use plimsoll_core::stats::Rng;
 
-pub use plimsoll_suite::probes::latency::Order;
+/// In which order lines are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All lines in one random cycle: nearly every hop goes to another page.
+    PageRandom,
+    /// All lines of a page in random order before the next page, and the pages in a random cycle.
+    PageLocal,
+}
 
 /// Bytes of a page of the page-local order: a small page of most systems.
 pub const PAGE_BYTES: usize = 4096;

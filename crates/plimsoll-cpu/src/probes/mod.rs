@@ -1,11 +1,11 @@
-//! The CPU's probes, one file each, and the workload that most of them share: a task on a team of pinned threads.
+//! What the CPU's probes share, first of all their workload: a task on a team of pinned threads. And the probes that have no
+//! folder in `plimsoll-probes` yet, one file each.
 
 pub mod bench;
 pub mod chain;
 mod footprint;
 mod incore;
 mod kernels;
-mod latency;
 mod loaded_latency;
 mod roofline;
 mod stream;
@@ -25,11 +25,10 @@ use crate::Cpu;
 use crate::threads::pulse::Gauge;
 use crate::threads::{Start, Task, Team};
 
-/// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
+/// The probes of this crate, in the order on screen.
 pub static PROBES: &[&dyn Probe<Cpu>] = &[
     &stream::Stream,
     &footprint::Footprint,
-    &latency::Latency,
     &loaded_latency::LoadedLatency,
     &incore::Incore,
     &strides::Strides,

@@ -1,4 +1,4 @@
-//! The GPU's probes, one file each, and the registry. What they share is in `unit` (a probe's kernels, compiled as one),
+//! The GPU's probes that have no folder in `plimsoll-probes` yet, one file each, and the registry of all. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
 //! Experiments on the architecture are `lab`'s. Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
@@ -31,6 +31,8 @@ mod topology;
 mod transfer;
 mod turns;
 mod uniformity;
+
+use std::sync::LazyLock;
 
 use plimsoll_core::probe::Probe;
 
@@ -77,21 +79,20 @@ mod window {
     }
 }
 
-/// Every probe of this backend, in the order of `plimsoll_suite::probes::ALL`.
-pub static PROBES: &[&dyn Probe<Cuda>] = &[
-    &plimsoll_probes::stream::Stream,
+/// Every probe of this backend, in the order of [`plimsoll_probes::ALL`].
+pub static PROBES: LazyLock<Vec<&'static dyn Probe<Cuda>>> =
+    LazyLock::new(|| plimsoll_probes::in_order(&[OWN, plimsoll_probes::gpu_probes()]));
+
+/// Those that have no folder in `plimsoll-probes` yet.
+static OWN: &[&dyn Probe<Cuda>] = &[
     &mix::Mix,
-    &plimsoll_probes::copy::Copy,
-    &plimsoll_probes::launch::Launch,
     &dispatch::Dispatch,
     &gather::Gather,
     &footprint::Footprint,
     &uniformity::Uniformity,
-    &plimsoll_probes::latency::Latency,
     &loaded_latency::LoadedLatency,
     &topology::Topology,
     &atomics::Atomics,
-    &plimsoll_probes::cluster::Cluster,
     &incore::Incore,
     &l1::L1,
     &l2::L2,

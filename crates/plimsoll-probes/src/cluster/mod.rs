@@ -1,5 +1,4 @@
 //! cluster: see `docs/method/cluster.md`.
 
-mod gpu;
-
-pub use gpu::Cluster;
+#[cfg(feature = "gpu")]
+pub mod gpu;

@@ -1,5 +1,4 @@
 //! copy: see `docs/method/copy.md`.
 
-mod gpu;
-
-pub use gpu::Copy;
+#[cfg(feature = "gpu")]
+pub mod gpu;

@@ -1,5 +1,5 @@
-//! latency on a GPU: one thread follows chains through footprints of every size, in three orders. What the figures mean is
-//! `plimsoll_suite::probes::latency`'s; the kernels are `latency.cu`'s.
+//! latency on a GPU: one thread follows chains through footprints of every size, in three orders. What the figures mean is told in
+//! `device.rs`; the kernels are `latency.cu`'s.
 //!
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows.
 
@@ -17,10 +17,10 @@ use plimsoll_gpu::kit::{Kit, asked};
 use plimsoll_gpu::load::Action;
 use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
-use plimsoll_suite::probes::latency::device::{self, Chase, Order};
-use plimsoll_suite::probes::latency::{self, SPEC};
 use plimsoll_suite::probes::levels;
 
+use super::device::{self, Chase, Order};
+use super::{SPEC, TOLERANCE};
 use crate::TRUST;
 
 /// The probe.
@@ -153,7 +153,7 @@ fn footprints(least: u64, largest: u64, per_octave: u32, grain: u64) -> Vec<u64>
 fn knees(series: &plimsoll_core::series::Series) -> Vec<At> {
     let of = |order: Order, grain: u64| {
         let curve = device::curve(std::slice::from_ref(series), order);
-        let found = levels::levels(&curve, latency::TOLERANCE);
+        let found = levels::levels(&curve, TOLERANCE);
         let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
         more.into_iter().map(move |bytes| At { order, bytes: ((bytes / grain as f64).round() as u64).max(1) * grain })
     };

@@ -1,5 +1,4 @@
 //! launch: see `docs/method/launch.md`.
 
-mod gpu;
-
-pub use gpu::Launch;
+#[cfg(feature = "gpu")]
+pub mod gpu;

@@ -1,5 +1,4 @@
 //! stream: see `docs/method/stream.md`.
 
-mod gpu;
-
-pub use gpu::Stream;
+#[cfg(feature = "gpu")]
+pub mod gpu;

@@ -3,7 +3,7 @@
 
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::{self, LAB};
+use plimsoll_suite::probes::LAB;
 use plimsoll_suite::references::{self, Reference};
 
 use super::{Mark, Trace};
@@ -15,7 +15,7 @@ fn behind(case: &Case<'_>, metric: &str, unit: &Unit) -> Vec<&'static Reference>
     let probe = &case.sources[0].series.spec.probe;
     let mut machines: Vec<&str> = case.sources.iter().map(|source| source.device.name.as_str()).collect();
     machines.dedup();
-    let any_machine = probes::find(probe).is_some_and(|spec| spec.group == LAB);
+    let any_machine = plimsoll_probes::find(probe).is_some_and(|spec| spec.group == LAB);
     let all: Vec<&Reference> = if any_machine {
         references::all().iter().collect()
     } else {

@@ -26,7 +26,7 @@ use crate::Sim;
 use crate::device::{Job, SimDevice};
 use crate::machine::Machine;
 
-/// Every simulated probe, in the order of `plimsoll_suite::probes::ALL`.
+/// Every simulated probe, in the order of [`plimsoll_probes::ALL`].
 pub static PROBES: &[&dyn Probe<Sim>] = &[
     &stream::PROBE,
     &mix::PROBE,

@@ -5,10 +5,11 @@ use plimsoll_core::sample::{Evidence, Work};
 use plimsoll_core::series::{Point, Value};
 
 /// The clock, hertz.
-pub(crate) const CLOCK: f64 = 2e9;
+pub const CLOCK: f64 = 2e9;
 
 /// A launch of `seconds` that does `work`, with figures of its own.
-pub(crate) fn point(at: Vec<Value>, seconds: f64, work: Work, extra: &[(&str, f64)]) -> Point {
+#[must_use]
+pub fn point(at: Vec<Value>, seconds: f64, work: Work, extra: &[(&str, f64)]) -> Point {
     Point {
         series: 0,
         round: 0,

@@ -55,7 +55,9 @@ impl Device {
         let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options)?));
         match selector {
             DeviceSelector::Default if cuda_devices().is_ok() => cuda(0),
-            DeviceSelector::Default | DeviceSelector::Cpu => Ok(Self::Cpu(plimsoll_cpu::open()?)),
+            DeviceSelector::Default | DeviceSelector::Cpu => {
+                Ok(Self::Cpu(plimsoll_cpu::open(plimsoll_probes::cpu_probes())?))
+            }
             DeviceSelector::Cuda(number) => {
                 cuda_devices()?;
                 cuda(*number)

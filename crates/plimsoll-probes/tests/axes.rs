@@ -5,7 +5,8 @@
 use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::SeriesSpec;
-use plimsoll_suite::probes::{cluster, copy, latency, launch, stream};
+use plimsoll_probes::latency;
+use plimsoll_suite::probes::{cluster, copy, launch, stream};
 
 /// `case: axis (unit), …`
 fn shape(series: impl Into<SeriesSpec>) -> String {

@@ -1,7 +1,7 @@
 //! latency on the CPU: one core follows a chain through buffers of every size, in huge and in small pages.
 //!
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows, in huge pages,
-//! where capacities aren't blurred by translation.
+//! where capacities aren't blurred by translation. What the figures mean is told in `mod.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,17 +12,18 @@ use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Effort, Work};
 use plimsoll_core::series::Series;
-use plimsoll_suite::probes::latency::{self, Chase, SPEC};
+use plimsoll_cpu::arch::chase::SharedChase;
+use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
+use plimsoll_cpu::probes::chain::{Chain, Order, PAGE_BYTES};
+use plimsoll_cpu::probes::{Lap, TeamLoad, team};
+use plimsoll_cpu::threads::Task;
+use plimsoll_cpu::{Cpu, CpuDevice};
 use plimsoll_suite::probes::levels;
 
-use super::chain::{Chain, Order, PAGE_BYTES};
-use super::{Lap, TeamLoad, team};
-use crate::arch::chase::SharedChase;
-use crate::memory::{Buffer, Pages, free_bytes};
-use crate::threads::Task;
-use crate::{Cpu, CpuDevice};
+use super::{Chase, SPEC, TOLERANCE};
 
 /// The probe.
+#[derive(Debug)]
 pub struct Latency;
 
 /// The smallest footprint, bytes.
@@ -59,15 +60,23 @@ struct At {
 
 impl From<&At> for Chase {
     fn from(at: &At) -> Self {
-        Self { pages: pages_axis(at.pages), order: at.order, footprint: at.bytes.into() }
+        Self { pages: pages_axis(at.pages), order: order_axis(at.order), footprint: at.bytes.into() }
     }
 }
 
 /// Pages as the axis calls them.
-fn pages_axis(pages: Pages) -> latency::Pages {
+fn pages_axis(pages: Pages) -> super::Pages {
     match pages {
-        Pages::Huge => latency::Pages::Huge,
-        Pages::Small => latency::Pages::Small,
+        Pages::Huge => super::Pages::Huge,
+        Pages::Small => super::Pages::Small,
+    }
+}
+
+/// Orders as the axis calls them.
+fn order_axis(order: Order) -> super::Order {
+    match order {
+        Order::PageRandom => super::Order::PageRandom,
+        Order::PageLocal => super::Order::PageLocal,
     }
 }
 
@@ -101,13 +110,13 @@ impl Probe<Cpu> for Latency {
             let (task, work, check) = ground.chase(at)?;
             Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
         };
-        let sweep = Sweep { series: latency::chase(), points: &points, share: COARSE, flags };
+        let sweep = Sweep { series: super::chase(), points: &points, share: COARSE, flags };
         let series = session.sweep(sweep, |at| at.into(), |_, at| load(&mut ground, at))?;
         let points = knees(series, pages, line);
         if points.is_empty() {
             return Ok(());
         }
-        let sweep = Sweep { series: latency::knees(), points: &points, share: 1.0 - COARSE, flags };
+        let sweep = Sweep { series: super::knees(), points: &points, share: 1.0 - COARSE, flags };
         session.sweep(sweep, |at| at.into(), |_, at| load(&mut ground, at)).map(drop)
     }
 
@@ -129,7 +138,7 @@ impl Probe<Cpu> for Latency {
                 chain.clear();
                 chain.grow(&mut buffer, bytes);
                 report(Case {
-                    kernel: format!("chase {}", order.name()),
+                    kernel: format!("chase {}", order_axis(order)),
                     on: format!("{} lines", bytes / line),
                     wrong: wrong(buffer, bytes, line),
                 });
@@ -241,8 +250,8 @@ fn round(bytes: f64, grain: u64) -> u64 {
 
 /// What the refinement measures: between the neighbours of every knee of the page-random curve.
 fn knees(series: &Series, pages: Pages, line: usize) -> Vec<At> {
-    let curve = latency::curve(std::slice::from_ref(series), pages_axis(pages), Order::PageRandom);
-    let found = levels::levels(&curve, latency::TOLERANCE);
+    let curve = super::curve(std::slice::from_ref(series), pages_axis(pages), super::Order::PageRandom);
+    let found = levels::levels(&curve, TOLERANCE);
     let more = levels::refinement(&found, RESOLUTION, PER_KNEE);
     let at = |bytes: f64| At { pages, order: Order::PageRandom, bytes: round(bytes, line as u64) };
     more.into_iter().map(at).collect()
@@ -435,7 +444,7 @@ mod tests {
 
     #[test]
     fn every_chain_that_verify_tries_is_right() {
-        let mut bench = crate::open().unwrap();
+        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
         let mut cases = 0;
         plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
             assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);

@@ -9,10 +9,10 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::levels::{Plateau, knee_between, levels};
+use plimsoll_suite::probes::{derived, known_rows};
 
 use super::TOLERANCE;
-use crate::probes::known_rows;
-use crate::probes::levels::{Plateau, knee_between, levels};
 
 plimsoll_core::names! {
     /// In which order the lines are chased.
@@ -171,7 +171,7 @@ fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], leve
             let cache = device.caches.iter().max_by_key(|cache| cache.bytes)?;
             return Some(super::capacity_finding(cache, known, flags));
         }
-        Some(super::derived(super::capacity_of(own.name), Unit::Byte, known, flags))
+        Some(derived(super::capacity_of(own.name), Unit::Byte, known, flags))
     };
     levels.windows(2).filter_map(end).collect()
 }
@@ -190,7 +190,7 @@ fn translation(series: &[Series]) -> Vec<Finding> {
         let known = Estimate { value: (before.0 * after.0).sqrt(), interval: Interval { lo: before.0, hi: after.0 } };
         found.push(Finding {
             says: "Beyond it one line a page is slower than over few pages.".to_owned(),
-            ..super::derived("TLB reach", Unit::Byte, known, before.1.flags.union(after.1.flags))
+            ..derived("TLB reach", Unit::Byte, known, before.1.flags.union(after.1.flags))
         });
     }
     let interval = Interval { lo: last.2.interval.lo - few.interval.hi, hi: last.2.interval.hi - few.interval.lo };
@@ -199,7 +199,7 @@ fn translation(series: &[Series]) -> Vec<Finding> {
         let known = Estimate { value: last.2.value - few.value, interval };
         found.push(Finding {
             says: format!("More per load with one line a page over {} than over few pages.", Unit::Byte.format(last.0)),
-            ..super::derived("translation in cycles", Unit::Cycle, known, last.1.flags)
+            ..derived("translation in cycles", Unit::Cycle, known, last.1.flags)
         });
     }
     found
