@@ -170,7 +170,7 @@ fn one(tools: &Tools, seen: &Seen, source: Source, target: Target) -> Result<Rea
     let (kernels, arch, options) = (source.kernels(target), target.to_string(), OPTIONS.map(str::to_owned));
     let (name, text) = (source.name(), kernel::unit(source, &kernels));
     let program = Program { name, source: &text, headers: &HEADERS, options: &options, target: &arch };
-    let unit = seen.unit(format!("{name} {arch}"), &program, &format!("{kernels:?}"));
+    let unit = seen.unit(format!("{name} {arch}"), &program, &stated(&kernels));
     if let Some(counts) = seen.known(&unit, name, kernels.iter().map(|kernel| kernel.name.as_str()), &arch) {
         return Ok((Vec::new(), counts));
     }
@@ -195,6 +195,13 @@ fn one(tools: &Tools, seen: &Seen, source: Source, target: Target) -> Result<Rea
         seen.note(&unit, &counts);
     }
     Ok((wrong, counts))
+}
+
+/// What machine code is held to of what kernels state: of parameters their sizes.
+fn stated(kernels: &[KernelDesc]) -> String {
+    let sizes = |kernel: &KernelDesc| kernel.parameters.iter().map(|one| one.bytes(kernel)).collect::<Vec<u64>>();
+    let of_one = |kernel: &KernelDesc| format!("{:?} {:?}", KernelDesc { parameters: &[], ..kernel.clone() }, sizes(kernel));
+    kernels.iter().map(of_one).collect()
 }
 
 /// Whether the compiled kernels take parameters of the sizes that their descriptions state: launches are checked by these.

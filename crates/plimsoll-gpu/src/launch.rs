@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
-use plimsoll_gen::kernel::{self as parameter, KernelDesc, Number};
+use plimsoll_gen::kernel::{KernelDesc, Number};
 
+use crate::accept::{Touched, accept};
 use crate::{Gpu, Memory, Span};
 
 /// Most parameters of a kernel.
@@ -74,7 +75,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn is(self, number: Number) -> bool {
+    pub(crate) fn is(self, number: Number) -> bool {
         matches!(
             (self, number),
             (Self::U64 | Self::I64, Number::U64)
@@ -224,8 +225,8 @@ impl<G: Gpu> Kernel<G> {
     /// A function with its description.
     ///
     /// # Safety
-    /// The function must be compiled from what the description says, and keep to it: with arguments of the stated kinds it touches
-    /// only the stated extents of its arrays and, where no extent is stated, only what its probe gives it.
+    /// The function must be compiled from what the description says, and keep to it: with arguments of the stated kinds and ranges it
+    /// touches only the stated extents of its arrays, in the stated way, and, where no extent is stated, only what its probe gives it.
     #[allow(unsafe_code)]
     pub unsafe fn new(function: G::Function, stated: &KernelDesc) -> Self {
         Self { function, stated: Arc::new(stated.clone()) }
@@ -237,59 +238,25 @@ impl<G: Gpu> Kernel<G> {
         &self.function
     }
 
+    /// What a launch with these arguments does with each array, as the kernel states.
+    ///
+    /// # Errors
+    /// [`Fault::Invalid`] for arguments of another number, kind, range, alignment or extent than the kernel states, for memory that is
+    /// written and read as another array, for more threads than are compiled in, or an empty geometry.
+    pub fn touched(&self, geometry: Geometry, form: Form, arguments: &Arguments) -> Result<Vec<Touched>, Fault> {
+        accept(&self.stated, geometry, form, arguments)
+    }
+
     /// A launch, checked by what the kernel states.
     ///
     /// # Errors
-    /// [`Fault::Invalid`] for arguments of another number, kind or extent than the kernel states, for memory that was freed, for
-    /// more threads than are compiled in, or an empty geometry.
+    /// Those of [`Kernel::touched`]; [`Fault::Invalid`] for memory that was freed.
     pub fn launch(&self, geometry: Geometry, form: Form, arguments: &Arguments) -> Result<G::Launch, Fault> {
-        self.accepts(geometry, arguments)?;
-        // SAFETY: the arguments are of the number, kinds and extents that the kernel keeps to.
+        self.touched(geometry, form, arguments)?;
+        // SAFETY: the arguments are of the number, kinds, ranges and extents that the kernel keeps to.
         #[allow(unsafe_code)]
         unsafe {
             G::prepare(&self.function, geometry, form, arguments)
         }
-    }
-
-    fn wrong(&self, why: String) -> Fault {
-        Fault::Invalid(format!("{}: {why}", self.stated.name))
-    }
-
-    /// Whether arguments are of the number, the kinds and the extents that the kernel states.
-    fn accepts(&self, geometry: Geometry, arguments: &Arguments) -> Result<(), Fault> {
-        geometry.check()?;
-        let (stated, count) = (&*self.stated, arguments.count());
-        if count != stated.parameters.len() {
-            return Err(self.wrong(format!("takes {} arguments and was given {count}", stated.parameters.len())));
-        }
-        let product = |sides: [u32; 3]| sides.iter().map(|side| u64::from(*side)).product();
-        let (blocks, threads): (u64, u64) = (product(geometry.grid), product(geometry.block));
-        if stated.threads_fixed && threads > u64::from(stated.threads) {
-            return Err(self.wrong(format!("is compiled for blocks of {} threads, not {threads}", stated.threads)));
-        }
-        // A kernel with a compiled block finds its place by that block, also where fewer threads are launched.
-        let of_block = if stated.threads_fixed { u64::from(stated.threads) } else { threads };
-        let number = |name: &str| {
-            let place = stated.parameters.iter().position(|parameter| parameter.name == name)?;
-            (!matches!(arguments.kinds[place], Kind::Memory(_))).then_some(arguments.slots[place][0])
-        };
-        for (parameter, given) in stated.parameters.iter().zip(arguments.kinds()) {
-            let name = parameter.name;
-            match (parameter.kind, *given) {
-                (parameter::Kind::Array { align, extent }, Kind::Memory(span)) => {
-                    let needed = extent.bytes(stated, (blocks, of_block), number);
-                    if needed.is_none_or(|needed| needed > span.bytes()) {
-                        let needed = needed.map_or("more than any memory".to_owned(), |bytes| bytes.to_string());
-                        return Err(self.wrong(format!("{name} needs {needed} bytes and was given {}", span.bytes())));
-                    }
-                    if !span.pointer().is_multiple_of(u64::from(align.max(1))) {
-                        return Err(self.wrong(format!("{name} is no multiple of {align} bytes")));
-                    }
-                }
-                _ if parameter.number(stated).is_some_and(|number| given.is(number)) => {}
-                _ => return Err(self.wrong(format!("{name} is {:?} and was given as {given:?}", parameter.kind))),
-            }
-        }
-        Ok(())
     }
 }

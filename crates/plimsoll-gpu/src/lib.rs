@@ -5,6 +5,7 @@
 //! Methods return the driver's faults beside those that they name.
 #![deny(unsafe_code)]
 
+mod accept;
 mod backend;
 pub mod calibrate;
 mod capability;
@@ -22,6 +23,7 @@ pub mod unit;
 pub mod verify;
 pub mod window;
 
+pub use accept::{Touched, accept};
 pub use backend::Gpu;
 pub use capability::{Capabilities, ClusterSizes, KernelClock, Limits, Need, Stamps};
 pub use launch::{Arguments, Form, Geometry, Kernel};

@@ -8,8 +8,8 @@ impl Trust {
     /// The promise for kernels of one registry.
     ///
     /// # Safety
-    /// Every kernel that is made ready by it keeps to its description: with arguments of the stated kinds it touches the stated
-    /// extents of its arrays alone and, where no extent is stated, only what its probe gives it.
+    /// Every kernel that is made ready by it keeps to its description: with arguments of the stated kinds and ranges it touches
+    /// the stated extents of its arrays alone, in the stated way, and, where no extent is stated, only what its probe gives it.
     #[allow(unsafe_code)]
     #[must_use]
     pub const unsafe fn new() -> Self {

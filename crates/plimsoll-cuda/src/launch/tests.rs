@@ -35,14 +35,14 @@ fn load(stated: &KernelDesc, sizes: &str) -> (tempfile::TempDir, Arc<Context>, R
 }
 
 #[test]
-fn arguments_are_of_the_number_kind_extent_and_alignment_that_a_kernel_states() {
+fn arguments_are_what_a_kernel_states() {
     let triad = Parameters { threads: 128, ..Parameters::new(Op::Triad) }.kernel();
     let (_folder, context, kernel) = load(&triad, "8,8,8,8,4,8");
     let (kernel, n) = (kernel.unwrap(), 1000);
-    let buffer = DeviceBuffer::new(&context, 4 * n + 4).unwrap();
-    let whole = buffer.part(0, 4 * n).unwrap();
+    let buffer = DeviceBuffer::new(&context, 16 * n + 16).unwrap();
+    let [out, whole] = [0, 8 * n].map(|offset| buffer.part(offset, 4 * n).unwrap());
     let geometry = Geometry::linear(8, 128);
-    let arrays = || Arguments::new().span(whole).span(whole).span(whole).span(whole);
+    let arrays = || Arguments::new().span(out).span(whole).span(whole).span(whole);
     let refused = |arguments| Launch::new(&kernel, geometry, arguments).map(drop).unwrap_err().to_string();
     assert!(Launch::new(&kernel, geometry, arrays().f32(1.0).u64(n)).is_ok());
     assert!(refused(arrays().f32(1.0)).contains("takes 6 arguments and was given 5"));
@@ -50,15 +50,17 @@ fn arguments_are_of_the_number_kind_extent_and_alignment_that_a_kernel_states() 
     assert!(refused(arrays().f32(1.0).u64(n).u64(0)).contains("was given 7"));
     assert!(refused((0..100).fold(arrays(), |list, _| list.u64(0))).contains("was given 104"));
     let address = Arguments::new().u64(buffer.pointer()).span(whole).span(whole).span(whole);
-    assert!(refused(address.f32(1.0).u64(n)).contains("out is Array"));
-    assert!(refused(arrays().span(whole).u64(n)).contains("s is Scalar"));
-    assert!(refused(arrays().f64(1.0).u64(n)).contains("s is Scalar and was given as F64"));
-    assert!(refused(arrays().f32(1.0).u32(n as u32)).contains("n is Number(U64) and was given as U32"));
+    assert!(refused(address.f32(1.0).u64(n)).contains("out is memory and was given as U64"));
+    assert!(refused(arrays().span(whole).u64(n)).contains("s is F32 and was given as Memory"));
+    assert!(refused(arrays().f64(1.0).u64(n)).contains("s is F32 and was given as F64"));
+    assert!(refused(arrays().f32(1.0).u32(n as u32)).contains("n is U64 and was given as U32"));
     assert!(refused(arrays().f32(1.0).u64(n + 1)).contains("out needs 4004 bytes and was given 4000"));
     assert!(refused(arrays().f32(1.0).u64(u64::MAX)).contains("more than any memory"));
-    let odd = buffer.part(2, 4 * n).unwrap();
-    let misplaced = Arguments::new().span(odd).span(whole).span(whole).span(whole).f32(1.0).u64(n);
-    assert!(refused(misplaced).contains("no multiple of 4"));
+    let odd = buffer.part(8, 4 * n).unwrap();
+    let misplaced = |out, a| Arguments::new().span(out).span(a).span(whole).span(whole).f32(1.0).u64(n);
+    assert!(refused(misplaced(odd, whole)).contains("out begins at"));
+    assert!(refused(misplaced(whole, odd)).contains("no multiple of 16 bytes"));
+    assert!(refused(misplaced(whole, whole)).contains("out is written and is in part the same memory as a"));
     let list = arrays().f32(1.0).u64(n);
     let many = Launch::new(&kernel, Geometry::linear(1, 256), list).map(drop).unwrap_err();
     assert!(many.to_string().contains("blocks of 128 threads, not 256"), "{many}");

@@ -124,7 +124,7 @@ impl Bench {
     /// A chain over at most so many bytes, and arrays of the largest power of two within them.
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
         let kit = Kit::new(device, Source::LoadedLatency, &kernels::kernels(), TRUST)?;
-        let bytes = 1 << bytes.max(LINE).ilog2();
+        let bytes = 1 << bytes.max(16 * kernels::VECTORS_PER_ROUND).ilog2();
         let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;
         kit.checker.poison(to.whole())?;

@@ -1,7 +1,7 @@
 //! Atomic additions in shared and in global memory.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{Amount, Grid, KernelDesc, Source};
 
 /// Threads per block of the kernels that tell a rate, of which each multiprocessor has one block.
 pub const THREADS: u32 = 1024;
@@ -82,6 +82,32 @@ impl Space {
     }
 }
 
+/// Bytes that the blocks leave of their shared memory, of `n` words each.
+const IN_SHARED: Amount = Amount::Product(&[Amount::Blocks, Amount::Of("n"), Amount::Vector]);
+/// Words of shared memory up to the last thread's.
+const APART: Amount = {
+    use Amount::{Is, Less, Of, Product, Sum, Threads};
+    Sum(&[Product(&[Less(&Threads, &Is(1)), Of("apart")]), Is(1)])
+};
+/// Words that shared memory has room for.
+const ROOM: Amount = Amount::Over(&Amount::Shared, &Amount::Vector);
+/// Bytes of global memory up to the last thread's word.
+const IN_GLOBAL: Amount = {
+    use Amount::{Blocks, Is, Less, Of, Product, Sum, Threads, Vector};
+    let last = Product(&[Less(&Product(&[Blocks, Threads]), &Is(1)), Of("apart")]);
+    Product(&[Vector, Sum(&[last, Is(1)])])
+};
+
+/// What a rate takes: what is left of the old values, the words that are added to, and the bounds of their number.
+macro_rules! rate {
+    ($out:tt, $at:tt $(, $bounds:tt)?) => {
+        takes!(
+            out: $out, cycles: [fill 8; PerBlock(8, &[])], at: $at, n: U32 $($bounds)?, apart: U32,
+            one: U32 [Exactly(Is(1))], warm: U32, turns: U32,
+        )
+    };
+}
+
 /// All threads add; `wanted` says whether the old values are used.
 #[must_use]
 pub fn rate(space: Space, number: Number, wanted: bool) -> KernelDesc {
@@ -90,7 +116,16 @@ pub fn rate(space: Space, number: Number, wanted: bool) -> KernelDesc {
     let (upper, kind) = (space.name().to_uppercase(), number.name().to_uppercase());
     KernelDesc {
         entry: format!("ATOMICS_RATE({name}, {kind}, {upper}, {wanted}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], at: [4], n: U32, apart: U32, one: U32, warm: U32, turns: U32),
+        parameters: match (space, wanted) {
+            (Space::Shared, true) => {
+                rate!([fill 4; PerThread(4, &[])], [fill VECTOR; Bytes(IN_SHARED)], [Least(APART), Most(ROOM)])
+            }
+            (Space::Shared, false) => {
+                rate!([write 4; Nothing], [fill VECTOR; Bytes(IN_SHARED)], [Least(APART), Most(ROOM)])
+            }
+            (Space::Global, true) => rate!([fill 4; PerThread(4, &[])], [update VECTOR; Bytes(IN_GLOBAL)]),
+            (Space::Global, false) => rate!([write 4; Nothing], [update VECTOR; Bytes(IN_GLOBAL)]),
+        },
         ..base(name, number, THREADS)
     }
 }
@@ -102,7 +137,17 @@ pub fn chain(space: Space, number: Number) -> KernelDesc {
     let (upper, kind) = (space.name().to_uppercase(), number.name().to_uppercase());
     KernelDesc {
         entry: format!("ATOMICS_CHAIN({name}, {kind}, {upper})"),
-        parameters: takes!(cycles: [8; PerBlock(8)], at: [4], mask: U32, one: U32, warm: U32, turns: U32),
+        parameters: if space == Space::Shared {
+            takes!(
+                cycles: [fill 8; PerBlock(8, &[])], at: [fill VECTOR; Bytes(Product(&[Blocks, Vector]))],
+                mask: U32 [Exactly(Is(0))], one: U32 [Exactly(Is(1))], warm: U32, turns: U32,
+            )
+        } else {
+            takes!(
+                cycles: [fill 8; PerBlock(8, &[])], at: [update VECTOR; Bytes(Vector)],
+                mask: U32 [Exactly(Is(0))], one: U32 [Exactly(Is(1))], warm: U32, turns: U32,
+            )
+        },
         grid: Grid::Blocks(1),
         ..base(name, number, 32)
     }

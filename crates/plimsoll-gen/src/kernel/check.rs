@@ -4,6 +4,23 @@ use super::parameter::takes;
 use super::stream::Op;
 use super::{Element, Grid, Index, KernelDesc, Source};
 
+/// What a check of elements takes, with what it reads of each input.
+macro_rules! map {
+    ($a:expr, $b:expr, $c:expr) => {
+        takes!(
+            out: [read ELEMENT; Elements("n")], a: [read ELEMENT; $a], b: [read ELEMENT; $b], c: [read ELEMENT; $c],
+            s: SCALAR, n: U64, result: [update 8; Times(16, &[])],
+        )
+    };
+}
+
+/// Bytes of so many arrays of words, a pitch apart.
+macro_rules! words_of {
+    ($arrays:literal) => {
+        Product(&[Is(4), Pitched { arrays: &Of($arrays), pitch: &Of("pitch"), each: &Of("n") }])
+    };
+}
+
 /// What buffers are filled with, as in [`crate::pattern`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
@@ -25,7 +42,12 @@ pub fn fill(data: Data, element: Element) -> KernelDesc {
     };
     let name = format!("fill_{name}_{}", element.name());
     let entry = format!("CHECK_FILL({name}, {in_source}, {})", element.c_name());
-    KernelDesc { entry, parameters: takes!(out: [4; Elements("n")], seed: U64, n: U64), element, ..base(name) }
+    KernelDesc {
+        entry,
+        parameters: takes!(out: [fill ELEMENT; Elements("n")], seed: U64, n: U64),
+        element,
+        ..base(name)
+    }
 }
 
 /// Is every element what this operation makes of the inputs? `None` for what leaves one value per warp: that is folded
@@ -36,7 +58,12 @@ pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
     let name = format!("check_{}_{}", op.name(), element.name());
     Some(KernelDesc {
         entry: format!("CHECK_MAP({name}, {}, {formula})", element.c_name()),
-        parameters: takes!(out: [4; Elements("n")], a: [4], b: [4], c: [4], s: SCALAR, n: U64, result: [8]),
+        parameters: match op.inputs() {
+            0 => map!(Nothing, Nothing, Nothing),
+            1 => map!(Elements("n"), Nothing, Nothing),
+            2 => map!(Elements("n"), Elements("n"), Nothing),
+            _ => map!(Elements("n"), Elements("n"), Elements("n")),
+        },
         element,
         ..base(name)
     })
@@ -45,14 +72,17 @@ pub fn map(op: Op, element: Element) -> Option<KernelDesc> {
 /// Fills words with one value: poison, or zeros for a result.
 #[must_use]
 pub fn words() -> KernelDesc {
-    KernelDesc { parameters: takes!(out: [4; Elements("n")], word: U32, n: U64), ..base("fill_words".to_owned()) }
+    KernelDesc { parameters: takes!(out: [fill 4; Elements("n")], word: U32, n: U64), ..base("fill_words".to_owned()) }
 }
 
 /// Are all outputs of a mix right? Counts words: pitch and n are in words.
 #[must_use]
 pub fn mix() -> KernelDesc {
     KernelDesc {
-        parameters: takes!(out: [4], in: [4], pitch: U64, n: U64, reads: U32, writes: U32, result: [8]),
+        parameters: takes!(
+            out: [read 4; Bytes(words_of!("writes"))], in: [read 4; Bytes(words_of!("reads"))], pitch: U64, n: U64,
+            reads: U32, writes: U32, result: [update 8; Times(16, &[])],
+        ),
         ..base("check_mix".to_owned())
     }
 }
@@ -62,17 +92,16 @@ pub fn mix() -> KernelDesc {
 pub fn marks() -> KernelDesc {
     let name = "check_marks".to_owned();
     let entry = format!("CHECK_MAP({name}, u32, i)");
-    KernelDesc {
-        entry,
-        parameters: takes!(out: [4; Elements("n")], a: [4], b: [4], c: [4], s: SCALAR, n: U64, result: [8]),
-        ..base(name)
-    }
+    KernelDesc { entry, parameters: map!(Nothing, Nothing, Nothing), ..base(name) }
 }
 
 /// result ^= every word.
 #[must_use]
 pub fn bits() -> KernelDesc {
-    KernelDesc { parameters: takes!(in: [4; Elements("n")], n: U64, result: [4]), ..base("fold_words".to_owned()) }
+    KernelDesc {
+        parameters: takes!(in: [read 4; Elements("n")], n: U64, result: [update 4; Times(4, &[])]),
+        ..base("fold_words".to_owned())
+    }
 }
 
 /// result += every element (`product` false) or every a·b, in double precision.
@@ -83,7 +112,16 @@ pub fn sum(product: bool, element: Element) -> KernelDesc {
     let entry = format!("CHECK_SUM({name}, {}, {formula})", element.c_name());
     KernelDesc {
         entry,
-        parameters: takes!(a: [4; Elements("n")], b: [4; Elements("n")], n: U64, result: [8]),
+        parameters: if product {
+            takes!(
+                a: [read ELEMENT; Elements("n")], b: [read ELEMENT; Elements("n")], n: U64,
+                result: [update 8; Times(8, &[])],
+            )
+        } else {
+            takes!(
+                a: [read ELEMENT; Elements("n")], b: [read ELEMENT; Nothing], n: U64, result: [update 8; Times(8, &[])],
+            )
+        },
         element,
         ..base(name)
     }

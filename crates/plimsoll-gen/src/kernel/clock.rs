@@ -3,11 +3,14 @@
 use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
+/// Nanoseconds that a device can be kept busy for: what `spin.comp` counts.
+const LONGEST: u64 = 1 << 40;
+
 /// Keeps every multiprocessor busy for a time and measures its clock meanwhile.
 #[must_use]
 pub fn spin() -> KernelDesc {
     KernelDesc {
-        parameters: takes!(out: [8; Times(16, &[])], nanoseconds: U64),
+        parameters: takes!(out: [fill 8; Times(16, &[])], nanoseconds: U64 [Most(Is(LONGEST))]),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Clock, "plimsoll_spin".to_owned(), 256)

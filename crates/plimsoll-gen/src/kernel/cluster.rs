@@ -69,7 +69,10 @@ pub const fn datum(rank: u32, i: u32) -> u32 {
 pub fn chase(own: bool) -> KernelDesc {
     let name = if own { "cluster_chase_own" } else { "cluster_chase" }.to_owned();
     let entry = format!("CLUSTER_CHASE({name}, {own})");
-    KernelDesc { entry, parameters: takes!(out: [8; PerBlock(32)], distance: U32, hops: U32), ..base(name, 32) }
+    let parameters = takes!(
+        out: [fill 8; Times(32, &[])], distance: U32 [Most(Less(&Cluster, &Is(1)))], hops: U32,
+    );
+    KernelDesc { entry, parameters, ..base(name, 32) }
 }
 
 /// Every block moves data with its partner.
@@ -78,7 +81,10 @@ pub fn moving(access: Access) -> KernelDesc {
     let (short, in_source) = access.names();
     let name = format!("cluster_{short}");
     let entry = format!("CLUSTER_MOVE({name}, {in_source})");
-    KernelDesc { entry, parameters: takes!(out: [8; PerBlock(32)], distance: U32, rounds: U32), ..base(name, THREADS) }
+    let parameters = takes!(
+        out: [fill 8; PerBlock(32, &[])], distance: U32 [Most(Less(&Cluster, &Is(1)))], rounds: U32,
+    );
+    KernelDesc { entry, parameters, ..base(name, THREADS) }
 }
 
 fn base(name: String, threads: u32) -> KernelDesc {

@@ -49,7 +49,7 @@ pub fn one_multiprocessor(width: u32, index: Index) -> KernelDesc {
 
 fn base(name: String, index: Index) -> KernelDesc {
     KernelDesc {
-        parameters: takes!(out: [4; Elements("n")], in: [4; Elements("n")], n: INDEX),
+        parameters: takes!(out: [fill VECTOR; Elements("n")], in: [read VECTOR; Elements("n")], n: INDEX [Most(Covered)]),
         element: Element::Word,
         inputs: 1,
         outputs: 1,

@@ -29,7 +29,7 @@ pub fn marked(threads: u32) -> KernelDesc {
     let name = format!("dispatch_marked_b{threads}");
     KernelDesc {
         entry: format!("DISPATCH_MARKED({name}, {threads})"),
-        parameters: takes!(out: [4; PerBlock(4)]),
+        parameters: takes!(out: [fill 4; PerBlock(4, &[])]),
         output: Output::BlockMarks,
         ..KernelDesc::new(Source::Dispatch, name, threads)
     }

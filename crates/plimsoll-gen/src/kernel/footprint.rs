@@ -1,7 +1,7 @@
 //! Passes over private data of every block.
 
 use super::parameter::takes;
-use super::{Element, Grid, KernelDesc, Output, Source};
+use super::{Amount, Element, Grid, KernelDesc, Output, Source};
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
@@ -25,11 +25,37 @@ pub fn triad() -> KernelDesc {
     KernelDesc { element: Element::F32, ..kernel("footprint_triad", 2, 1, 4) }
 }
 
+/// Bytes from the first block's first round to the last one's last.
+const PIECES: Amount = {
+    use Amount::{Blocks, Is, Less, Of, Product, Sum, Threads};
+    let blocks = &Product(&[Less(&Blocks, &Is(1)), Of("apart")]);
+    let rounds = &Product(&[Less(&Of("rounds"), &Is(1)), Of("step")]);
+    Product(&[Is(16), Threads, Sum(&[*blocks, *rounds, Is(1)])])
+};
+/// Rounds whose places 32 bits count.
+const ROUNDS: Amount = {
+    use Amount::{Is, Of, Over, Product, Sum, Threads};
+    Sum(&[Over(&Is(u32::MAX as u64), &Product(&[Of("step"), Threads])), Is(1)])
+};
+
 /// `unroll`: vectors of each array that a thread has in hand.
 fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
     KernelDesc {
         entry: format!("FOOTPRINT({name}, {inputs}, {outputs}, {THREADS}, {unroll})"),
-        parameters: takes!(out: [16], a: [16], b: [16], s: F32, apart: U32, step: U32, rounds: U32, steps: U64),
+        parameters: match (inputs, outputs) {
+            (1, 0) => takes!(
+                out: [fill 4; PerWarp(4)], a: [read 16; Bytes(PIECES)], b: [read 16; Nothing],
+                s: F32, apart: U32, step: U32, rounds: U32 [Least(Is(1)), Most(ROUNDS)], steps: U64,
+            ),
+            (1, _) => takes!(
+                out: [write 16; Bytes(PIECES)], a: [read 16; Bytes(PIECES)], b: [read 16; Nothing],
+                s: F32, apart: U32, step: U32, rounds: U32 [Least(Is(1)), Most(ROUNDS)], steps: U64,
+            ),
+            _ => takes!(
+                out: [write 16; Bytes(PIECES)], a: [read 16; Bytes(PIECES)], b: [read 16; Bytes(PIECES)],
+                s: F32, apart: U32, step: U32, rounds: U32 [Least(Is(1)), Most(ROUNDS)], steps: U64,
+            ),
+        },
         inputs,
         outputs,
         vector_bytes: 16,

@@ -27,7 +27,10 @@ pub fn lanes(size: u32) -> u32 {
 pub fn read(size: u32) -> KernelDesc {
     KernelDesc {
         inputs: 1,
-        parameters: takes!(out: [4; PerThread(4)], in: [4; Times(128, &["lines"])], lines: U32, seed: U32, turns: U32),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], in: [read VECTOR; Times(128, &["lines"])],
+            lines: U32 [Least(Is(1))], seed: U32, turns: U32,
+        ),
         ..moves("read", "GATHER_READ", size)
     }
 }
@@ -43,7 +46,11 @@ pub fn write(size: u32) -> KernelDesc {
 pub fn add(size: u32) -> KernelDesc {
     let name = format!("gather_add_{size}");
     let word = if size == 8 { "u64" } else { "u32" };
-    KernelDesc { entry: format!("GATHER_ADD({name}, {word}, {UNROLL}, {THREADS})"), ..base(name, size) }
+    KernelDesc {
+        entry: format!("GATHER_ADD({name}, {word}, {UNROLL}, {THREADS})"),
+        parameters: takes!(at: [update VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, turns: U32),
+        ..base(name, size)
+    }
 }
 
 fn moves(what: &str, entry: &str, size: u32) -> KernelDesc {
@@ -54,7 +61,7 @@ fn moves(what: &str, entry: &str, size: u32) -> KernelDesc {
 
 fn base(name: String, bytes: u32) -> KernelDesc {
     KernelDesc {
-        parameters: takes!(at: [4; Times(128, &["lines"])], lines: U32, seed: U32, turns: U32),
+        parameters: takes!(at: [write VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, turns: U32),
         vector_bytes: bytes,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: BLOCKS },

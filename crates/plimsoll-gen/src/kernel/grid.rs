@@ -107,6 +107,19 @@ impl KernelDesc {
         Ok(Geometry { blocks: blocks as u32, threads: self.threads })
     }
 
+    /// Most elements that so many blocks of so many threads do right: all where threads loop, and no more than the indices count.
+    #[must_use]
+    pub fn most_elements(&self, blocks: u64, threads: u64) -> u64 {
+        let (in_grid, most) = (blocks.saturating_mul(threads), u64::from(u32::MAX));
+        let counted = match self.index {
+            Index::U32 => most.saturating_sub(in_grid),
+            Index::U64 if self.tail_by_first_threads && self.looping && in_grid > most => 0,
+            Index::U64 => u64::MAX,
+        };
+        let each = u64::from(self.unroll) * u64::from(self.lanes());
+        if self.looping { counted } else { counted.min(in_grid.saturating_mul(each)) }
+    }
+
     /// Fewest elements at which covering them takes as many blocks as filling the device: from here on [`Grid::Least`] no
     /// longer grows. `None` for other policies. The seed: width · (threads · grid_dim2 − (threads − 1)).
     #[must_use]
@@ -184,6 +197,26 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_a_grid_is_made_for_is_what_it_does_right(n in 0u64..1 << 40, unroll in 0u32..4, form in 0usize..6) {
+            let stream = |looping| Parameters { looping, unroll: 1 << unroll, ..Parameters::new(Op::Copy) }.kernel();
+            let (narrow, wide) = (copy::vector(2, Index::U32), copy::vector(8, Index::U64));
+            let kernel = match form {
+                0 | 1 => stream(form == 1),
+                2 | 3 => copy::naive([Index::U32, Index::U64][form - 2]),
+                4 => narrow.with_grid(Grid::Least { waves: 32 }),
+                _ => wide.with_grid(Grid::Waves { waves: 32 }),
+            };
+            let most = |geometry: Geometry| kernel.most_elements(geometry.blocks.into(), geometry.threads.into());
+            if let Ok(geometry) = kernel.geometry(n, A100) {
+                prop_assert!(n <= most(geometry), "{geometry:?}");
+                if !kernel.looping && geometry.blocks > 1 {
+                    let fewer = most(Geometry { blocks: geometry.blocks - 1, ..geometry });
+                    prop_assert!(n > fewer);
+                }
+            }
+        }
+
         #[test]
         fn covering_grids_have_no_block_too_few_and_none_too_many(n in 1u64..1 << 40, unroll in 0u32..4, width in 2u32..5) {
             let kernel = Parameters { vector_bytes: 1 << width, unroll: 1 << unroll, ..Parameters::new(Op::Copy) }.kernel();

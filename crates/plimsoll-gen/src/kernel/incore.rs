@@ -134,7 +134,11 @@ impl Instruction {
         let issue = Issue { mnemonics: self.mnemonics, count: chains * links, chains: registers };
         KernelDesc {
             entry: format!("INCORE({name}, {link}, {chains}, {links})"),
-            parameters: takes!(out: [4], cycles: [8], turns: U32),
+            parameters: takes!(
+                out: [fill ELEMENT; Bytes(Product(&[Blocks, Threads, Unroll, Element]))], cycles: [fill 8; PerBlock(8, &[])],
+                turns: U32,
+            ),
+            unroll: chains,
             issues: if self.mnemonics.is_empty() { vec![] } else { vec![issue] },
             ..self.base(name)
         }
@@ -145,7 +149,10 @@ impl Instruction {
     pub fn reference(&self) -> KernelDesc {
         let name = format!("incore_{}_reference", self.link);
         let entry = format!("INCORE_REFERENCE({name}, {})", self.link);
-        KernelDesc { entry, parameters: takes!(out: [4], count: U32, links: U32), ..self.base(name) }
+        let parameters = takes!(
+            out: [fill ELEMENT; Bytes(Product(&[Blocks, Threads, Of("count"), Element]))], count: U32, links: U32,
+        );
+        KernelDesc { entry, parameters, ..self.base(name) }
     }
 
     fn base(&self, name: String) -> KernelDesc {

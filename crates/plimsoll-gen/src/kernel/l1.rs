@@ -1,7 +1,7 @@
 //! Loads, stores and atomics of one multiprocessor on its own footprint, in its first-level cache and in shared memory.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{Amount, Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -15,24 +15,39 @@ pub fn unroll(bytes: u32) -> u32 {
     if bytes < 16 { 16 } else { 8 }
 }
 
+/// Bytes of a warp's turn, which pieces are made of.
+const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
+
 /// Loads through the first-level cache.
 #[must_use]
 pub fn load(bytes: u32) -> KernelDesc {
-    let parameters = takes!(out: [4], cycles: [8; PerBlock(8)], in: [4], slice: U32, step: U32, warm: U32, turns: U32);
+    let parameters = takes!(
+        out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; PerBlock(1, &["slice"])],
+        slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+        warm: U32, turns: U32,
+    );
     KernelDesc { inputs: 1, parameters, ..kernel("load", "L1_LOAD", bytes) }
 }
 
 /// Stores, each word's place in it.
 #[must_use]
 pub fn store(bytes: u32) -> KernelDesc {
-    let parameters = takes!(out: [4], cycles: [8; PerBlock(8)], slice: U32, step: U32, warm: U32, turns: U32);
+    let parameters = takes!(
+        out: [write VECTOR; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])],
+        slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+        warm: U32, turns: U32,
+    );
     KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
 }
 
 /// Loads from shared memory, which holds what the first-level cache would.
 #[must_use]
 pub fn shared(bytes: u32) -> KernelDesc {
-    let parameters = takes!(out: [4], cycles: [8; PerBlock(8)], in: [4], slice: U32, step: U32, warm: U32, turns: U32);
+    let parameters = takes!(
+        out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; PerBlock(1, &["slice"])],
+        slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+        warm: U32, turns: U32,
+    );
     KernelDesc { parameters, ..kernel("shared", "L1_SHARED", bytes) }
 }
 
@@ -42,7 +57,11 @@ pub fn shared_atomic() -> KernelDesc {
     let name = "l1_shared_atomic_4".to_owned();
     KernelDesc {
         entry: format!("L1_SHARED_ATOMIC({name}, {}, {THREADS})", unroll(4)),
-        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], added: U32, slice: U32, step: U32, warm: U32, turns: U32),
+        parameters: takes!(
+            out: [fill 4; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])], added: U32,
+            slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+            warm: U32, turns: U32,
+        ),
         name,
         ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)
     }

@@ -1,12 +1,26 @@
 //! Reads, writes and copies that pass the first-level cache by.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{Amount, Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
 /// Vectors of 16 bytes of a thread in one turn.
 pub const UNROLL: u32 = 4;
+
+/// Bytes of a warp's turn, which pieces are made of.
+const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
+
+/// What a walk takes, with its output and its input.
+macro_rules! walk {
+    ($out:tt, $in:tt) => {
+        takes!(
+            out: $out, in: $in,
+            slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))], hop: U32 [Most(Less(&Blocks, &Is(1)))],
+            shift: U32 [Most(Blocks)], turns: U32,
+        )
+    };
+}
 
 /// Reads.
 #[must_use]
@@ -17,20 +31,22 @@ pub fn read() -> KernelDesc {
 /// Writes, each word's place in it.
 #[must_use]
 pub fn write() -> KernelDesc {
-    KernelDesc { outputs: 1, ..kernel("write", "WRITE") }
+    let parameters = walk!([write 16; PerBlock(1, &["slice"])], [read 16; Nothing]);
+    KernelDesc { outputs: 1, parameters, ..kernel("write", "WRITE") }
 }
 
 /// Copies.
 #[must_use]
 pub fn copy() -> KernelDesc {
-    KernelDesc { inputs: 1, outputs: 1, ..kernel("copy", "COPY") }
+    let parameters = walk!([write 16; PerBlock(1, &["slice"])], [read 16; PerBlock(1, &["slice"])]);
+    KernelDesc { inputs: 1, outputs: 1, parameters, ..kernel("copy", "COPY") }
 }
 
 fn kernel(what: &str, kind: &str) -> KernelDesc {
     let name = format!("l2_{what}");
     KernelDesc {
         entry: format!("L2_WALK({name}, {kind}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4], in: [4], slice: U32, step: U32, hop: U32, shift: U32, turns: U32),
+        parameters: walk!([fill 4; PerThread(4, &[])], [read 16; PerBlock(1, &["slice"])]),
         vector_bytes: 16,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },

@@ -1,7 +1,7 @@
 //! A pointer chase, and what builds its chain. Where chains lead is [`super::chain`]'s to say.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{Grid, KernelDesc, Source, chain};
 
 /// Which cache a chase may find its lines in first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,10 @@ pub fn build() -> KernelDesc {
     let name = "latency_build".to_owned();
     KernelDesc {
         entry: format!("LATENCY_BUILD({name})"),
-        parameters: takes!(base: [8], pages: U32, visits: U32, pitch: U32, seed: U32, n: U64),
+        parameters: takes!(
+            base: [write 8; Times(128, &["pages", "pitch"])], pages: U32 [Least(Is(1))], visits: U32 [Least(Is(1))],
+            pitch: U32 [Least(Of("visits"))], seed: U32, n: U64,
+        ),
         grid: Grid::Least { waves: 2 },
         looping: true,
         ..KernelDesc::new(Source::Latency, name, 256)
@@ -34,7 +37,10 @@ pub fn chase(nearest: Nearest) -> KernelDesc {
     };
     KernelDesc {
         entry: format!("LATENCY_CHASE({name}, {in_source})"),
-        parameters: takes!(out: [8; Times(32, &[])], cursor: [8], warm: U64, hops: U64),
+        parameters: takes!(
+            out: [fill 8; Times(32, &[])], cursor: [update 8; Times(8, &[])],
+            warm: U64 [Multiple(Is(chain::HOPS))], hops: U64 [Multiple(Is(chain::HOPS))],
+        ),
         vector_bytes: 8,
         grid: Grid::Blocks(1),
         looping: true,

@@ -51,7 +51,7 @@ pub fn scale(follows: Follows) -> KernelDesc {
     KernelDesc {
         entry,
         dependent,
-        parameters: takes!(out: [4; Elements("n")], in: [4; Elements("n")], s: F32, n: U64),
+        parameters: takes!(out: [fill 16; Elements("n")], in: [read 16; Elements("n")], s: F32, n: U64 [Most(Covered)]),
         ..moving(name)
     }
 }
@@ -62,7 +62,10 @@ pub fn rounds() -> KernelDesc {
     let name = "launch_rounds".to_owned();
     KernelDesc {
         entry: format!("LAUNCH_ROUNDS({name}, {THREADS})"),
-        parameters: takes!(out: [4; Elements("n")], in: [4; Elements("n")], s: F32, n: U64, rounds: U32, barrier: [4]),
+        parameters: takes!(
+            out: [fill 16; Elements("n")], in: [read 16; Elements("n")], s: F32, n: U64, rounds: U32 [Least(Is(1))],
+            barrier: [update 4; Times(4, &[])],
+        ),
         grid: Grid::Resident { blocks: 4 },
         looping: true,
         cooperative: true,

@@ -1,7 +1,7 @@
 //! A pointer chase beside multiprocessors that read or copy, and what makes its chain.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{Grid, KernelDesc, Source, chain};
 
 /// What the other multiprocessors do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,6 +24,18 @@ pub const VECTORS_PER_ROUND: u64 = 32 * 8;
 /// Hops before those that are counted.
 pub const LEAD_HOPS: u64 = 64;
 
+/// What a chase takes, with what the background writes. A warp begins at any multiple of its round, if there is any but the chaser.
+macro_rules! chase {
+    ($to:tt) => {
+        takes!(
+            out: [update 8; PerBlock(32, &[])], at: [read 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))], to: $to,
+            from: [read 16; Times(16, &["vectors"])],
+            vectors: U64 [PowerOfTwo, Least(Product(&[Is(VECTORS_PER_ROUND), Smallest(&[Is(1), Less(&Blocks, &Is(1))])]))],
+            delay: U32, limit: U32, state: [update 4; Times(8, &[])],
+        )
+    };
+}
+
 /// The chase in block 0, and the background in all others.
 #[must_use]
 pub fn chase(background: Background) -> KernelDesc {
@@ -33,7 +45,10 @@ pub fn chase(background: Background) -> KernelDesc {
     };
     KernelDesc {
         entry: format!("LOADED_CHASE({name}, {in_source})"),
-        parameters: takes!(out: [8; PerBlock(32)], at: [8], hops: U64, to: [16], from: [16; Times(16, &["vectors"])], vectors: U64, delay: U32, limit: U32, state: [4; Times(8, &[])]),
+        parameters: match background {
+            Background::Read => chase!([write 16; Nothing]),
+            Background::Copy => chase!([write 16; Times(16, &["vectors"])]),
+        },
         vector_bytes: 16,
         unroll: 8,
         grid: Grid::Resident { blocks: 1 },
@@ -47,7 +62,7 @@ pub fn chase(background: Background) -> KernelDesc {
 #[must_use]
 pub fn chain() -> KernelDesc {
     KernelDesc {
-        parameters: takes!(base: [8; Times(128, &["lines"])], lines: U32, seed: U32),
+        parameters: takes!(base: [write 8; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32),
         grid: Grid::Waves { waves: 1 },
         looping: true,
         ..KernelDesc::new(Source::LoadedLatency, "loaded_chain".to_owned(), 256)

@@ -6,6 +6,13 @@ use super::{Element, Grid, KernelDesc, Output, Source};
 /// Most arrays on each side.
 pub const MOST: u32 = 4;
 
+/// Bytes of so many arrays of vectors, a pitch apart.
+macro_rules! arrays {
+    ($arrays:ident) => {
+        Product(&[Is(16), Pitched { arrays: &$arrays, pitch: &Of("pitch"), each: &Of("n") }])
+    };
+}
+
 /// Threads per block.
 const THREADS: u32 = 256;
 
@@ -15,7 +22,16 @@ pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
     let name = format!("mix_r{reads}_w{writes}_burst{burst}");
     KernelDesc {
         entry: format!("MIX({name}, {reads}, {writes}, {burst}, {THREADS})"),
-        parameters: takes!(out: [16], in: [16], pitch: U64, n: U64),
+        parameters: if writes == 0 {
+            takes!(
+                out: [fill 4; PerWarp(4)], in: [read 16; Bytes(arrays!(Inputs))], pitch: U64 [Least(Of("n"))], n: U64,
+            )
+        } else {
+            takes!(
+                out: [write 16; Bytes(arrays!(Outputs))], in: [read 16; Bytes(arrays!(Inputs))],
+                pitch: U64 [Least(Of("n"))], n: U64,
+            )
+        },
         element: Element::Vector16,
         inputs: reads,
         outputs: writes,
@@ -34,7 +50,10 @@ pub fn phased() -> KernelDesc {
     let name = "mix_phased".to_owned();
     KernelDesc {
         entry: format!("MIX_PHASED({name}, 512)"),
-        parameters: takes!(out: [16; Times(16, &["n"])], in: [16; Times(16, &["n"])], chunk: U64, n: U64, barrier: [4]),
+        parameters: takes!(
+            out: [fill 16; Times(16, &["n"])], in: [read 16; Times(16, &["n"])], chunk: U64 [Least(Is(1))], n: U64,
+            barrier: [update 4; Times(4, &[])],
+        ),
         element: Element::Vector16,
         inputs: 1,
         outputs: 1,

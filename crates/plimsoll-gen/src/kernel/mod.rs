@@ -4,6 +4,7 @@
 //! probe compiles as one unit. Compiling, launching and timing are `plimsoll-cuda`'s; what the figures mean is
 //! `plimsoll-suite`'s.
 
+mod amount;
 pub mod atomics;
 pub mod chain;
 pub mod check;
@@ -25,6 +26,8 @@ pub mod loaded_latency;
 pub mod mix;
 mod parameter;
 pub mod roofline;
+#[cfg(test)]
+mod signature;
 mod source;
 pub mod spirv;
 pub mod stream;
@@ -36,8 +39,9 @@ pub mod uniformity;
 
 use plimsoll_core::{Fault, Traffic};
 
+pub use amount::{Amount, Bound, Setting};
 pub use grid::{Geometry, Grid, Machine};
-pub use parameter::{Extent, Kind, Number, Parameter};
+pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter};
 pub use source::{HEADERS, Source};
 
 /// What an array holds.

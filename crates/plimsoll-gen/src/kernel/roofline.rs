@@ -109,7 +109,17 @@ impl Form {
         let name = format!("roofline_{}_{fma}_in_{per}", real.name());
         KernelDesc {
             entry: format!("ROOFLINE({name}, {of}, {fma}, {per}, {vectors})"),
-            parameters: takes!(out: [4], in: [16], clock: [8], turns: U32),
+            parameters: if vectors == 4 {
+                takes!(
+                    out: [fill 4; PerWarp(4)], in: [read 16; PerThread(4 * 16, &["turns"])],
+                    clock: [fill 8; Times(16, &[])], turns: U32,
+                )
+            } else {
+                takes!(
+                    out: [fill 4; PerWarp(4)], in: [read 16; PerThread(2 * 16, &["turns"])],
+                    clock: [fill 8; Times(16, &[])], turns: U32,
+                )
+            },
             issues: vec![Issue { mnemonics, count: round(fma) * self.words() / per, chains: self.words() / per }],
             ..base(name)
         }
@@ -122,7 +132,10 @@ pub fn reference(real: Real) -> KernelDesc {
     let name = format!("roofline_{}_reference", real.name());
     KernelDesc {
         entry: format!("ROOFLINE_REFERENCE({name}, {})", real.code().0),
-        parameters: takes!(out: [4], in: [16], turns: U32, fma: U32, per: U32, vectors: U32),
+        parameters: takes!(
+            out: [fill 4; PerWarp(4)], in: [read 16; PerThread(16, &["turns", "vectors"])], turns: U32, fma: U32,
+            per: U32 [Least(Is(1))], vectors: U32,
+        ),
         ..base(name)
     }
 }

@@ -194,7 +194,18 @@ impl Parameters {
         };
         KernelDesc {
             entry,
-            parameters: takes!(out: [4; Output("n")], a: [4; Input(0, "n")], b: [4; Input(1, "n")], c: [4; Input(2, "n")], s: SCALAR, n: U64),
+            // Bulk copies are of multiples of 16 bytes at such addresses, whatever the vectors.
+            parameters: if bulk {
+                takes!(
+                    out: [fill VECTOR; Output("n")], a: [read 16; Input(0, "n")], b: [read 16; Input(1, "n")],
+                    c: [read 16; Input(2, "n")], s: SCALAR, n: U64 [Most(Covered)],
+                )
+            } else {
+                takes!(
+                    out: [fill VECTOR; Output("n")], a: [read VECTOR; Input(0, "n")], b: [read VECTOR; Input(1, "n")],
+                    c: [read VECTOR; Input(2, "n")], s: SCALAR, n: U64 [Most(Covered)],
+                )
+            },
             element,
             inputs: op.inputs(),
             outputs: u32::from(op.output() == Output::Map),

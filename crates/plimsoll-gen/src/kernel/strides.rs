@@ -1,7 +1,7 @@
 //! Loads of a warp at strides and in rows, from the first-level cache and from shared memory.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{Amount, Grid, KernelDesc, Source};
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -24,11 +24,33 @@ pub fn shared(bytes: u32) -> KernelDesc {
     kernel("shared", "STRIDES_SHARED", bytes)
 }
 
+/// Bytes from a turn's first access to the next turn's, as `strides.cu` has it: a line for each.
+const TURN: u64 = 128 * UNROLL as u64;
+/// Words up to the end of the last lane's last access.
+const WORDS: Amount = {
+    use Amount::{Is, Less, Of, Over, Product, Smallest, Sum, Vector};
+    let rows = Product(&[Over(&Is(31), &Of("width")), Of("pitch")]);
+    let row = Product(&[Smallest(&[Is(32), Of("width")]), Vector]);
+    Over(&Sum(&[rows, row, Less(&Of("span"), &Is(128))]), &Is(4))
+};
+
 fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
     let name = format!("strides_{space}_{bytes}");
     KernelDesc {
         entry: format!("{entry}({name}, {bytes}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], in: [4; Times(4, &["n"])], n: U32, width: U32, pitch: U32, span: U32, warm: U32, turns: U32),
+        parameters: if space == "shared" {
+            takes!(
+                out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; Times(4, &["n"])],
+                n: U32 [Least(WORDS), Most(Over(&Shared, &Is(4)))], width: U32 [Least(Is(1))], pitch: U32 [Multiple(Vector)],
+                span: U32 [Least(Is(TURN)), Multiple(Is(TURN))], warm: U32, turns: U32,
+            )
+        } else {
+            takes!(
+                out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; Times(4, &["n"])],
+                n: U32 [Least(WORDS)], width: U32 [Least(Is(1))], pitch: U32 [Multiple(Vector)],
+                span: U32 [Least(Is(TURN)), Multiple(Is(TURN))], warm: U32, turns: U32,
+            )
+        },
         vector_bytes: bytes,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },

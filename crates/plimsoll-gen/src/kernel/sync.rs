@@ -4,6 +4,9 @@ use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 use crate::Target;
 
+/// Most meetings, of which there are 8 in a turn, that 32 bits count.
+const MOST_MEETINGS: u64 = u32::MAX as u64 - 7;
+
 /// Who waits for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meeting {
@@ -56,7 +59,17 @@ pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
     let name = format!("sync_{short}_b{threads}{}", if checked { "_checked" } else { "" });
     KernelDesc {
         entry: format!("SYNC_ROUNDS({name}, {in_source}, {threads}, {checked})"),
-        parameters: takes!(out: [8; PerBlock(32)], marks: [4], count: U32, barrier: [4]),
+        parameters: if checked {
+            takes!(
+                out: [update 8; PerBlock(32, &[])], marks: [update 4; PerThread(4, &[])],
+                count: U32, barrier: [update 4; Times(4, &[])],
+            )
+        } else {
+            takes!(
+                out: [write 8; PerBlock(32, &[])], marks: [update 4; PerThread(4, &[])],
+                count: U32 [Most(Is(MOST_MEETINGS))], barrier: [update 4; Times(4, &[])],
+            )
+        },
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         cooperative: meeting == Meeting::Grid,

@@ -13,6 +13,8 @@ pub const A_ROWS: u32 = 64;
 /// Columns of B in the input, which a word follows: where numbers of A stand in sparse products, in four bits for four of
 /// its numbers (of tf32 for two), over and over.
 pub const B_ROWS: u32 = 128;
+/// Bytes of the input: rows, columns and the word behind them.
+const INPUT_BYTES: u64 = 4 * ((A_ROWS + B_ROWS) * ROW_WORDS + 1) as u64;
 /// `mma` of one warp in a turn of the loop, of all chains together.
 const STEPS: u32 = 16;
 /// `wgmma` in a turn of the loop.
@@ -222,9 +224,13 @@ impl Instruction {
         let element = if self.number == Number::F64 { Element::F64 } else { Element::Word };
         KernelDesc {
             entry,
-            parameters: takes!(out: [4], in: [4], cycles: [8], turns: U32),
+            parameters: takes!(
+                out: [fill ELEMENT; Bytes(Product(&[Blocks, Threads, Unroll, Element]))],
+                in: [read ELEMENT; Times(INPUT_BYTES, &[])], cycles: [fill 8; PerBlock(8, &[])], turns: U32,
+            ),
             element,
             vector_bytes: element.bytes(),
+            unroll: chains * self.accumulators(),
             issues: vec![Issue { mnemonics: self.mnemonics, count: chains * steps, chains }],
             grid: Grid::Resident { blocks: 1 },
             looping: true,

@@ -14,7 +14,10 @@ pub fn reach() -> KernelDesc {
     let name = "topology_reach".to_owned();
     KernelDesc {
         entry: format!("TOPOLOGY({name})"),
-        parameters: takes!(out: [8; Times(32, &[])], ticket: [4], turn: U32, wanted: U32, base: [8], lines: [8; Times(8, &["count"])], count: U32, times: U32),
+        parameters: takes!(
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            base: [update 4; Unstated], lines: [read 8; Times(8, &["count"])], count: U32, times: U32 [Multiple(Is(8))],
+        ),
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
         ..KernelDesc::new(Source::Topology, name, 32)

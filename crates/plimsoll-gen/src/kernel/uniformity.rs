@@ -1,7 +1,7 @@
 //! One multiprocessor alone, and one part of the memory alone.
 
 use super::parameter::takes;
-use super::{Grid, Hints, KernelDesc, Source};
+use super::{Grid, Hints, KernelDesc, Source, chain};
 
 /// Reads leave nothing in the first-level cache.
 const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };
@@ -15,7 +15,10 @@ pub fn read() -> KernelDesc {
     let name = "uniformity_read".to_owned();
     KernelDesc {
         entry: format!("UNIFORMITY_READ({name}, 1024)"),
-        parameters: takes!(out: [8; Times(32, &[])], ticket: [4], turn: U32, wanted: U32, bits: [4], in: [16; Times(16, &["n"])], n: U64),
+        parameters: takes!(
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            bits: [write 4; Times(128, &[])], in: [read 16; Times(16, &["n"])], n: U64,
+        ),
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,
@@ -32,7 +35,10 @@ pub fn chase() -> KernelDesc {
     let name = "uniformity_chase".to_owned();
     KernelDesc {
         entry: format!("UNIFORMITY_CHASE({name})"),
-        parameters: takes!(out: [8; Times(32, &[])], ticket: [4], turn: U32, wanted: U32, cursor: [8], hops: U64),
+        parameters: takes!(
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            cursor: [update 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))],
+        ),
         vector_bytes: 8,
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
@@ -46,7 +52,7 @@ pub fn region() -> KernelDesc {
     let name = "uniformity_region".to_owned();
     KernelDesc {
         entry: format!("UNIFORMITY_REGION({name}, 256)"),
-        parameters: takes!(bits: [4], in: [16; Times(16, &["n"])], n: U64),
+        parameters: takes!(bits: [fill 4; PerWarp(4)], in: [read 16; Times(16, &["n"])], n: U64),
         inputs: 1,
         vector_bytes: 16,
         unroll: 8,

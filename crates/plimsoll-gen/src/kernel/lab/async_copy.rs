@@ -58,9 +58,24 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
     let (short, in_source, bytes) = way.names();
     let name = format!("async_copy_{short}_{tile}");
     let each = |mnemonics| Issue { mnemonics, count: tile / (bytes * THREADS), chains: 1 };
+    macro_rules! of_tiles {
+        ($tile:literal) => {
+            takes!(
+                out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 16; Times(1, &["around"])],
+                slice: U32 [Multiple(Is($tile))], around: U32 [Least(Is(1)), Multiple(Is($tile))],
+                stages: U32 [Least(Is(1)), Most(Smallest(&[Is(STAGES as u64), Over(&Shared, &Is($tile))]))], warm: U32, turns: U32,
+            )
+        };
+    }
     KernelDesc {
         entry: format!("ASYNC_COPY({name}, {in_source}, {bytes}, {tile}, {THREADS})"),
-        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], in: [16], slice: U32, around: U32, stages: U32, warm: U32, turns: U32),
+        parameters: match tile >> 10 {
+            2 => of_tiles!(0x800),
+            4 => of_tiles!(0x1000),
+            8 => of_tiles!(0x2000),
+            16 => of_tiles!(0x4000),
+            _ => of_tiles!(0x8000),
+        },
         issues: match way {
             Way::Registers => vec![each(&["LDG"]), each(&["STS"])],
             Way::Async(_) | Way::AsyncPast => vec![each(&["LDGSTS"])],

@@ -7,6 +7,8 @@ use crate::kernel::{Grid, Hints, KernelDesc, Source};
 pub const THREADS: u32 = 1024;
 /// Vectors of each panel that a thread has in hand at once.
 pub const UNROLL: u32 = 2;
+/// Bytes that the warps of a block leave.
+const WARP_WORDS: u64 = 4 * (THREADS / 32) as u64;
 /// Bytes that a panel is a multiple of: a turn of its block.
 pub const TURN: u32 = 16 * THREADS * UNROLL;
 
@@ -16,7 +18,14 @@ pub fn product(blocks: u32) -> KernelDesc {
     let name = "block_order_product".to_owned();
     KernelDesc {
         entry: format!("BLOCK_ORDER({name}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4], a: [4], b: [4], rows: U32, columns: U32, group: U32, vectors: U32),
+        parameters: takes!(
+            out: [fill 4; Times(WARP_WORDS, &["rows", "columns"])], a: [read 16; Times(16, &["rows", "vectors"])],
+            b: [read 16; Times(16, &["columns", "vectors"])],
+            // As many tiles as blocks.
+            rows: U32 [Least(Is(1)), Exactly(Over(&Blocks, &Of("columns")))],
+            columns: U32 [Least(Is(1)), Exactly(Over(&Blocks, &Of("rows")))],
+            group: U32 [Most(Over(&Is(u32::MAX as u64), &Of("columns")))], vectors: U32 [Multiple(Product(&[Unroll, Threads]))],
+        ),
         inputs: 2,
         vector_bytes: 16,
         unroll: UNROLL,

@@ -27,6 +27,9 @@ pub enum Kind {
     Random,
 }
 
+/// The last kind, as a number.
+const LAST_KIND: u64 = Kind::Random as u64;
+
 impl Kind {
     /// Every kind, from the most compressible on.
     pub const ALL: [Self; 7] =
@@ -57,7 +60,10 @@ fn weight(bits: u32) -> u32 {
 /// In a loop over any grid.
 #[must_use]
 pub fn looped() -> KernelDesc {
-    KernelDesc { looping: true, ..saxpy("loop", "COMPRESSION_LOOP") }
+    let parameters = takes!(
+        z: [fill 16; Times(16, &["n"])], x: [read 16; Times(16, &["n"])], y: [read 16; Times(16, &["n"])], a: F32, n: U64,
+    );
+    KernelDesc { parameters, looping: true, ..saxpy("loop", "COMPRESSION_LOOP") }
 }
 
 /// One vector per thread.
@@ -69,7 +75,10 @@ pub fn once() -> KernelDesc {
 /// Fills an array.
 #[must_use]
 pub fn fill() -> KernelDesc {
-    let parameters = takes!(out: [16; Times(16, &["n"])], kind: U32, seed: U64, n: U64);
+    let parameters = takes!(
+        out: [fill 16; Times(16, &["n"])], kind: U32 [Most(Is(LAST_KIND))], seed: U64,
+        n: U64 [Most(Product(&[Blocks, Threads]))],
+    );
     KernelDesc { parameters, element: Element::Word, inputs: 0, ..saxpy("fill", "COMPRESSION_FILL") }
 }
 
@@ -77,7 +86,10 @@ fn saxpy(name: &str, entry: &str) -> KernelDesc {
     let name = format!("compression_{name}");
     KernelDesc {
         entry: format!("{entry}({name}, {THREADS})"),
-        parameters: takes!(z: [16; Times(16, &["n"])], x: [16; Times(16, &["n"])], y: [16; Times(16, &["n"])], a: F32, n: U64),
+        parameters: takes!(
+            z: [fill 16; Times(16, &["n"])], x: [read 16; Times(16, &["n"])], y: [read 16; Times(16, &["n"])], a: F32,
+            n: U64 [Most(Product(&[Blocks, Threads]))],
+        ),
         element: Element::F32,
         inputs: 2,
         outputs: 1,

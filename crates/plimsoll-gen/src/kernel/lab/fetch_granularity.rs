@@ -19,7 +19,10 @@ pub fn read(hint: u32) -> KernelDesc {
     let name = format!("fetch_granularity_{hint}");
     KernelDesc {
         entry: format!("FETCH_GRANULARITY_READ({name}, {hint}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4], in: [4], lines: U32, seed: U32, turns: U32),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], in: [read 16; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32,
+            turns: U32,
+        ),
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,

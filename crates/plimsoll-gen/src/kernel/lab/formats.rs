@@ -19,7 +19,7 @@ pub fn kernel(format: &Format) -> KernelDesc {
     let name = format!("formats_{}", format.name);
     KernelDesc {
         entry: format!("FORMATS({name}, {})", format.name),
-        parameters: takes!(out: [8; Times(8, &["n"])], n: U64),
+        parameters: takes!(out: [fill 8; Times(8 * LIMITS.len() as u64, &["n"])], n: U64 [Most(Covered)]),
         element: Element::F64,
         outputs: LIMITS.len() as u32,
         vector_bytes: 8,

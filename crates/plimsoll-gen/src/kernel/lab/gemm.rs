@@ -48,7 +48,7 @@ pub fn kernel(format: &Format) -> KernelDesc {
     let (numbers, place, kept, bias) = (numbers(format), format.fraction + format.unused, kept(format), bias(format));
     KernelDesc {
         entry: format!("GEMM_TAME({name}, {word}, {numbers}, {place}, {kept:#x}, {bias})"),
-        parameters: takes!(words: [1], n: U64),
+        parameters: takes!(words: [update ELEMENT; Elements("n")], n: U64),
         element,
         inputs: 1,
         outputs: 1,

@@ -26,7 +26,7 @@ pub fn both() -> KernelDesc {
     let name = "l2_reuse_both";
     KernelDesc {
         entry: format!("L2_REUSE_BOTH({name}, {THREADS})"),
-        parameters: takes!(at: [16; Times(16, &["n"])], n: U64, rounds: U32, barrier: [4]),
+        parameters: takes!(at: [update 16; Times(16, &["n"])], n: U64, rounds: U32, barrier: [update 4; Times(4, &[])]),
         cooperative: true,
         ..base(name)
     }
@@ -36,7 +36,7 @@ pub fn both() -> KernelDesc {
 #[must_use]
 pub fn wrong() -> KernelDesc {
     KernelDesc {
-        parameters: takes!(result: [8], at: [4; Times(4, &["n"])], rounds: U32, n: U64),
+        parameters: takes!(result: [update 8; Times(8, &[])], at: [read 4; Times(4, &["n"])], rounds: U32, n: U64),
         inputs: 0,
         outputs: 0,
         ..base("l2_reuse_wrong")
@@ -46,7 +46,7 @@ pub fn wrong() -> KernelDesc {
 fn step(name: &str, consumer: bool) -> KernelDesc {
     KernelDesc {
         entry: format!("L2_REUSE_STEP({name}, {consumer}, {THREADS})"),
-        parameters: takes!(at: [16; Times(16, &["n"])], n: U64),
+        parameters: takes!(at: [update 16; Times(16, &["n"])], n: U64),
         ..base(name)
     }
 }

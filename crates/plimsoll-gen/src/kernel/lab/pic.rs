@@ -47,7 +47,10 @@ pub fn push(way: Way) -> KernelDesc {
     };
     KernelDesc {
         entry: format!("PIC_PUSH({name}, {in_source})"),
-        parameters: takes!(out: [4], at: [4], corners: [4], count: U64, per_cell: U32, pushes: U32, h: F32),
+        parameters: takes!(
+            out: [fill 4; Times(24, &["count"])], at: [read 4; Times(24, &["count"])], corners: [read 4; PerBlock(384, &[])],
+            count: U64 [Most(Product(&[Blocks, Is(CELLS as u64), Of("per_cell")]))], per_cell: U32, pushes: U32, h: F32,
+        ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         issues: products.into_iter().collect(),
@@ -61,7 +64,11 @@ pub fn begin() -> KernelDesc {
     let name = "pic_begin".to_owned();
     KernelDesc {
         entry: format!("PIC_BEGIN({name})"),
-        parameters: takes!(at: [4], corners: [4], count: U64, fields: U64, size: F32, seed: U32),
+        parameters: takes!(
+            at: [fill 4; Times(24, &["count"])], corners: [fill 4; Times(4, &["fields"])],
+            count: U64 [Most(Product(&[Blocks, Threads]))], fields: U64 [Most(Product(&[Blocks, Threads]))],
+            size: F32, seed: U32,
+        ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Pic, name, 256)

@@ -11,33 +11,44 @@ const BLOCKS: u32 = 2;
 /// Adds to bins; elements are data.
 #[must_use]
 pub fn histogram() -> KernelDesc {
-    let parameters = takes!(at: [4; Times(4, &["bins"])], data: [4], bins: U32, n: U64);
+    let parameters = takes!(
+        at: [update 4; Times(4, &["bins"])], data: [read 16; Times(16, &["n"])], bins: U32 [Least(Is(1))], n: U64,
+    );
     KernelDesc { inputs: 1, ..looped("histogram", "RESIDENCY_HISTOGRAM", parameters) }
 }
 
 /// Updates a buffer in passes, each beside another part of what streams by.
 #[must_use]
 pub fn sliding() -> KernelDesc {
-    let parameters = takes!(buffer: [4], stream: [4], kept: U64, passes: U32);
+    let parameters = takes!(
+        buffer: [update 16; Times(16, &["kept"])], stream: [update 16; Times(16, &["kept", "passes"]); or buffer],
+        kept: U64, passes: U32,
+    );
     KernelDesc { inputs: 2, outputs: 2, ..looped("sliding", "RESIDENCY_SLIDING", parameters) }
 }
 
 /// The sum of all words.
 #[must_use]
 pub fn total() -> KernelDesc {
-    check("residency_total", takes!(result: [8], at: [4; Times(4, &["n"])], n: U64))
+    check("residency_total", takes!(result: [update 8; Times(8, &[])], at: [read 4; Times(4, &["n"])], n: U64))
 }
 
 /// How many data belong to a bin.
 #[must_use]
 pub fn count() -> KernelDesc {
-    check("residency_count", takes!(result: [8], data: [4; Times(4, &["n"])], bins: U32, wanted: U32, n: U64))
+    check(
+        "residency_count",
+        takes!(result: [update 8; Times(8, &[])], data: [read 4; Times(4, &["n"])], bins: U32, wanted: U32, n: U64),
+    )
 }
 
 /// How many words are something else.
 #[must_use]
 pub fn others() -> KernelDesc {
-    check("residency_others", takes!(result: [8], at: [4; Times(4, &["n"])], word: U32, n: U64))
+    check(
+        "residency_others",
+        takes!(result: [update 8; Times(8, &[])], at: [read 4; Times(4, &["n"])], word: U32, n: U64),
+    )
 }
 
 fn looped(name: &str, entry: &str, parameters: &'static [Parameter]) -> KernelDesc {

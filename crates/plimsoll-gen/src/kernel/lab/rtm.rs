@@ -3,7 +3,7 @@
 use super::super::parameter::takes;
 use super::over_rows;
 use super::shape::Margin;
-use crate::kernel::{Grid, KernelDesc, Source};
+use crate::kernel::{Amount, Grid, KernelDesc, Source};
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 4;
@@ -40,6 +40,13 @@ impl Block {
     }
 }
 
+super::field_amounts!(MARGIN);
+/// Planes in which the last blocks of a step begin.
+const BEGUN: Amount = {
+    use Amount::{Grid, Is, Less, Of, Product, Sum};
+    Sum(&[Product(&[Less(&Grid(2), &Is(1)), Of("depth")]), Is(1)])
+};
+
 /// Bytes that a step must move per cell: it reads the field now and before and the medium, and writes the field to come.
 pub const BYTES_READ: u64 = 12;
 /// Bytes written per cell.
@@ -52,7 +59,11 @@ pub fn step(block: Block) -> KernelDesc {
     let name = format!("rtm_step_{x}x{y}");
     KernelDesc {
         entry: format!("RTM_STEP({name}, {x}, {y})"),
-        parameters: takes!(field: [4], p: [4], courant: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, depth: U32),
+        parameters: takes!(
+            field: [update 4; Bytes(CELLS)], p: [read 4; Bytes(CELLS)], courant: [read 4; Bytes(CELLS)],
+            nx: U32, ny: U32, nz: U32 [Least(BEGUN), Most(PLANES)],
+            pitch: U32 [Least(Product(&[Grid(0), Block(0)]))], rows: U32 [Least(Product(&[Grid(1), Block(1)]))], depth: U32,
+        ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Rtm, name, x * y)
@@ -62,15 +73,22 @@ pub fn step(block: Block) -> KernelDesc {
 /// The state at the beginning: a round bump at rest, in layers.
 #[must_use]
 pub fn begin() -> KernelDesc {
-    let parameters =
-        takes!(field: [4], p: [4], courant: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, radius: F32);
+    let parameters = takes!(
+        field: [write 4; Bytes(CELLS)], p: [write 4; Bytes(CELLS)], courant: [write 4; Bytes(CELLS)],
+        nx: U32, ny: U32, nz: U32 [Least(Grid(1)), Most(PLANES)], pitch: U32 [Least(Of("nx"))],
+        rows: U32 [Least(Grid(0))], radius: F32,
+    );
     over_rows(Source::Rtm, "rtm_begin", "RTM_BEGIN(rtm_begin)", parameters)
 }
 
 /// Counts cells that a step got wrong.
 #[must_use]
 pub fn check() -> KernelDesc {
-    let parameters = takes!(after: [4], before: [4], p: [4], courant: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, result: [8]);
+    let parameters = takes!(
+        after: [read 4; Bytes(CELLS)], before: [read 4; Bytes(CELLS)], p: [read 4; Bytes(CELLS)],
+        courant: [read 4; Bytes(CELLS)], nx: U32, ny: U32, nz: U32 [Least(Grid(1)), Most(PLANES)],
+        pitch: U32 [Least(Of("nx"))], rows: U32 [Least(Grid(0))], result: [update 8; Times(16, &[])],
+    );
     over_rows(Source::Rtm, "rtm_check", "RTM_CHECK(rtm_check)", parameters)
 }
 

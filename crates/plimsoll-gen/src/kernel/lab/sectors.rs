@@ -18,7 +18,10 @@ pub fn load(past: bool, bytes: u32) -> KernelDesc {
     let name = format!("sectors_{}_{bytes}", if past { "l2" } else { "l1" });
     KernelDesc {
         entry: format!("SECTORS({name}, {past}, {bytes}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], in: [4], places: [4], apart: U32, mask: U32, warm: U32, turns: U32),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; Unstated],
+            places: [read 4; Times(128, &[])], apart: U32, mask: U32, warm: U32, turns: U32,
+        ),
         // What stands around the loop moves as much as the loads of one byte: they are found by their name.
         inputs: u32::from(bytes > 1),
         issues: if bytes > 1 { Vec::new() } else { vec![Issue { mnemonics: &["LDG.E.U8"], count: UNROLL, chains: 1 }] },

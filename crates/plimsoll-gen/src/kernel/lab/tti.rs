@@ -86,6 +86,8 @@ impl Tile {
     }
 }
 
+super::field_amounts!(MARGIN);
+
 /// Bytes that a step must move per cell: both fields now and before, the speed, and two words of the medium are read.
 pub const BYTES_READ: u64 = 28;
 /// Bytes written per cell: both new fields.
@@ -97,9 +99,23 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
     let [x, y] = tile.threads();
     let (short, in_source) = loads.names();
     let name = format!("tti_{short}_{x}x{y}");
+    macro_rules! step {
+        ($x:literal, $y:literal) => {
+            takes!(
+                p_field: [update 4; Bytes(CELLS)], q_field: [update 4; Bytes(CELLS)], p: [read 16; Bytes(CELLS)],
+                q: [read 16; Bytes(CELLS)], v: [read 4; Bytes(CELLS)], thomsen: [read 4; Bytes(CELLS)],
+                axis: [read 4; Bytes(CELLS)], nx: U32, ny: U32, nz: U32 [Least(Is(1)), Most(PLANES)],
+                pitch: U32 [Multiple(Is(4)), Least(Sum(&[Product(&[Grid(0), Is($x)]), Is(RADIUS as u64)]))],
+                rows: U32 [Least(Sum(&[Product(&[Grid(1), Is($y)]), Is(RADIUS as u64)]))],
+            )
+        };
+    }
     KernelDesc {
         entry: format!("TTI_STEP({name}, {in_source}, {x}, {y})"),
-        parameters: takes!(p_field: [4], q_field: [4], p: [4], q: [4], v: [4], thomsen: [4], axis: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32),
+        parameters: match tile {
+            Tile::Large => step!(32, 12),
+            Tile::Small => step!(16, 16),
+        },
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         ..KernelDesc::new(Source::Tti, name, x * y)
@@ -109,14 +125,25 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
 /// The state at the beginning: a round bump at rest, and a medium whose axis tilts.
 #[must_use]
 pub fn begin() -> KernelDesc {
-    let parameters = takes!(p_field: [4], q_field: [4], p: [4], q: [4], v: [4], thomsen: [4], axis: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, radius: F32);
+    let parameters = takes!(
+        p_field: [write 4; Bytes(CELLS)], q_field: [write 4; Bytes(CELLS)], p: [write 4; Bytes(CELLS)],
+        q: [write 4; Bytes(CELLS)], v: [write 4; Bytes(CELLS)], thomsen: [write 4; Bytes(CELLS)],
+        axis: [write 4; Bytes(CELLS)], nx: U32, ny: U32 [Least(Is(1))], nz: U32 [Least(Grid(1)), Most(PLANES)],
+        pitch: U32 [Least(Of("nx"))], rows: U32 [Least(Grid(0))], radius: F32,
+    );
     over_rows(Source::Tti, "tti_begin", "TTI_BEGIN(tti_begin)", parameters)
 }
 
 /// Counts cells that a step got wrong.
 #[must_use]
 pub fn check() -> KernelDesc {
-    let parameters = takes!(p_after: [4], q_after: [4], p_before: [4], q_before: [4], p: [4], q: [4], v: [4], thomsen: [4], axis: [4], nx: U32, ny: U32, nz: U32, pitch: U32, rows: U32, result: [8]);
+    let parameters = takes!(
+        p_after: [read 4; Bytes(CELLS)], q_after: [read 4; Bytes(CELLS)], p_before: [read 4; Bytes(CELLS)],
+        q_before: [read 4; Bytes(CELLS)], p: [read 4; Bytes(CELLS)], q: [read 4; Bytes(CELLS)], v: [read 4; Bytes(CELLS)],
+        thomsen: [read 4; Bytes(CELLS)], axis: [read 4; Bytes(CELLS)], nx: U32, ny: U32,
+        nz: U32 [Least(Grid(1)), Most(PLANES)], pitch: U32 [Least(Sum(&[Of("nx"), Is(RADIUS as u64)]))],
+        rows: U32 [Least(Sum(&[Grid(0), Is(RADIUS as u64)]))], result: [update 8; Times(16, &[])],
+    );
     over_rows(Source::Tti, "tti_check", "TTI_CHECK(tti_check)", parameters)
 }
 

@@ -72,7 +72,7 @@ pub fn part(bytes: u32) -> KernelDesc {
     let (name, access) = (format!("write_path_part_{bytes}"), bytes.min(4));
     KernelDesc {
         entry: format!("WRITE_PART({name}, {bytes}, {access}, {UNROLL}, {THREADS})"),
-        parameters: takes!(out: [4; Times(32, &["sectors"])], sectors: U64),
+        parameters: takes!(out: [write 4; Times(32, &["sectors"])], sectors: U64),
         outputs: 1,
         vector_bytes: access,
         unroll: UNROLL,
@@ -93,7 +93,10 @@ pub fn chain(step: Step) -> KernelDesc {
     let name = format!("write_path_chain_{short}");
     KernelDesc {
         entry: format!("WRITE_CHAIN({name}, {in_source}, {STEPS}, {CHAIN_THREADS})"),
-        parameters: takes!(out: [4], cycles: [8; PerBlock(8)], words: [4], warm: U32, turns: U32),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], words: [update 4; PerThread(4, &[])],
+            warm: U32, turns: U32 [Most(Is((1 << 31) - 1))],
+        ),
         unroll: STEPS,
         issues: step.issues(),
         grid: Grid::Resident { blocks: 1 },
@@ -108,7 +111,10 @@ pub fn again(past: bool) -> KernelDesc {
     let name = format!("write_path_again_{}", if past { "l2" } else { "l1" });
     KernelDesc {
         entry: format!("READ_AGAIN({name}, {past}, {UNROLL}, {AGAIN_THREADS})"),
-        parameters: takes!(out: [4], in: [16], vectors: U32, passes: U32),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], in: [read 16; PerBlock(16, &["vectors"])],
+            vectors: U32 [Multiple(Product(&[Unroll, Threads]))], passes: U32,
+        ),
         inputs: 1,
         vector_bytes: 16,
         unroll: UNROLL,
