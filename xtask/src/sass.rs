@@ -200,7 +200,8 @@ fn one(tools: &Tools, seen: &Seen, source: Source, target: Target) -> Result<Rea
 /// What machine code is held to of what kernels state: of parameters their sizes.
 fn stated(kernels: &[KernelDesc]) -> String {
     let sizes = |kernel: &KernelDesc| kernel.parameters.iter().map(|one| one.bytes(kernel)).collect::<Vec<u64>>();
-    let of_one = |kernel: &KernelDesc| format!("{:?} {:?}", KernelDesc { parameters: &[], ..kernel.clone() }, sizes(kernel));
+    let of_one =
+        |kernel: &KernelDesc| format!("{:?} {:?}", KernelDesc { parameters: &[], ..kernel.clone() }, sizes(kernel));
     kernels.iter().map(of_one).collect()
 }
 

@@ -12,6 +12,8 @@
 //! answer is [`plimsoll_core::Fault::DeviceLost`].
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+mod access;
 #[allow(unsafe_code)]
 mod adapter;
 #[allow(unsafe_code)]

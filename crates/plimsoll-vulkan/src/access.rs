@@ -1,0 +1,245 @@
+//! Which parameters of a kernel its SPIR-V reads and writes through, as far as addresses can be followed in it: from the members of the
+//! push constants through sums, conversions, variables and functions to loads, stores and atomics. What is loaded from memory is no
+//! address of a parameter: a kernel that follows a chain is seen at its first load alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// SPIR-V 1.6, section 3.42, and the storage classes of section 3.7.
+mod op {
+    pub(super) const FUNCTION: u32 = 54;
+    pub(super) const FUNCTION_PARAMETER: u32 = 55;
+    pub(super) const FUNCTION_CALL: u32 = 57;
+    pub(super) const VARIABLE: u32 = 59;
+    pub(super) const LOAD: u32 = 61;
+    pub(super) const STORE: u32 = 62;
+    pub(super) const COPY_MEMORY: u32 = 63;
+    pub(super) const ACCESS_CHAIN: u32 = 65;
+    pub(super) const IN_BOUNDS_ACCESS_CHAIN: u32 = 66;
+    pub(super) const COMPOSITE_CONSTRUCT: u32 = 80;
+    pub(super) const COMPOSITE_EXTRACT: u32 = 81;
+    pub(super) const COPY_OBJECT: u32 = 83;
+    pub(super) const U_CONVERT: u32 = 113;
+    pub(super) const S_CONVERT: u32 = 114;
+    pub(super) const CONVERT_PTR_TO_U: u32 = 117;
+    pub(super) const CONVERT_U_TO_PTR: u32 = 120;
+    pub(super) const BITCAST: u32 = 124;
+    pub(super) const I_ADD: u32 = 128;
+    pub(super) const I_SUB: u32 = 130;
+    pub(super) const SELECT: u32 = 169;
+    /// Loads, stores, exchanges, additions and the like, in a row.
+    pub(super) const ATOMIC_LOAD: u32 = 227;
+    pub(super) const ATOMIC_STORE: u32 = 228;
+    pub(super) const ATOMICS: std::ops::RangeInclusive<u32> = 229..=242;
+    pub(super) const PHI: u32 = 245;
+    pub(super) const RETURN_VALUE: u32 = 254;
+    pub(super) const TYPE_POINTER: u32 = 32;
+    pub(super) const CONSTANT: u32 = 43;
+    pub(super) const PUSH_CONSTANT: u32 = 9;
+    pub(super) const PHYSICAL: u32 = 5349;
+}
+
+/// Whether memory is read and written through a parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
+/// Members of the push constants.
+type Members = BTreeSet<u32>;
+
+#[derive(Default)]
+struct Follower<'m> {
+    /// Of each function its parameters, in order.
+    parameters: HashMap<u32, Vec<u32>>,
+    constants: HashMap<u32, u32>,
+    /// Types of pointers into memory.
+    physical: HashSet<u32>,
+    /// Pointers into memory, and the push constants.
+    pointers: HashSet<u32>,
+    blocks: HashSet<u32>,
+    /// Which addresses a value, or what lies in a variable, is made of.
+    made_of: HashMap<u32, Members>,
+    uses: BTreeMap<u32, Uses>,
+    code: Vec<(u32, u32, &'m [u32])>,
+}
+
+/// What is done through each member of the push constants that is used as an address; the words passed the reader.
+pub(crate) fn uses(words: &[u32]) -> BTreeMap<u32, Uses> {
+    let mut follower = Follower::default();
+    let (mut rest, mut function) = (words.get(5..).unwrap_or_default(), 0);
+    while let Some((first, _)) = rest.split_first() {
+        let length = ((first >> 16) as usize).clamp(1, rest.len());
+        let (instruction, after) = rest.split_at(length);
+        let (code, operands) = (first & 0xffff, &instruction[1..]);
+        if code == op::FUNCTION {
+            function = operands.get(1).copied().unwrap_or(0);
+        }
+        follower.declare(code, function, operands);
+        follower.code.push((code, function, operands));
+        rest = after;
+    }
+    // Until nothing more is found: what a later instruction leaves in a variable an earlier one of a loop may take.
+    while follower.pass() {}
+    follower.uses
+}
+
+impl<'m> Follower<'m> {
+    fn declare(&mut self, code: u32, function: u32, operands: &'m [u32]) {
+        match (code, operands) {
+            (op::TYPE_POINTER, [id, op::PHYSICAL, _]) => drop(self.physical.insert(*id)),
+            (op::VARIABLE, [_, id, op::PUSH_CONSTANT, ..]) => drop(self.blocks.insert(*id)),
+            (op::CONSTANT, [_, id, value]) => drop(self.constants.insert(*id, *value)),
+            (op::FUNCTION_PARAMETER, [_, id]) => self.parameters.entry(function).or_default().push(*id),
+            _ => {}
+        }
+        if let [kind, id, ..] = operands
+            && self.physical.contains(kind)
+        {
+            self.pointers.insert(*id);
+        }
+    }
+
+    fn join(&mut self, to: u32, from: &[u32]) -> bool {
+        let found: Members = from.iter().filter_map(|id| self.made_of.get(id)).flatten().copied().collect();
+        let of = self.made_of.entry(to).or_default();
+        let before = of.len();
+        of.extend(found);
+        of.len() > before
+    }
+
+    fn note(&mut self, pointer: u32, reads: bool, writes: bool) -> bool {
+        let mut more = false;
+        for member in self.made_of.get(&pointer).into_iter().flatten() {
+            let uses = self.uses.entry(*member).or_default();
+            let now = Uses { reads: uses.reads | reads, writes: uses.writes | writes };
+            more |= now != *uses;
+            *uses = now;
+        }
+        more
+    }
+
+    fn pass(&mut self) -> bool {
+        let all = std::mem::take(&mut self.code);
+        let more =
+            all.iter().fold(false, |more, (code, function, operands)| self.step(*code, *function, operands) | more);
+        self.code = all;
+        more
+    }
+
+    fn step(&mut self, code: u32, function: u32, operands: &[u32]) -> bool {
+        match (code, operands) {
+            (op::ACCESS_CHAIN | op::IN_BOUNDS_ACCESS_CHAIN, [_, id, base, member, ..])
+                if self.blocks.contains(base) =>
+            {
+                let member = self.constants.get(member).copied().unwrap_or(u32::MAX);
+                self.made_of.entry(*id).or_default().insert(member)
+            }
+            // The whole of a variable takes what a part of it is given.
+            (op::ACCESS_CHAIN | op::IN_BOUNDS_ACCESS_CHAIN, [_, id, base, ..]) => {
+                self.join(*id, &[*base]) | self.join(*base, &[*id])
+            }
+            (op::LOAD, [_, _, pointer, ..]) if self.pointers.contains(pointer) => self.note(*pointer, true, false),
+            (op::LOAD, [_, id, pointer, ..]) => self.join(*id, &[*pointer]),
+            (op::STORE, [pointer, ..]) if self.pointers.contains(pointer) => self.note(*pointer, false, true),
+            (op::STORE, [variable, value, ..]) => self.join(*variable, &[*value]),
+            (op::COPY_MEMORY, [to, from, ..]) => self.note(*from, true, false) | self.note(*to, false, true),
+            (op::ATOMIC_LOAD, [_, _, pointer, ..]) => self.note(*pointer, true, false),
+            (op::ATOMIC_STORE, [pointer, ..]) => self.note(*pointer, false, true),
+            (code, [_, _, pointer, ..]) if op::ATOMICS.contains(&code) => self.note(*pointer, true, true),
+            (
+                op::COPY_OBJECT
+                | op::U_CONVERT
+                | op::S_CONVERT
+                | op::CONVERT_PTR_TO_U
+                | op::CONVERT_U_TO_PTR
+                | op::BITCAST
+                | op::COMPOSITE_EXTRACT,
+                [_, id, from, ..],
+            ) => self.join(*id, &[*from]),
+            (op::I_ADD | op::I_SUB | op::COMPOSITE_CONSTRUCT | op::SELECT | op::PHI, [_, id, from @ ..]) => {
+                self.join(*id, from)
+            }
+            (op::RETURN_VALUE, [value]) => self.join(function, &[*value]),
+            (op::FUNCTION_CALL, [_, id, called, given @ ..]) => {
+                let parameters = self.parameters.get(called).cloned().unwrap_or_default();
+                let mut more = self.join(*id, &[*called]);
+                for (parameter, given) in parameters.iter().zip(given) {
+                    // Parameters are pointers to variables, which a function may also change.
+                    more |= self.join(*parameter, &[*given]) | self.join(*given, &[*parameter]);
+                }
+                more
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_gen::Target;
+    use plimsoll_gen::kernel::spirv::{Features, Spirv, code};
+    use plimsoll_gen::kernel::{Access, KernelDesc, Source, copy, latency};
+
+    use super::*;
+    use crate::spirv;
+
+    const ALL: Features = Features { cycles: true, timer: true, double: true, atomics: true, short_loops: false };
+
+    /// What is wrong with a description beside its code.
+    fn differences(kernel: &KernelDesc, spirv: &Spirv) -> Vec<String> {
+        let uses = uses(&spirv::words(spirv.words).unwrap());
+        let arrays = (0..).zip(kernel.parameters).map(|(place, one)| (place, one.name, one.array()));
+        let mut wrong = Vec::new();
+        for (place, name, array) in arrays {
+            let found = uses.get(&place).copied().unwrap_or_default();
+            let differs = match array.map(|array| array.access) {
+                None => found != Uses::default(),
+                Some(Access::Read) => found.writes,
+                // What one kernel of a module leaves alone another may write.
+                Some(Access::Fill | Access::Write) => found.reads || !found.writes,
+                Some(Access::Update) => !found.writes,
+            };
+            if differs {
+                let stated = array.map_or("a number".to_owned(), |array| format!("{:?}", array.access));
+                wrong.push(format!("{}: {name} is stated as {stated}, and its code {found:?}", kernel.name));
+            }
+        }
+        if let Some(member) = uses.keys().find(|member| **member as usize >= kernel.parameters.len()) {
+            wrong.push(format!("{}: its code uses member {member} as an address", kernel.name));
+        }
+        wrong
+    }
+
+    #[test]
+    fn code_reads_and_writes_what_descriptions_state() {
+        let mut arrays = 0;
+        for kernel in Source::ALL.iter().flat_map(|source| source.kernels(Target::plain(80))) {
+            for features in [ALL, Features { timer: false, ..ALL }, Features { double: false, cycles: false, ..ALL }] {
+                let Ok(spirv) = code(&kernel, features) else { continue };
+                arrays += kernel.parameters.iter().filter(|one| one.array().is_some()).count();
+                assert_eq!(differences(&kernel, &spirv), Vec::<String>::new());
+            }
+        }
+        assert!(arrays > 100, "{arrays}");
+    }
+
+    #[test]
+    fn a_description_that_differs_is_found() {
+        let stated = |kernel: &KernelDesc, place: usize, access| {
+            let mut parameters = kernel.parameters.to_vec();
+            let plimsoll_gen::kernel::Kind::Array(array) = &mut parameters[place].kind else { panic!("{place}") };
+            array.access = access;
+            let kernel = KernelDesc { parameters: parameters.leak(), ..kernel.clone() };
+            differences(&kernel, &code(&kernel, ALL).unwrap())
+        };
+        let copy = copy::naive(plimsoll_gen::kernel::Index::U64);
+        assert!(stated(&copy, 0, Access::Fill).is_empty() && stated(&copy, 1, Access::Read).is_empty());
+        assert!(stated(&copy, 0, Access::Read)[0].contains("out is stated as Read"));
+        assert!(stated(&copy, 1, Access::Update)[0].contains("in is stated as Update"));
+        assert!(stated(&copy, 1, Access::Fill)[0].contains("in is stated as Fill"));
+        let chase = latency::chase(latency::Nearest::FirstLevel);
+        assert!(stated(&chase, 1, Access::Fill)[0].contains("cursor is stated as Fill"));
+        assert!(stated(&chase, 1, Access::Read)[0].contains("cursor is stated as Read"));
+    }
+}
