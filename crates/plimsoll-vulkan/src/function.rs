@@ -49,7 +49,10 @@ impl fmt::Debug for Function {
 /// # Errors
 /// Why not.
 pub(crate) fn find(core: &Core, kernel: &KernelDesc) -> Result<Spirv, Unavailable> {
-    code(kernel, core.physical.facts.features).map_err(|why| {
+    let found = code(kernel, core.physical.facts.features);
+    #[cfg(test)]
+    let found = found.and_then(|spirv| crate::mutants::instead(kernel, spirv));
+    found.map_err(|why| {
         let mend = "Use the CUDA backend on an NVIDIA GPU; the other kernels go on";
         Unavailable::new("kernel for Vulkan", format!("{}: {why}", kernel.name), mend)
     })

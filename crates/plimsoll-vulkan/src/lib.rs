@@ -34,6 +34,8 @@ mod launch;
 mod loss;
 #[allow(unsafe_code)]
 mod memory;
+#[cfg(test)]
+mod mutants;
 mod spin;
 mod spirv;
 #[allow(unsafe_code)]
