@@ -108,8 +108,8 @@ fn fits(parameter: &Parameter, given: Kind, stated: &KernelDesc) -> bool {
 fn touched(name: &'static str, array: Array, span: Span, setting: &Setting<'_>) -> Result<Touched, String> {
     let needed = array.extent.bytes(setting);
     let Some(needed) = needed.filter(|needed| *needed <= span.bytes()) else {
-        let needed = needed.map_or("more than any memory".to_owned(), |bytes| bytes.to_string());
-        return Err(format!("{name} needs {needed} bytes and was given {}", span.bytes()));
+        let needed = needed.map_or("more than any memory".to_owned(), |bytes| format!("{bytes} bytes"));
+        return Err(format!("{name} needs {needed} and was given {} bytes", span.bytes()));
     };
     let stated = array.extent != Extent::Unstated;
     let part = if stated { Span::new(span.region(), span.pointer(), needed) } else { span };
@@ -280,7 +280,14 @@ mod tests {
         assert!(of(arrays().f32(1.0).u32(1)).contains("n is U64 and was given as U32"));
         let numbers = (0..4).fold(Arguments::new(), |list, _| list.u64(0)).f32(1.0).u64(1);
         assert!(of(numbers).contains("out is memory and was given as U64"));
-        assert!(of(arrays().f32(1.0).u64(1001)).contains("out needs 4004 bytes and was given 4000"));
+        assert!(of(arrays().f32(1.0).u64(1001)).contains("out needs 4004 bytes and was given 4000 bytes"));
+        let words = refused(
+            &check::words(),
+            Geometry::linear(4, 256),
+            Form::default(),
+            Arguments::new().span(span(0, 64)).u32(0).u64(u64::MAX),
+        );
+        assert!(words.contains("out needs more than any memory and was given 64 bytes"), "{words}");
         let block = Geometry::linear(1, 512);
         assert!(
             refused(&kernel, block, Form::default(), arrays().f32(1.0).u64(1))
