@@ -123,7 +123,7 @@ fn touched(name: &'static str, array: Array, span: Span, setting: &Setting<'_>) 
 #[cfg(test)]
 mod tests {
     use plimsoll_gen::Target;
-    use plimsoll_gen::kernel::lab::residency;
+    use plimsoll_gen::kernel::lab::{block_order, residency};
     use plimsoll_gen::kernel::stream::{Op, Parameters};
     use plimsoll_gen::kernel::{Index, Source, check, cluster, copy, latency};
 
@@ -185,6 +185,20 @@ mod tests {
             refused(&chase, Geometry::linear(4, 32), of(4), list(4)).contains("distance is 4, and must be at most 3")
         );
         assert!(refused(&chase, one, Form::default(), list(1)).contains("distance is 1"));
+    }
+
+    #[test]
+    fn tiles_are_as_many_as_blocks() {
+        let launch = |blocks, rows, columns| {
+            let list =
+                Arguments::new().span(span(0, 1 << 16)).span(span(1 << 17, 1 << 20)).span(span(1 << 17, 1 << 20));
+            let list = list.u32(rows).u32(columns).u32(2).u32(2048);
+            accept(&block_order::product(blocks), Geometry::linear(blocks, 1024), Form::default(), &list).map(drop)
+        };
+        assert!(launch(6, 2, 3).is_ok() && launch(6, 6, 1).is_ok());
+        for (blocks, rows, columns) in [(7, 2, 3), (5, 2, 3), (6, 3, 3), (6, 0, 3), (6, 2, 0), (6, 1, 3)] {
+            assert!(launch(blocks, rows, columns).is_err(), "{blocks} blocks, {rows} by {columns}");
+        }
     }
 
     #[test]

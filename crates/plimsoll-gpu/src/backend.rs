@@ -80,8 +80,8 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// A launch as it will be made again and again.
     ///
     /// # Safety
-    /// The arguments are of the number and kinds that the function takes, and with them it touches only memory of the spans among
-    /// them, inside of their extents.
+    /// The arguments are of the number and kinds that the function takes, memory is aligned as it is accessed, and with them the function
+    /// touches only memory of the spans among them, inside of their extents.
     ///
     /// # Errors
     /// [`Fault::Invalid`] where memory was freed or is another device's; [`Fault::Unavailable`] for a form that the device lacks.

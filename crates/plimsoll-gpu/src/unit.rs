@@ -7,7 +7,7 @@ use plimsoll_core::Fault;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 
 use crate::launch::{Arguments, Form, Geometry, Kernel};
-use crate::{Gpu, Trust, Unavailable};
+use crate::{Gpu, Touched, Trust, Unavailable};
 
 /// Loaded kernels of one source.
 #[derive(Debug)]
@@ -92,9 +92,22 @@ impl<G: Gpu> Unit<G> {
         if shared > 0 {
             G::allow_shared(function.function(), shared)?;
         }
+        let (geometry, form) = self.shape(kernel, n, shared)?;
+        function.launch(geometry, form, &arguments)
+    }
+
+    /// What a launch of `kernel` over n elements does with each of its arrays, as its description states.
+    ///
+    /// # Errors
+    /// Those of [`KernelDesc::geometry`] and [`Kernel::touched`].
+    pub fn touched(&self, kernel: &KernelDesc, n: u64, arguments: &Arguments) -> Result<Vec<Touched>, Fault> {
+        let (geometry, form) = self.shape(kernel, n, 0)?;
+        self.function(kernel)?.touched(geometry, form, arguments)
+    }
+
+    fn shape(&self, kernel: &KernelDesc, n: u64, shared: u32) -> Result<(Geometry, Form), Fault> {
         let grid = kernel.geometry(n, self.machine)?;
         let geometry = Geometry { shared, ..Geometry::linear(grid.blocks, grid.threads) };
-        let form = Form { dependent: kernel.dependent, cooperative: kernel.cooperative, cluster: 0 };
-        function.launch(geometry, form, &arguments)
+        Ok((geometry, Form { dependent: kernel.dependent, cooperative: kernel.cooperative, cluster: 0 }))
     }
 }

@@ -166,19 +166,16 @@ impl<G: Gpu> Bench<G> {
         let bytes = n * u64::from(kernel.element.bytes());
         // Arrays follow each other with a guard between, aligned for any vector.
         let pitch = bytes.next_multiple_of(GUARD) + GUARD;
-        let warps = kernel.geometry(n, self.kit.unit.machine())?.warps();
-        let left = match kernel.output {
-            Output::Map => bytes,
-            Output::WarpBits => 4 * warps,
-            Output::WarpSums => u64::from(kernel.element.bytes()) * warps,
-            Output::BlockMarks => 4 * (n / u64::from(kernel.threads)),
-            Output::None => 0,
-        };
-        let outputs = u64::from(kernel.outputs.max(1));
-        self.kit.checker.poison(self.out.part(0, (outputs - 1) * pitch + left + GUARD)?)?;
         let inputs: Vec<Span> =
             (0..u64::from(kernel.inputs)).map(|k| self.input.part(k * pitch, bytes)).collect::<Result<_, Fault>>()?;
-        let launch = self.kit.unit.launch(kernel, n, self.arguments(kernel, n, &inputs, pitch)?)?;
+        let arguments = self.arguments(kernel, n, &inputs, pitch)?;
+        let touched = self.kit.unit.touched(kernel, n, &arguments)?;
+        let written = touched.iter().find(|array| !array.access.reads()).map_or(0, |array| array.span.bytes());
+        // Several outputs are one array of the kernel's, a pitch apart.
+        let outputs = u64::from(kernel.outputs.max(1));
+        let left = written.saturating_sub((outputs - 1) * pitch);
+        self.kit.checker.poison(self.out.part(0, written + GUARD)?)?;
+        let launch = self.kit.unit.launch(kernel, n, arguments)?;
         G::bind(self.kit.stream())?;
         G::launch(self.kit.stream(), &launch)?;
         let result = self.result(kernel, n, &inputs, left, pitch);

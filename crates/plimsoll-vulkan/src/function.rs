@@ -31,8 +31,6 @@ struct Inner {
     offsets: Vec<(u64, u64)>,
     /// Bytes of the push constants: 0 for a kernel that has none.
     bytes: u32,
-    /// Arrays begin at multiples of this.
-    alignment: u64,
     /// Threads per block, where the description fixes them.
     threads: Option<u32>,
     pipelines: Mutex<BTreeMap<u32, Pipeline>>,
@@ -90,10 +88,9 @@ impl Function {
             return Err(Unavailable::new("kernel for Vulkan", why, "Use another device").into());
         }
         let (module, layout) = (vk::ShaderModule::null(), vk::PipelineLayout::null());
-        let alignment = u64::from(kernel.vector_bytes).clamp(4, 16);
         let (core, name, pipelines) = (Arc::clone(core), kernel.name.clone(), Mutex::default());
         let threads = kernel.threads_fixed.then_some(kernel.threads);
-        let mut inner = Inner { core, name, module, layout, constants, offsets, bytes, alignment, threads, pipelines };
+        let mut inner = Inner { core, name, module, layout, constants, offsets, bytes, threads, pipelines };
         inner.load(&words)?;
         Ok(Self(Arc::new(inner)))
     }
@@ -112,10 +109,6 @@ impl Function {
 
     pub(crate) fn constant_bytes(&self) -> usize {
         self.0.bytes as usize
-    }
-
-    pub(crate) fn alignment(&self) -> u64 {
-        self.0.alignment
     }
 
     /// Threads per block, where they are fixed: extents of what folds leave count on them.

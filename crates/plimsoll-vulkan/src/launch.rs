@@ -68,11 +68,8 @@ impl Launch {
         if let Some((offset, _)) = offsets.last() {
             put(&mut constants, *offset, &geometry.grid[0].to_le_bytes());
         }
-        let spans = || arguments.spans().filter(|span| span.bytes() > 0);
-        if let Some(span) = spans().find(|span| !span.pointer().is_multiple_of(function.alignment())) {
-            return Err(wrong(format!("{span:?} is no multiple of {} bytes", function.alignment())));
-        }
-        let regions = spans().map(|span| Region::find(core, span)).collect::<Result<Vec<_>, Fault>>()?;
+        let spans = arguments.spans().filter(|span| span.bytes() > 0);
+        let regions = spans.map(|span| Region::find(core, span)).collect::<Result<Vec<_>, Fault>>()?;
         let pipeline = function.pipeline(geometry.block[0])?;
         let function = function.clone();
         Ok(Self(Arc::new(Prepared { function, pipeline, groups, constants, _regions: regions })))

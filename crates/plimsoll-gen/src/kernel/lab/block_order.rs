@@ -1,7 +1,7 @@
 //! Blocks that read panels of two matrices, in an order that is chosen.
 
 use super::super::parameter::takes;
-use crate::kernel::{Grid, Hints, KernelDesc, Source};
+use crate::kernel::{Amount, Grid, Hints, KernelDesc, Source};
 
 /// Threads per block, of which a launch keeps others off its multiprocessor.
 pub const THREADS: u32 = 1024;
@@ -9,6 +9,11 @@ pub const THREADS: u32 = 1024;
 pub const UNROLL: u32 = 2;
 /// Bytes that the warps of a block leave.
 const WARP_WORDS: u64 = 4 * (THREADS / 32) as u64;
+/// Rows that it takes for every block to have a tile.
+const ROWS: Amount = {
+    use Amount::{Blocks, Is, Less, Of, Over, Sum};
+    Over(&Less(&Sum(&[Blocks, Of("columns")]), &Is(1)), &Of("columns"))
+};
 /// Bytes that a panel is a multiple of: a turn of its block.
 pub const TURN: u32 = 16 * THREADS * UNROLL;
 
@@ -21,9 +26,8 @@ pub fn product(blocks: u32) -> KernelDesc {
         parameters: takes!(
             out: [fill 4; Times(WARP_WORDS, &["rows", "columns"])], a: [read 16; Times(16, &["rows", "vectors"])],
             b: [read 16; Times(16, &["columns", "vectors"])],
-            // As many tiles as blocks.
-            rows: U32 [Least(Is(1)), Exactly(Over(&Blocks, &Of("columns")))],
-            columns: U32 [Least(Is(1)), Exactly(Over(&Blocks, &Of("rows")))],
+            // As many tiles as blocks, neither more nor less.
+            rows: U32 [Least(Is(1)), Least(ROWS), Most(Over(&Blocks, &Of("columns")))], columns: U32 [Least(Is(1))],
             group: U32 [Most(Over(&Is(u32::MAX as u64), &Of("columns")))], vectors: U32 [Multiple(Product(&[Unroll, Threads]))],
         ),
         inputs: 2,

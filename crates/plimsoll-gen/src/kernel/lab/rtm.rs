@@ -62,7 +62,7 @@ pub fn step(block: Block) -> KernelDesc {
         parameters: takes!(
             field: [update 4; Bytes(CELLS)], p: [read 4; Bytes(CELLS)], courant: [read 4; Bytes(CELLS)],
             nx: U32, ny: U32, nz: U32 [Least(BEGUN), Most(PLANES)],
-            pitch: U32 [Least(Product(&[Grid(0), Block(0)]))], rows: U32 [Least(Product(&[Grid(1), Block(1)]))], depth: U32,
+            pitch: U32 [Least(Product(&[Grid(0), Block(0)]))], rows: U32 [Least(Product(&[Grid(1), Block(1)]))], depth: U32 [Least(Is(1))],
         ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
