@@ -289,6 +289,7 @@ impl<G: Gpu> Trap<G> {
     /// Whether a chase from the beginning ends at the element. The chain is whole again after, and the cursor at `place`.
     fn check(&self, stream: &Arc<G::Stream>, place: u64) -> Result<Check, Fault> {
         let put = |to, address: u64| G::upload(stream, to, &address.to_le_bytes());
+        G::bind(stream)?;
         put(self.element, self.element.pointer())?;
         put(self.cursor, self.begin)?;
         G::launch(stream, &self.chase)?;
