@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "plimsoll-cuda",
         &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr", "plimsoll-gpu", "plimsoll-probes"],
     ),
-    ("plimsoll-vulkan", &["plimsoll-core", "plimsoll-gen", "plimsoll-gpu", "plimsoll-probes"]),
+    ("plimsoll-vulkan", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu", "plimsoll-probes"]),
     ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite", "plimsoll-probes"]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-suite", "plimsoll-probes"]),
     (

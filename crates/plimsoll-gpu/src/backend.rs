@@ -13,6 +13,9 @@ use crate::capability::{Capabilities, Need};
 use crate::launch::{Arguments, Form, Geometry, Kernel};
 use crate::{Memory, Span, Unavailable};
 
+/// The compute capability of the kernels that need least.
+const OLDEST: u32 = 80;
+
 /// A family of GPUs, driven by one driver: CUDA, Vulkan. What a backend writes is this trait; probes, timing, checks and workloads
 /// are written against it.
 ///
@@ -44,8 +47,11 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// The driver's.
     fn machine(device: &Self::Device) -> Result<Machine, Fault>;
-    /// What CUDA kernels are written for; a backend of other kernels gives the oldest target that has the same features.
-    fn target(device: &Self::Device) -> Target;
+    /// Of which of the sources' kernels a device may have code: those of a compute capability of NVIDIA's. Other backends keep the oldest,
+    /// whose kernels ask for nothing that is one vendor's, and [`Gpu::runs`] tells which of them they have.
+    fn target(_device: &Self::Device) -> Target {
+        Target::plain(OLDEST)
+    }
     /// Bytes of free memory, or the share of all that may be used where the driver doesn't tell.
     ///
     /// # Errors

@@ -136,7 +136,7 @@ impl Seen {
         let unknown = || Fault::Unavailable {
             what: "the multiprocessors' clock",
             why: "the device's timer stood still while it was measured".to_owned(),
-            mend: "Update the NVIDIA driver, or reset the device: without the clock, cycles are no time".to_owned(),
+            mend: "Update the device's driver, or reset the device: without the clock, cycles are no time".to_owned(),
         };
         let hertz = self.hertz().ok_or_else(unknown)?;
         Ok(((cycles / hertz * 1e9).round() as u64).max(1))

@@ -1,5 +1,7 @@
 //! How large a probe's arrays are, and how launches walk through them so that none finds its data in a cache.
 
+use std::time::Instant;
+
 use plimsoll_core::Fault;
 use plimsoll_core::flag::{Flag, Flags};
 
@@ -31,6 +33,40 @@ fn fit(free: u64, allocation: u64, arrays: u64, wanted: u64) -> Result<(u64, Fla
     }
     let flags = (wanted > most).then_some(Flag::Shrunk).into_iter().collect();
     Ok((wanted.min(most), flags))
+}
+
+/// Bytes that software copies to tell how fast it is.
+const TRIED: u64 = 8 << 20;
+/// Rotations that a point takes at least: to find how many launches make a sample, to warm up, and the fewest samples of two rounds.
+const PER_POINT: f64 = 12.0;
+/// Kernels of software are so much slower than its copies, which are the CPU's own.
+const SLOWER: f64 = 3.0;
+
+/// Bytes of each of `arrays` that so many points have the time to walk through in a budget of so many seconds. On hardware all: its
+/// memory is a hundred times as fast. A device of software has its limit here, and what then fits a cache is flagged so.
+///
+/// # Errors
+/// [`Fault::OutOfMemory`]; the driver's.
+pub fn affordable<G: Gpu>(device: &G::Device, arrays: u64, points: usize, seconds: f64) -> Result<u64, Fault> {
+    if !G::capabilities(device).software {
+        return Ok(u64::MAX);
+    }
+    let stream = G::stream(device);
+    let (to, from) = (G::allocate(stream, TRIED)?, G::allocate(stream, TRIED)?);
+    let copy = || {
+        let start = Instant::now();
+        G::copy(stream, to.whole(), from.whole())?;
+        G::wait(stream).map(|()| start.elapsed().as_secs_f64())
+    };
+    // The first touches the memory.
+    copy()?;
+    Ok(in_time(2.0 * TRIED as f64 / copy()?.max(1e-9) / SLOWER, arrays, points, seconds))
+}
+
+/// Bytes per array at so many bytes per second, in whole alignments and at least one.
+fn in_time(pace: f64, arrays: u64, points: usize, seconds: f64) -> u64 {
+    let rotation = pace * seconds / (PER_POINT * points.max(1) as f64);
+    ((rotation / arrays.max(1) as f64) as u64 / ALIGNMENT).max(1) * ALIGNMENT
 }
 
 /// Launches of `slice` bytes per operand that follow each other through `slices` of them.
@@ -120,6 +156,16 @@ mod tests {
         assert_eq!(Rotation::cold(2 << 30, 512 << 20).slices, 1);
         assert_eq!(Rotation::cold(300, 512).within(500).slices, 1);
         assert_eq!(Rotation::hot(16 << 20).bytes(), 16 << 20);
+    }
+
+    #[test]
+    fn a_rotation_of_software_fits_its_points_into_the_budget() {
+        for (pace, arrays, points, seconds) in [(3e9, 4, 60, 8.0), (1e9, 2, 30, 60.0), (20e9, 4, 70, 180.0)] {
+            let bytes = in_time(pace, arrays, points, seconds);
+            let takes = PER_POINT * points as f64 * (arrays * bytes) as f64 / pace;
+            assert!(takes <= seconds && takes > 0.5 * seconds && bytes % ALIGNMENT == 0, "{bytes}: {takes} s");
+        }
+        assert_eq!((in_time(1.0, 4, 60, 8.0), in_time(f64::NAN, 0, 0, 1.0)), (ALIGNMENT, ALIGNMENT));
     }
 
     #[test]

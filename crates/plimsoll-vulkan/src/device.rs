@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
+use plimsoll_core::device::CacheInfo;
 use plimsoll_core::probe::{Backend, Bench, Probe};
 use plimsoll_gen::kernel::clock;
 use plimsoll_gpu::calibrate::calibrate;
@@ -12,6 +13,7 @@ use plimsoll_gpu::clock::GpuClock;
 use plimsoll_gpu::{Capabilities, Need, Unavailable};
 
 use crate::adapter::{self, Adapter};
+use crate::caches::caches;
 use crate::core::Core;
 use crate::function::Function;
 use crate::info::{Found, compare_clocks, info};
@@ -50,6 +52,8 @@ pub struct VulkanDevice {
     pub(crate) stream: Arc<Stream>,
     pub(crate) spinner: Arc<Spinner>,
     pub(crate) capabilities: Capabilities,
+    /// Its caches, where they are known.
+    pub(crate) caches: Vec<CacheInfo>,
     /// The clock that kernels count when it was opened, hertz.
     pub(crate) clock_hz: Option<f64>,
 }
@@ -98,7 +102,8 @@ pub fn open(index: u32, options: &Options) -> Result<Bench<Vulkan>, Fault> {
     let empty = crate::gpu::trusted(Function::new(&core, &clock::empty())?, &clock::empty());
     let (calibration, replay) = calibrate::<Vulkan>(&stream, Some((&spinner, &empty)))?;
     let capabilities = crate::gpu::capabilities(&core);
-    let device = VulkanDevice { stream, spinner, capabilities, clock_hz: calibration.clock_hz };
+    let caches = caches(&core.physical.facts);
+    let device = VulkanDevice { stream, spinner, capabilities, caches, clock_hz: calibration.clock_hz };
     let info = info(&Found { index, device: &device, clocks, replay }, calibration);
     let resolution = info.calibration.resolution;
     let clock = VulkanClock::new(&device.stream, resolution, None, Some(Arc::clone(&device.spinner)));

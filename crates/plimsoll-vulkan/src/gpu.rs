@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
-use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 use plimsoll_gpu::{
     Arguments, Capabilities, Form, Geometry, Gpu, Kernel, KernelClock, Limits, Span, Stamps, Unavailable,
@@ -21,8 +20,6 @@ use crate::memory::Buffer;
 use crate::spin::Spinner;
 use crate::stream::Stream;
 
-/// The oldest NVIDIA GPUs have what Vulkan's kernels use; of what is written for later ones nothing is wanted.
-const LIKE: u32 = 80;
 /// Arrays begin at multiples of this on every device that was seen; each is an allocation of its own.
 const ALIGNMENT: u64 = 64;
 
@@ -82,16 +79,12 @@ impl Gpu for Vulkan {
         Ok(device.core().physical.facts.machine())
     }
 
-    fn target(_: &VulkanDevice) -> Target {
-        Target::plain(LIKE)
-    }
-
     fn free_memory(device: &VulkanDevice) -> Result<u64, Fault> {
         Ok(device.core().free_memory())
     }
 
-    fn cache_bytes(_: &VulkanDevice) -> Option<u64> {
-        None
+    fn cache_bytes(device: &VulkanDevice) -> Option<u64> {
+        device.caches.iter().map(|cache| cache.bytes).max()
     }
 
     fn clock_hz(device: &VulkanDevice) -> Option<f64> {

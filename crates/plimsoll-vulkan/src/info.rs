@@ -59,7 +59,7 @@ pub(crate) fn info(found: &Found<'_>, calibration: Calibration) -> DeviceInfo {
         multiprocessors: facts.machine().multiprocessors,
         memory_total: core.memory(),
         memory_free: core.free_memory(),
-        caches: Vec::new(),
+        caches: found.device.caches.clone(),
         peaks: Vec::new(),
         capabilities: capabilities(found.device),
         calibration,
@@ -108,8 +108,16 @@ fn notes(found: &Found<'_>) -> BTreeMap<String, String> {
         );
     }
     if facts.machine.is_none() {
-        note("multiprocessors", "assumed: the driver doesn't tell".to_owned());
+        let machine = facts.machine();
+        let (count, threads) = (machine.multiprocessors, machine.threads_per_multiprocessor);
+        note("multiprocessors", format!("assumed: {count} of {threads} threads, because the driver doesn't tell"));
     }
+    let caches = match (found.device.caches.is_empty(), found.device.capabilities.software) {
+        (true, _) => "unknown: Vulkan doesn't tell, and no list of models has this one",
+        (_, true) => "those of the CPU that runs the kernels",
+        _ => "as published for this model, because Vulkan doesn't tell",
+    };
+    note("caches", caches.to_owned());
     if !facts.budget {
         note("free memory", "assumed: half of the heap, because the driver has no VK_EXT_memory_budget".to_owned());
     }

@@ -16,6 +16,7 @@
 mod access;
 #[allow(unsafe_code)]
 mod adapter;
+mod caches;
 #[allow(unsafe_code)]
 mod core;
 mod device;

@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Source};
 use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
 use plimsoll_gpu::load::{Load, Shape};
-use plimsoll_gpu::window::{Flush, Rotation, room};
+use plimsoll_gpu::window::{Flush, Rotation, affordable, room};
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, verify};
 use plimsoll_suite::probes::copy::{self, ByGrid, ByIndex, ByKernel, Kernel, OnOne};
 
@@ -72,8 +72,11 @@ impl<G: Gpu> Probe<G> for Copy {
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let (effort, least) = (session.request.effort, session.info().cold_window());
-        let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1 };
+        let effort = session.request.effort;
+        let points = <Self as Probe<G>>::points(self, session.device, session.request);
+        let time = affordable::<G>(session.device, 2, points, copy::SPEC.budget(effort))?;
+        let least = session.info().cold_window().min(time);
+        let usual = if session.request.trace { copy::SHOWN_BYTES } else { SIZES.1.min(time) };
         let most = asked(session, usual)?;
         let sizes = if session.request.trace { traced(most) } else { sizes(effort, most) };
         let wanted = sizes.iter().map(|size| Rotation::cold(*size, least).bytes()).max().unwrap_or(most);

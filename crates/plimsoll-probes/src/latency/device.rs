@@ -90,6 +90,11 @@ const BEYOND: [f64; 2] = [1.1, 1.5];
 /// One line a page costs something from where it is this much slower than over few pages.
 const TRANSLATION_SHOWS: f64 = 1.15;
 
+/// Caches by their place.
+const CACHES: [&str; 4] = ["L1", "L2", "L3", "L4"];
+/// No cache of a GPU is as large: twice that of an MI300X, bytes.
+const NO_CACHE: f64 = 512.0 * 1048576.0;
+
 /// A level by its name and the footprints, bytes, that show it.
 struct Level {
     name: &'static str,
@@ -101,7 +106,9 @@ struct Level {
 pub(super) fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let cache = device.last_level_cache() as f64;
     let curve = curve(series, Order::PageRandom);
-    let levels = named(&curve, cache);
+    // What is read off a last cache's parts is of GPUs, whose caches are two.
+    let is_of_two = (1..=2).contains(&device.caches.len());
+    let levels = if is_of_two { named(&curve, cache) } else { by_plateaus(device, &curve) };
     let mut found: Vec<Finding> = levels.iter().flat_map(|level| figures(series, level)).collect();
     found.extend(capacities(device, series, &curve, &levels));
     found.extend(translation(series));
@@ -138,6 +145,29 @@ fn named(curve: &[(f64, f64)], cache: f64) -> Vec<Level> {
     named
 }
 
+/// The levels of a device whose caches aren't known, or are more than two: its plateaus, named as the caches that hold them, else by
+/// their order. Without caches to compare with the last plateau is memory's where it goes on beyond what any cache has, and may be
+/// either's where not: then it has no name.
+fn by_plateaus(device: &DeviceInfo, curve: &[(f64, f64)]) -> Vec<Level> {
+    let found = levels(curve, TOLERANCE);
+    let known = super::names(device, &found, curve.iter().map(|point| point.0).fold(0.0, f64::max));
+    let last = found.plateaus.len().saturating_sub(1);
+    let mut named: Vec<Level> = Vec::new();
+    for (place, plateau) in found.plateaus.iter().enumerate() {
+        let name = match known.get(place) {
+            Some(name) => CACHES.into_iter().find(|cache| cache == name).or(Some("memory")),
+            None if place < last => CACHES.get(place).copied(),
+            None => (plateau.to >= NO_CACHE).then_some("memory"),
+        };
+        match (name, named.last_mut()) {
+            (Some(name), Some(before)) if before.name == name => before.to = plateau.to,
+            (Some(name), _) => named.push(Level { name, from: plateau.from, to: plateau.to }),
+            (None, _) => {}
+        }
+    }
+    named
+}
+
 /// The median of the curve on a level.
 fn value(curve: &[(f64, f64)], level: &Level) -> Option<f64> {
     let on = |point: &&(f64, f64)| (level.from..=level.to).contains(&point.0);
@@ -167,8 +197,7 @@ fn capacities(device: &DeviceInfo, series: &[Series], curve: &[(f64, f64)], leve
         let flags = rows(series, Order::PageRandom, CYCLES).filter(|row| knee.between.contains(&row.0));
         let flags = flags.fold(Flags::NONE, |all, (_, row, _)| all.union(row.flags));
         let whole = own.name != "L1" && next.name == "memory";
-        if whole {
-            let cache = device.caches.iter().max_by_key(|cache| cache.bytes)?;
+        if let Some(cache) = device.caches.iter().max_by_key(|cache| cache.bytes).filter(|_| whole) {
             return Some(super::capacity_finding(cache, known, flags));
         }
         Some(derived(super::capacity_of(own.name), Unit::Byte, known, flags))
@@ -278,6 +307,40 @@ mod tests {
         is(&found, "latency L2 in cycles", 281.0, 0.03);
         is(&found, "capacity L2", 58.0 * MIB, 0.1);
         assert!(!found.iter().any(|finding| finding.name.contains("far") || finding.name.contains("near")));
+    }
+
+    /// What is found on a device with these caches, whose footprints go up to so many bytes.
+    fn found_with(caches: Vec<CacheInfo>, largest: f64) -> Vec<Finding> {
+        let footprints = (0..=160).map(|i| (2048.0 * (f64::from(i) / 8.0).exp2()).round());
+        let points = footprints.take_while(|footprint| *footprint <= largest);
+        let points = points.map(|footprint| point(Order::PageRandom, footprint, cycles(footprint, 281.0)));
+        findings(&DeviceInfo { caches, ..DeviceInfo::default() }, &[Series::new(chase(), points)])
+    }
+
+    #[test]
+    fn levels_of_unknown_caches_are_the_steps_of_the_curve() {
+        let found = found_with(Vec::new(), 2048.0 * MIB);
+        for (level, cycles) in [("L1", 32.0), ("L2", 281.0), ("memory", 660.0)] {
+            is(&found, &format!("latency {level} in cycles"), cycles, 0.03);
+        }
+        is(&found, "capacity L1", 0.215 * MIB, 0.1);
+        is(&found, "capacity L2", 58.0 * MIB, 0.1);
+        assert!(found.iter().all(|finding| finding.published.is_none()));
+        // A curve that ends where caches may still be doesn't tell which the last plateau is.
+        let short = found_with(Vec::new(), 32.0 * MIB);
+        assert!(short.iter().any(|finding| finding.name == "latency L1"));
+        assert!(!short.iter().any(|finding| finding.name.contains("L2") || finding.name.contains("memory")));
+    }
+
+    #[test]
+    fn three_caches_name_the_plateaus_that_they_hold() {
+        let cache = |level: &str, bytes| CacheInfo { level: level.into(), bytes, line: 64, shared_by: 1 };
+        let caches = vec![cache("L1", 1 << 18), cache("L2", 1 << 20), cache("L3", 60 << 20)];
+        let found = found_with(caches, 2048.0 * MIB);
+        for (level, cycles) in [("L1", 32.0), ("L3", 281.0), ("memory", 660.0)] {
+            is(&found, &format!("latency {level} in cycles"), cycles, 0.03);
+        }
+        is(&found, "capacity L3", 58.0 * MIB, 0.1);
     }
 
     #[test]

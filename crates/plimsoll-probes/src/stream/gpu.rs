@@ -16,7 +16,7 @@ use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output, Source};
 use plimsoll_gpu::checker::Checker;
 use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};
 use plimsoll_gpu::load::Load;
-use plimsoll_gpu::window::{Rotation, room};
+use plimsoll_gpu::window::{Rotation, affordable, room};
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span, verify};
 use plimsoll_suite::probes::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
 
@@ -79,8 +79,10 @@ impl<G: Gpu> Probe<G> for Stream {
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let (effort, least) = (session.request.effort, session.info().cold_window());
-        let slice = asked(session, BEST_BYTES)?;
+        let effort = session.request.effort;
+        let points = <Self as Probe<G>>::points(self, session.device, session.request);
+        let time = affordable::<G>(session.device, ARRAYS, points, stream::SPEC.budget(effort))?;
+        let (least, slice) = (session.info().cold_window().min(time), asked(session, BEST_BYTES.min(time))?);
         let (bytes, flags) = room::<G>(session.device, ARRAYS, Rotation::cold(slice, least).bytes())?;
         let best = Rotation::cold(slice.min(bytes), least).within(bytes);
         let sweeps = Rotation::cold(slice.min(least).min(bytes), least).within(bytes);
