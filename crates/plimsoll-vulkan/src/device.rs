@@ -82,6 +82,32 @@ pub fn devices(options: &Options) -> Result<Vec<Adapter>, Fault> {
     Ok(found.iter().enumerate().map(|(index, physical)| physical.adapter(index)).collect())
 }
 
+/// The place of the first device that is hardware and can be opened: software is never chosen by itself.
+///
+/// # Errors
+/// Those of [`devices`]; [`Fault::Unavailable`] where there is software alone, or none can be opened.
+pub fn first(options: &Options) -> Result<u32, Fault> {
+    Ok(choose(&devices(options)?)?)
+}
+
+fn choose(found: &[Adapter]) -> Result<u32, Unavailable> {
+    let mut hardware = found.iter().filter(|adapter| !adapter.is_software());
+    let reason = hardware.clone().find_map(|adapter| adapter.usable.clone().err());
+    if let Some(chosen) = hardware.find(|adapter| adapter.usable.is_ok()) {
+        return Ok(chosen.index);
+    }
+    Err(reason.unwrap_or_else(|| {
+        let software = found.iter().find(|adapter| adapter.usable.is_ok());
+        let why = software.map_or_else(
+            || "the drivers find no device that can be opened".to_owned(),
+            |adapter| format!("the only one is {}, {}, which is never chosen by itself", adapter.name, adapter.kind),
+        );
+        let number = software.map_or(0, |adapter| adapter.index);
+        let mend = format!("Install the GPU's driver, or ask for software by its number: vulkan:{number}");
+        Unavailable::new("Vulkan device", why, mend)
+    }))
+}
+
 /// Opens the device at a place of the list. Takes some 0.5 s.
 ///
 /// # Errors
@@ -108,4 +134,30 @@ pub fn open(index: u32, options: &Options) -> Result<Bench<Vulkan>, Fault> {
     let resolution = info.calibration.resolution;
     let clock = VulkanClock::new(&device.stream, resolution, None, Some(Arc::clone(&device.spinner)));
     Ok(Bench::new(device, info, clock, PROBES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::Kind;
+
+    fn adapter(index: u32, kind: Kind, usable: bool) -> Adapter {
+        let lacks = || Unavailable::new("Vulkan device", format!("{index} is too old"), "Update it");
+        let text = String::new;
+        let usable = if usable { Ok(()) } else { Err(lacks()) };
+        Adapter { index, name: format!("device {index}"), kind, uuid: text(), driver: text(), usable }
+    }
+
+    #[test]
+    fn software_is_never_chosen_by_itself() {
+        let [old, good, software] =
+            [(0, Kind::Integrated, false), (1, Kind::Discrete, true), (2, Kind::Software, true)]
+                .map(|(index, kind, usable)| adapter(index, kind, usable));
+        assert_eq!(choose(&[old.clone(), good, software.clone()]).unwrap(), 1);
+        let why = |found: &[Adapter]| choose(found).unwrap_err().to_string();
+        assert!(why(&[old, software.clone()]).contains("0 is too old"));
+        let alone = why(&[software]);
+        assert!(alone.contains("device 2, software on the CPU") && alone.contains("vulkan:2"), "{alone}");
+        assert!(why(&[]).contains("no device"));
+    }
 }

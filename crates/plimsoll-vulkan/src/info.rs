@@ -107,9 +107,11 @@ fn notes(found: &Found<'_>) -> BTreeMap<String, String> {
             "a kernel's loops may be ended after 65,535 iterations, as llvmpipe does: the checks tell".to_owned(),
         );
     }
-    if facts.machine.is_none() {
-        let machine = facts.machine();
-        let (count, threads) = (machine.multiprocessors, machine.threads_per_multiprocessor);
+    let machine = facts.machine();
+    let (count, threads) = (machine.multiprocessors, machine.threads_per_multiprocessor);
+    if found.device.capabilities.software {
+        note("multiprocessors", format!("assumed: {count} processors, each of {threads} threads"));
+    } else if facts.machine.is_none() {
         note("multiprocessors", format!("assumed: {count} of {threads} threads, because the driver doesn't tell"));
     }
     let caches = match (found.device.caches.is_empty(), found.device.capabilities.software) {

@@ -47,6 +47,9 @@ fn a_device_says_what_it_is(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     assert!(info.calibration.resolution > 0.0);
     assert!(info.calibration.clock_hz.is_none_or(|hz| (1e8..1e11).contains(&hz)));
     let software = Vulkan::capabilities(bench.device()).software;
+    // What nobody told is marked.
+    assert!(info.notes.contains_key("caches"));
+    assert!(!software || info.notes["multiprocessors"].starts_with("assumed: "));
     assert_eq!(bench.info().name.contains("software on the CPU"), software);
     Ok(())
 }

@@ -66,7 +66,8 @@ pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Ope
             cuda_devices()?;
             vec![cuda(*number)?]
         }
-        DeviceSelector::Vulkan(number) => vec![vulkan(*number)?],
+        DeviceSelector::Vulkan(number) => vec![vulkan(*number, options)?],
+        DeviceSelector::VulkanHardware => vec![vulkan(plimsoll_vulkan::first(&Default::default())?, options)?],
         DeviceSelector::All => {
             let gpus = (0..cuda_devices().unwrap_or(0)).map(|number| (format!("cuda:{number}"), cuda(number)));
             let mut opened: Opened = gpus.chain(std::iter::once_with(|| ("cpu".to_owned(), cpu()))).collect();
@@ -99,8 +100,9 @@ pub fn vulkan_devices() -> Result<Vec<plimsoll_vulkan::Adapter>, Fault> {
     plimsoll_vulkan::devices(&plimsoll_vulkan::Options::default())
 }
 
-fn vulkan(number: u32) -> Result<Box<dyn Instrument>, Fault> {
-    Ok(Box::new(plimsoll_vulkan::open(number, &plimsoll_vulkan::Options::default())?))
+fn vulkan(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {
+    let options = plimsoll_vulkan::Options { deadline: options.deadline, ..plimsoll_vulkan::Options::default() };
+    Ok(Box::new(plimsoll_vulkan::open(number, &options)?))
 }
 
 fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {

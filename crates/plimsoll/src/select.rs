@@ -15,6 +15,8 @@ pub enum DeviceSelector {
     Cuda(u32),
     /// A Vulkan device by its number, hardware first. It never belongs to `All`, since CUDA devices are Vulkan devices too.
     Vulkan(u32),
+    /// The first Vulkan device that is hardware.
+    VulkanHardware,
     /// Every real device, each in turn.
     All,
     /// A simulated device with its scenario (empty for a clean one): for tests and for trying the tool. It never
@@ -50,7 +52,7 @@ impl FromStr for DeviceSelector {
             ("all", None) => Ok(Self::All),
             ("cuda", None) => Ok(Self::Cuda(0)),
             ("cuda", Some(text)) => number(text).map(Self::Cuda),
-            ("vulkan", None) => Ok(Self::Vulkan(0)),
+            ("vulkan", None) => Ok(Self::VulkanHardware),
             ("vulkan", Some(text)) => number(text).map(Self::Vulkan),
             ("sim", scenario) => Ok(Self::Sim(scenario.unwrap_or_default().to_owned())),
             _ => Err(unknown()),
@@ -65,6 +67,7 @@ impl fmt::Display for DeviceSelector {
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
             Self::Vulkan(number) => write!(f, "vulkan:{number}"),
+            Self::VulkanHardware => f.write_str("vulkan"),
             Self::All => f.write_str("all"),
             Self::Sim(scenario) if scenario.is_empty() => f.write_str("sim"),
             Self::Sim(scenario) => write!(f, "sim:{scenario}"),
@@ -78,7 +81,8 @@ mod tests {
 
     #[test]
     fn every_selector_reads_back_what_it_prints() {
-        for text in ["default", "cpu", "cuda:0", "cuda:17", "vulkan:1", "all", "sim", "sim:seed=7,noise=0.01"] {
+        for text in ["default", "cpu", "cuda:0", "cuda:17", "vulkan", "vulkan:1", "all", "sim", "sim:seed=7,noise=0.01"]
+        {
             assert_eq!(text.parse::<DeviceSelector>().unwrap().to_string(), text);
         }
         assert_eq!("cuda".parse(), Ok(DeviceSelector::Cuda(0)));

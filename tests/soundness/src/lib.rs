@@ -7,3 +7,5 @@
 mod cpu;
 #[cfg(doctest)]
 mod cuda;
+#[cfg(doctest)]
+mod vulkan;

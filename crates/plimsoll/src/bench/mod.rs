@@ -67,7 +67,7 @@ impl Device {
                     scenario.parse().map_err(|error| OpenError::Scenario(format!("{error}")))?;
                 Ok(Self::Sim(plimsoll_sim::open(&scenario)))
             }
-            DeviceSelector::Vulkan(_) => {
+            DeviceSelector::Vulkan(_) | DeviceSelector::VulkanHardware => {
                 let (what, why) = ("expressions", "the Vulkan backend runs none yet".to_owned());
                 Err(Fault::Unavailable { what, why, mend: "Use cpu or cuda:N".to_owned() }.into())
             }

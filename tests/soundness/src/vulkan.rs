@@ -1,0 +1,75 @@
+//! Unsound uses of the Vulkan backend that don't compile.
+//!
+//! A promise about kernels that nobody made.
+//!
+//! ```compile_fail,E0133
+//! # use plimsoll_gpu::Trust;
+//! fn trust() -> Trust {
+//!     Trust::new()
+//! }
+//! ```
+//!
+//! ```
+//! # use plimsoll_gpu::Trust;
+//! unsafe fn trust() -> Trust {
+//!     unsafe { Trust::new() }
+//! }
+//! ```
+//!
+//! A kernel with the description of another.
+//!
+//! ```compile_fail,E0133
+//! # use plimsoll_gen::kernel::KernelDesc;
+//! # use plimsoll_gpu::Kernel;
+//! # use plimsoll_vulkan::{Function, Vulkan};
+//! fn kernel(function: Function, stated: &KernelDesc) -> Kernel<Vulkan> {
+//!     Kernel::new(function, stated)
+//! }
+//! ```
+//!
+//! ```
+//! # use plimsoll_gen::kernel::KernelDesc;
+//! # use plimsoll_gpu::Kernel;
+//! # use plimsoll_vulkan::{Function, Vulkan};
+//! unsafe fn kernel(function: Function, stated: &KernelDesc) -> Kernel<Vulkan> {
+//!     unsafe { Kernel::new(function, stated) }
+//! }
+//! ```
+//!
+//! A launch with arguments that nobody compared with the kernel's.
+//!
+//! ```compile_fail,E0133
+//! # use plimsoll_core::Fault;
+//! # use plimsoll_gpu::{Arguments, Form, Geometry, Gpu};
+//! # use plimsoll_vulkan::{Function, Launch, Vulkan};
+//! fn launch(function: &Function) -> Result<Launch, Fault> {
+//!     Vulkan::prepare(function, Geometry::linear(1, 32), Form::default(), &Arguments::new())
+//! }
+//! ```
+//!
+//! ```
+//! # use plimsoll_core::Fault;
+//! # use plimsoll_gpu::{Arguments, Form, Geometry, Gpu};
+//! # use plimsoll_vulkan::{Function, Launch, Vulkan};
+//! unsafe fn launch(function: &Function) -> Result<Launch, Fault> {
+//!     unsafe { Vulkan::prepare(function, Geometry::linear(1, 32), Form::default(), &Arguments::new()) }
+//! }
+//! ```
+//!
+//! An address in the place of memory.
+//!
+//! ```compile_fail,E0308
+//! # use plimsoll_gpu::{Arguments, Memory};
+//! # use plimsoll_vulkan::Buffer;
+//! fn arguments(buffer: &Buffer) -> Arguments {
+//!     Arguments::new().span(buffer.pointer())
+//! }
+//! ```
+//!
+//! ```
+//! # use plimsoll_gpu::{Arguments, Memory};
+//! # use plimsoll_vulkan::Buffer;
+//! fn arguments(buffer: &Buffer) -> Arguments {
+//!     Arguments::new().span(buffer.whole())
+//! }
+//! ```
