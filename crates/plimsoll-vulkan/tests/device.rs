@@ -40,7 +40,7 @@ fn unit(bench: &mut Bench<Vulkan>, source: Source, kernels: &[KernelDesc]) -> Re
 }
 
 fn a_device_says_what_it_is(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
-    let info = bench.info();
+    let info = bench.info().clone();
     println!("{info:#?}");
     assert!(info.selector.starts_with("vulkan:") && info.id.starts_with("VULKAN-") && info.backend == "vulkan");
     assert!(info.memory_total > 0 && info.memory_free <= info.memory_total && info.multiprocessors > 0);
