@@ -163,7 +163,7 @@ mod tests {
         for (pace, arrays, points, seconds) in [(3e9, 4, 60, 8.0), (1e9, 2, 30, 60.0), (20e9, 4, 70, 180.0)] {
             let bytes = in_time(pace, arrays, points, seconds);
             let takes = PER_POINT * points as f64 * (arrays * bytes) as f64 / pace;
-            assert!(takes <= seconds && takes > 0.5 * seconds && bytes % ALIGNMENT == 0, "{bytes}: {takes} s");
+            assert!(takes <= seconds && takes > 0.5 * seconds && bytes.is_multiple_of(ALIGNMENT), "{bytes}: {takes} s");
         }
         assert_eq!((in_time(1.0, 4, 60, 8.0), in_time(f64::NAN, 0, 0, 1.0)), (ALIGNMENT, ALIGNMENT));
     }

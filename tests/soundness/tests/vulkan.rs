@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
-use plimsoll_core::probe::{Bench, Depth, Probe};
+use plimsoll_core::probe::{Bench, Depth, Instrument as _};
 use plimsoll_core::{Fault, FaultClass};
 use plimsoll_gpu::{Gpu, Memory as _, Span};
 use plimsoll_vulkan::{Options, Stream, Vulkan, devices, open};
@@ -84,7 +84,7 @@ fn objects_of_another_device(index: u32) -> Result<(), Fault> {
     invalid(Vulkan::busy_clock_hz(&blocker, &own, Duration::from_millis(1)), another);
     // Nothing was harmed.
     Vulkan::wait(&own)?;
-    plimsoll_probes::launch::Launch.verify(bench.device(), Depth::Small, &mut |case| assert_eq!(case.wrong, ""))
+    bench.verify("launch", Depth::Small, &mut |case| assert_eq!(case.wrong, ""))
 }
 
 fn memory_that_was_freed(index: u32) -> Result<(), Fault> {
@@ -111,8 +111,9 @@ fn a_span_outside_of_its_memory(index: u32) -> Result<(), Fault> {
     ];
     for span in spans {
         invalid(Vulkan::fill(&stream, span, 1), "lies in no memory");
-        invalid(Vulkan::upload(&stream, span, &[0; 4]), "lies in no memory");
-        invalid(Vulkan::download(&stream, span, &mut [0; 4]), "lies in no memory");
+        let mut all = vec![0; span.bytes() as usize];
+        invalid(Vulkan::upload(&stream, span, &all), "lies in no memory");
+        invalid(Vulkan::download(&stream, span, &mut all), "lies in no memory");
     }
     invalid(Vulkan::fill(&stream, Span::new(u64::MAX, whole.pointer(), 8), 1), "freed");
     invalid(there.part(4090, 8), "");
@@ -207,7 +208,7 @@ fn a_device_that_was_given_up(index: u32) -> Result<(), Fault> {
     lost(Vulkan::block(&blocker, &stream, Duration::from_millis(1)));
     lost(Vulkan::submit(&stream));
     lost(Vulkan::wait(&stream));
-    lost(plimsoll_probes::launch::Launch.verify(bench.device(), Depth::Small, &mut |_| ()));
+    lost(bench.verify("launch", Depth::Small, &mut |_| ()));
     drop((bench, mark, buffer, stream, blocker));
     assert!(begin.elapsed() < Duration::from_secs(1), "something waited again");
     // Another one can be opened, once the kernels have ended.
