@@ -3,15 +3,11 @@
 //! How a device is driven is each backend's business. Probes that aren't here yet are `plimsoll-suite`'s and the backends'.
 #![deny(unsafe_code)]
 
-#[cfg(feature = "gpu")]
 pub mod cluster;
-#[cfg(feature = "gpu")]
 pub mod copy;
 pub mod latency;
-#[cfg(feature = "gpu")]
 pub mod launch;
 mod registry;
-#[cfg(feature = "gpu")]
 pub mod stream;
 
 #[cfg(feature = "cpu")]

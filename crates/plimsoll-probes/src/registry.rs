@@ -11,15 +11,15 @@ use plimsoll_cpu::Cpu;
 use plimsoll_gpu::Gpu;
 use plimsoll_suite::probes::{self, lab};
 
-use crate::latency;
+use crate::{cluster, copy, latency, launch, stream};
 
 /// Every probe, in the order in which it is listed and run. `launch` and `dispatch` come early: behind the others in one
 /// process an empty kernel of a graph took 0.68 µs on an H200 instead of 0.50, for a reason that is not known.
 pub static ALL: &[&ProbeSpec] = &[
-    &probes::stream::SPEC,
+    &stream::SPEC,
     &probes::mix::SPEC,
-    &probes::copy::SPEC,
-    &probes::launch::SPEC,
+    &copy::SPEC,
+    &launch::SPEC,
     &probes::dispatch::SPEC,
     &probes::gather::SPEC,
     &probes::footprint::SPEC,
@@ -28,7 +28,7 @@ pub static ALL: &[&ProbeSpec] = &[
     &probes::loaded_latency::SPEC,
     &probes::topology::SPEC,
     &probes::atomics::SPEC,
-    &probes::cluster::SPEC,
+    &cluster::SPEC,
     &probes::incore::SPEC,
     &probes::l1::SPEC,
     &probes::l2::SPEC,
@@ -63,7 +63,7 @@ pub fn find(name: &str) -> Option<&'static ProbeSpec> {
 
 /// Those that a CPU runs.
 #[cfg(feature = "cpu")]
-static ON_CPU: &[&dyn Probe<Cpu>] = &[&latency::cpu::Latency];
+static ON_CPU: &[&dyn Probe<Cpu>] = &[&stream::cpu::Stream, &latency::cpu::Latency];
 
 /// Every probe of a CPU, in the order of [`ALL`]: what [`plimsoll_cpu::open`] takes.
 #[cfg(feature = "cpu")]
@@ -77,13 +77,7 @@ pub fn cpu_probes() -> &'static [&'static dyn Probe<Cpu>] {
 #[cfg(feature = "gpu")]
 #[must_use]
 pub const fn gpu_probes<G: Gpu>() -> &'static [&'static dyn Probe<G>] {
-    &[
-        &crate::stream::gpu::Stream,
-        &crate::copy::gpu::Copy,
-        &crate::launch::gpu::Launch,
-        &latency::gpu::Latency,
-        &crate::cluster::gpu::Cluster,
-    ]
+    &[&stream::gpu::Stream, &copy::gpu::Copy, &launch::gpu::Launch, &latency::gpu::Latency, &cluster::gpu::Cluster]
 }
 
 /// One list of these, in the order of [`ALL`].

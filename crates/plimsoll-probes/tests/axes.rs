@@ -5,8 +5,7 @@
 use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::SeriesSpec;
-use plimsoll_probes::latency;
-use plimsoll_suite::probes::{cluster, copy, launch, stream};
+use plimsoll_probes::{cluster, copy, latency, launch, stream};
 
 /// `case: axis (unit), …`
 fn shape(series: impl Into<SeriesSpec>) -> String {

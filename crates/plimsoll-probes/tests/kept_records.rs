@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::record::read_file;
 use plimsoll_core::series::{Axes, Series};
-use plimsoll_probes::latency;
-use plimsoll_suite::probes::{cluster, copy, launch, stream};
+use plimsoll_probes::{cluster, copy, latency, launch, stream};
 
 /// The folder of kept records.
 fn records() -> PathBuf {

@@ -10,7 +10,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, Value, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use crate::probes::stream::KERNELS;
+use crate::kernels::KERNELS;
 use crate::profile::Profile;
 
 /// What it is. Its seconds are those of one point, as a user may ask for any number: a sweep's share is that number.

@@ -1,7 +1,9 @@
-//! Content: what each probe is, what its series show, known machines, profiles and verdicts.
+//! Knowledge: machines, references, profiles, the model, standings and verdicts; and what each probe is, and what its series show,
+//! that has no folder in `plimsoll-probes` yet.
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod kernels;
 pub mod machines;
 pub mod model;
 pub mod operations;

@@ -160,4 +160,10 @@ mod tests {
         assert!(alone.contains("device 2, software on the CPU") && alone.contains("vulkan:2"), "{alone}");
         assert!(why(&[]).contains("no device"));
     }
+
+    #[test]
+    fn probes_of_any_gpu_are_in_the_order_on_screen() {
+        let names: Vec<&str> = super::PROBES.iter().map(|probe| probe.spec().name).collect();
+        assert_eq!(names, ["stream", "copy", "launch", "latency", "cluster"]);
+    }
 }

@@ -18,6 +18,17 @@ pub enum Stores {
     NonTemporal,
 }
 
+impl Stores {
+    /// As axes and cases of `verify` call them.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ordinary => "ordinary",
+            Self::NonTemporal => "non-temporal",
+        }
+    }
+}
+
 /// Bytes of a cache line: where the loops over the target begin. (Apple's lines are 128 bytes, which this divides.)
 const LINE: usize = 64;
 /// Vectors per iteration of a loop that stores.

@@ -3,7 +3,7 @@
 
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_suite::probes::stream::{self, KERNELS, Mix};
+use plimsoll_suite::kernels::{KERNELS, Mix};
 
 use crate::arch::stream::{Stores, StreamKernels};
 use crate::arch::{Isa, available};
@@ -18,22 +18,32 @@ const SUM_ROUNDING: f64 = 1e-9;
 
 /// A stream kernel. The target is `a`, the operands are `b`, `c` and `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kernel {
+pub enum Kernel {
+    /// `a = s`.
     Init,
+    /// `Σb`.
     Read,
+    /// `a = b`.
     Copy,
+    /// `a = s·b`.
     Scale,
+    /// `a = b + c`.
     Add,
+    /// `a = b + s·c`.
     Triad,
+    /// `a = b + c·d`.
     Schoenauer,
+    /// `Σb·c`.
     Dot,
+    /// The sum of three neighbours in `b`.
     ThreePoint,
+    /// The sum of five neighbours in `b`.
     FivePoint,
 }
 
 impl Kernel {
     /// In the order of [`KERNELS`].
-    pub(super) const ALL: [Kernel; KERNELS.len()] = [
+    pub const ALL: [Kernel; KERNELS.len()] = [
         Self::Init,
         Self::Read,
         Self::Copy,
@@ -47,24 +57,32 @@ impl Kernel {
     ];
 
     /// The kernel of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    /// As axes and findings call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         self.mix().name
     }
 
-    pub(super) fn mix(self) -> &'static Mix {
+    /// How many arrays it reads and writes.
+    #[must_use]
+    pub fn mix(self) -> &'static Mix {
         &KERNELS[self as usize]
     }
 
-    pub(super) fn writes(self) -> bool {
+    /// Whether it has a target.
+    #[must_use]
+    pub fn writes(self) -> bool {
         self.mix().writes > 0
     }
 
     /// Elements of `b` beyond those of the target.
-    pub(super) fn halo(self) -> usize {
+    #[must_use]
+    pub fn halo(self) -> usize {
         match self {
             Self::ThreePoint => 2,
             Self::FivePoint => 4,
@@ -73,13 +91,17 @@ impl Kernel {
     }
 
     /// What the algorithm must move for `elements` of the target.
-    pub(super) fn traffic(self, elements: u64) -> Traffic {
+    #[must_use]
+    pub fn traffic(self, elements: u64) -> Traffic {
         let mix = self.mix();
         Traffic::new(8 * elements * u64::from(mix.reads), 8 * elements * u64::from(mix.writes))
     }
 
     /// Runs over all of `a`; `b` is longer by the halo, `c` and `d` as long as `a`. Returns the sum where it is one.
-    pub(super) fn run(self, with: StreamKernels, stores: Stores, a: &mut [f64], [b, c, d]: [&[f64]; 3]) -> f64 {
+    ///
+    /// # Panics
+    /// If the lengths are others.
+    pub fn run(self, with: StreamKernels, stores: Stores, a: &mut [f64], [b, c, d]: [&[f64]; 3]) -> f64 {
         match self {
             Self::Init => with.init(a, SCALAR, stores),
             Self::Read => return with.read(b),
@@ -96,7 +118,8 @@ impl Kernel {
     }
 
     /// What is wrong with a run's result, by the plainest loop; `None` where it is right.
-    pub(super) fn wrong(self, a: &[f64], [b, c, d]: [&[f64]; 3], sum: f64) -> Option<String> {
+    #[must_use]
+    pub fn wrong(self, a: &[f64], [b, c, d]: [&[f64]; 3], sum: f64) -> Option<String> {
         match self {
             Self::Init => differs(a, |_| SCALAR),
             Self::Read => sum_differs(sum, plain_sum(b.len(), |i| b[i])),
@@ -113,10 +136,11 @@ impl Kernel {
 }
 
 /// What a target holds before a run, and no kernel makes of finite operands.
-pub(super) const POISON: f64 = f64::NAN;
+pub const POISON: f64 = f64::NAN;
 
 /// Random bits as a number in [1, 2): finite, and no two alike in a cache line.
-pub(super) fn finite(bits: u64) -> f64 {
+#[must_use]
+pub fn finite(bits: u64) -> f64 {
     f64::from_bits(bits >> 12 | 1.0_f64.to_bits())
 }
 
@@ -142,16 +166,9 @@ fn sum_differs(got: f64, expected: f64) -> Option<String> {
     (!right).then(|| format!("the sum is {got} instead of {expected}"))
 }
 
-/// Stores as the axis calls them.
-pub(super) fn stores_axis(stores: Stores) -> stream::Stores {
-    match stores {
-        Stores::Ordinary => stream::Stores::Ordinary,
-        Stores::NonTemporal => stream::Stores::NonTemporal,
-    }
-}
-
 /// The kinds of store in which `kernel` differs on `isa`.
-pub(super) fn store_kinds(kernel: Kernel, isa: Isa) -> &'static [Stores] {
+#[must_use]
+pub fn store_kinds(kernel: Kernel, isa: Isa) -> &'static [Stores] {
     if kernel.writes() && isa.has_nontemporal() {
         &[Stores::Ordinary, Stores::NonTemporal]
     } else {
@@ -175,7 +192,10 @@ fn sizes(depth: Depth) -> Vec<usize> {
 
 /// Runs `kernels` once at awkward sizes and alignments, with every kind of store of every instruction set of this
 /// machine, against the plain loops; a write outside the target is found too.
-pub(super) fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+///
+/// # Errors
+/// Those of [`Buffer::new`].
+pub fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let sets: Vec<StreamKernels> = available().into_iter().filter_map(StreamKernels::new).collect();
     let longest = LARGE + 4 * GUARD;
     let mut memory = Buffer::<f64>::new(4 * longest, Pages::Huge)?;
@@ -188,7 +208,7 @@ pub(super) fn verify(kernels: &[Kernel], depth: Depth, report: &mut dyn FnMut(Ca
             for with in &sets {
                 for &stores in store_kinds(kernel, with.isa()) {
                     let wrong = once(kernel, *with, stores, n, target, operands).unwrap_or_default();
-                    let name = format!("{} {} {}", kernel.name(), with.isa().name(), stores_axis(stores));
+                    let name = format!("{} {} {}", kernel.name(), with.isa().name(), stores.name());
                     report(Case { kernel: name, on: format!("n = {n}"), wrong });
                 }
             }

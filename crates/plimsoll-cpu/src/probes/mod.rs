@@ -5,13 +5,12 @@ pub mod bench;
 pub mod chain;
 mod footprint;
 mod incore;
-mod kernels;
+pub mod kernels;
 mod loaded_latency;
 mod roofline;
-mod stream;
 mod strides;
 mod sync;
-mod window;
+pub mod window;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,7 +26,6 @@ use crate::threads::{Start, Task, Team};
 
 /// The probes of this crate, in the order on screen.
 pub static PROBES: &[&dyn Probe<Cpu>] = &[
-    &stream::Stream,
     &footprint::Footprint,
     &loaded_latency::LoadedLatency,
     &incore::Incore,
@@ -76,7 +74,7 @@ impl Lap {
 const LEAD_IN: f64 = 60e-6;
 
 /// Runs a check on a team. Its members note what is wrong in `found`; what the first noted is the verdict.
-fn verdict(team: &RefCell<Team>, check: &Task, found: &Mutex<Option<String>>) -> Check {
+pub fn verdict(team: &RefCell<Team>, check: &Task, found: &Mutex<Option<String>>) -> Check {
     if let Err(fault) = team.borrow_mut().run(check) {
         return Check::Failed(fault.to_string());
     }

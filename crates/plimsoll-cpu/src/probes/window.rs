@@ -26,11 +26,11 @@ const SHARE: f64 = 0.4;
 
 /// How large a window is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
+pub struct Size {
     /// Bytes per array.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// True where that is less than was wanted.
-    pub(super) shrunk: bool,
+    pub shrunk: bool,
 }
 
 /// The size of `arrays` arrays: what the user asked for if it fits, else `wanted` bytes each or as much as a fair share of
@@ -38,7 +38,7 @@ pub(super) struct Size {
 ///
 /// # Errors
 /// [`Fault::Invalid`] where the sizes overflow.
-pub(super) fn size(asked: Option<u64>, wanted: u64, arrays: u64) -> Result<Size, Fault> {
+pub fn size(asked: Option<u64>, wanted: u64, arrays: u64) -> Result<Size, Fault> {
     size_within(asked, wanted, arrays, free_bytes())
 }
 
@@ -56,7 +56,8 @@ fn size_within(asked: Option<u64>, wanted: u64, arrays: u64, free: Option<u64>) 
 
 /// What a first sweep's share grows by after `seconds` of preparation, in a probe of `budget` seconds. Where memory comes
 /// slowly (a virtual machine whose host must find it first), a run takes longer rather than its figures become worse.
-pub(super) fn delay(seconds: f64, budget: f64) -> f64 {
+#[must_use]
+pub fn delay(seconds: f64, budget: f64) -> f64 {
     (seconds / budget - PREPARING).max(0.0)
 }
 
@@ -86,7 +87,7 @@ impl Place {
 
 /// Arrays of equal size with one part for each member of a team, first touched by that member.
 #[derive(Debug)]
-pub(super) struct Window<T: Plain> {
+pub struct Window<T: Plain> {
     arrays: Vec<Split<T>>,
     parts: usize,
     chunk: usize,
@@ -96,11 +97,11 @@ pub(super) struct Window<T: Plain> {
 
 /// One chunk of every array of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub struct Chunk {
     /// The part that it lies in.
-    pub(super) part: usize,
+    pub part: usize,
     /// Its number within the part.
-    pub(super) number: usize,
+    pub number: usize,
 }
 
 impl<T: Plain> Window<T> {
@@ -109,7 +110,7 @@ impl<T: Plain> Window<T> {
     ///
     /// # Errors
     /// [`Fault::OutOfMemory`], [`Fault::Stopped`], and the team's.
-    pub(super) fn new(
+    pub fn new(
         team: &Rc<RefCell<Team>>,
         arrays: usize,
         bytes: u64,
@@ -149,56 +150,63 @@ impl<T: Plain> Window<T> {
     }
 
     /// Elements of a chunk.
-    pub(super) fn chunk(&self) -> usize {
+    #[must_use]
+    pub fn chunk(&self) -> usize {
         self.chunk
     }
 
     /// Bytes per array that a whole walk touches.
-    pub(super) fn bytes(&self) -> u64 {
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         (self.parts * self.chunks * self.chunk * size_of::<T>()) as u64
     }
 
     /// How many chunks there are in all parts.
-    pub(super) fn total_chunks(&self) -> usize {
+    #[must_use]
+    pub fn total_chunks(&self) -> usize {
         self.parts * self.chunks
     }
 
     /// The place of a chunk among all of them.
-    pub(super) fn index(&self, chunk: Chunk) -> usize {
+    #[must_use]
+    pub fn index(&self, chunk: Chunk) -> usize {
         chunk.part * self.chunks + chunk.number
     }
 
     /// Member `rank`'s exclusive hold of a part of one array.
-    pub(super) fn part(&self, array: usize, part: usize) -> Held<'_, T> {
+    #[must_use]
+    pub fn part(&self, array: usize, part: usize) -> Held<'_, T> {
         self.arrays[array].part(part)
     }
 
     /// The elements of a chunk within its part.
-    pub(super) fn range(&self, chunk: Chunk) -> Range<usize> {
+    #[must_use]
+    pub fn range(&self, chunk: Chunk) -> Range<usize> {
         chunk.number * self.chunk..(chunk.number + 1) * self.chunk
     }
 
     /// The chunk that lies `thirds` thirds of its part further on, around the end: where another operand that shares the
     /// array is while one is at `chunk`. Between its visits to the same data lies a third of the array, times as many
     /// arrays as the kernel touches.
-    pub(super) fn ahead(&self, chunk: Chunk, thirds: usize) -> Chunk {
+    #[must_use]
+    pub fn ahead(&self, chunk: Chunk, thirds: usize) -> Chunk {
         Chunk { number: (chunk.number + thirds * self.chunks / 3) % self.chunks, ..chunk }
     }
 
     /// The next chunk of member `rank` of `active`. Where fewer are active than there are parts, each walks through its
     /// own and every `active`-th after it, so that all of the window is touched.
-    pub(super) fn step(&self, rank: usize, active: usize) -> Chunk {
+    pub fn step(&self, rank: usize, active: usize) -> Chunk {
         self.nth(rank, active, self.places[rank].next() % self.walk(rank, active))
     }
 
     /// The chunks that member `rank` has been at since the last [`Window::rewind`], each once.
-    pub(super) fn visited(&self, rank: usize, active: usize) -> impl Iterator<Item = Chunk> + '_ {
+    pub fn visited(&self, rank: usize, active: usize) -> impl Iterator<Item = Chunk> + '_ {
         let steps = self.places[rank].walked().min(self.walk(rank, active));
         (0..steps).map(move |n| self.nth(rank, active, n))
     }
 
     /// Sends every member back to the beginning of its walk.
-    pub(super) fn rewind(&self) {
+    pub fn rewind(&self) {
         self.places.iter().for_each(Place::rewind);
     }
 

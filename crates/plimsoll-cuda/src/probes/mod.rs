@@ -118,3 +118,15 @@ static OWN: &[&dyn Probe<Cuda>] = &[
     &lab::gemm::Gemm,
     &lab::pic::Pic,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::PROBES;
+
+    #[test]
+    fn every_probe_that_there_is_runs_here_in_the_order_on_screen() {
+        let names: Vec<&str> = PROBES.iter().map(|probe| probe.spec().name).collect();
+        let all: Vec<&str> = plimsoll_probes::ALL.iter().map(|spec| spec.name).collect();
+        assert_eq!(names, all);
+    }
+}

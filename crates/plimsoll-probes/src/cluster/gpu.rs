@@ -1,5 +1,5 @@
 //! cluster on a GPU of compute capability 9.0 or later: a chase through and moves to and from the shared memory of other
-//! blocks. What the figures mean is `plimsoll_suite::probes::cluster`'s; the kernels are `cluster.cu`'s.
+//! blocks. What the figures mean is told in `mod.rs`; the kernels are `cluster.cu`'s.
 
 use std::rc::Rc;
 
@@ -14,9 +14,9 @@ use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
 use plimsoll_gpu::kit::{Kit, alone, late};
 use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Need};
-use plimsoll_suite::probes::cluster::{self, TOTAL};
 
 use crate::TRUST;
+use crate::cluster::{self, TOTAL};
 
 /// Blocks of a cluster; more than 8 are not portable, and are tried.
 const CLUSTERS: [u32; 4] = [2, 4, 8, 16];

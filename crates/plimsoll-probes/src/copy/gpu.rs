@@ -1,5 +1,5 @@
 //! copy on a GPU: the seed's three kernels by size, hot and cold, by grid and by index width, one multiprocessor alone,
-//! and the trace of one copy from its first call. What the figures mean is `plimsoll_suite::probes::copy`'s; the kernels
+//! and the trace of one copy from its first call. What the figures mean is told in `mod.rs`; the kernels
 //! are `copy.cu`'s.
 
 use std::rc::Rc;
@@ -16,9 +16,9 @@ use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
 use plimsoll_gpu::load::{Load, Shape};
 use plimsoll_gpu::window::{Flush, Rotation, affordable, room};
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, verify};
-use plimsoll_suite::probes::copy::{self, ByGrid, ByIndex, ByKernel, Kernel, OnOne};
 
 use crate::TRUST;
+use crate::copy::{self, ByGrid, ByIndex, ByKernel, Kernel, OnOne};
 
 /// Smallest and largest arrays, bytes.
 const SIZES: (u64, u64) = (8 << 20, 2 << 30);

@@ -1,4 +1,395 @@
-//! copy: see `docs/method/copy.md`.
+//! copy: three ways to write a copy — one element per thread, a grid-stride loop, a loop over vectors — by size, grid,
+//! width of the index, and whether the data are in a cache. Cached and uncached bandwidth are different things: this
+//! probe shows both beside each other.
+//!
+//! How to read the figures is told in `docs/method/copy.md`; `gpu` is how they are measured.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Axes, Bytes, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::{finding, known_rows};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "copy",
+    group: "bandwidth",
+    sentence: "How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.",
+    page: "copy.md",
+    seconds: [7.0, 34.0, 120.0],
+    findings,
+};
+
+plimsoll_core::names! {
+    /// How a copy is written.
+    pub enum Kernel {
+        /// One element per thread.
+        Naive = "naive",
+        /// A loop in which each thread strides over the grid, by elements.
+        GridStride = "grid-stride",
+        /// The same loop over vectors of two elements.
+        Vec2 = "vec2",
+        /// The same loop over vectors of four elements.
+        Vec4 = "vec4",
+        /// The same loop over vectors of eight elements.
+        Vec8 = "vec8",
+    }
+}
+
+plimsoll_core::names! {
+    /// How many blocks a copy is launched with.
+    pub enum Grid {
+        /// As many as cover the elements.
+        Covering = "grid_dim1",
+        /// As many as fill the device once.
+        OneWave = "grid_dim2, 1 wave",
+        /// As many as fill the device 32 times.
+        ManyWaves = "grid_dim2, 32 waves",
+        /// The smaller of the covering grid and one that fills the device 32 times.
+        Least = "min, 32 waves",
+    }
+}
+
+plimsoll_core::names! {
+    /// Width of the index.
+    pub enum Index {
+        /// 32 bits.
+        Narrow = "32-bit",
+        /// 64 bits.
+        Wide = "64-bit",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy by its kernel.
+    pub struct ByKernel {
+        /// How it is written.
+        kernel: Kernel,
+        /// Bytes per array.
+        size: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy by its grid.
+    pub struct ByGrid {
+        /// How many blocks there are.
+        grid: Grid,
+        /// How it is written.
+        kernel: Kernel,
+        /// Bytes per array.
+        size: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy by the width of its index.
+    pub struct ByIndex {
+        /// The width.
+        index: Index,
+        /// How it is written.
+        kernel: Kernel,
+        /// Bytes per array.
+        size: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy on one multiprocessor.
+    pub struct OnOne {
+        /// How it is written.
+        kernel: Kernel,
+    }
+}
+
+/// Metric: elements from which on the grid no longer grows.
+pub const BREAK_POINT: &str = "break point";
+/// Bytes per array of the copy that is shown hot and cold.
+pub const SHOWN_BYTES: u64 = 16 << 20;
+
+fn figures() -> Vec<Metric> {
+    vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), metric("time", Unit::Second, Quantity::Time)]
+}
+
+fn over_sizes<A: Axes>(case: &str, cache: CachePolicy, by: &str, metrics: Vec<Metric>) -> TypedSeries<A> {
+    let draw = Draw::Lines { x: "size".into(), y: "bandwidth".into(), by: Some(by.into()), log_x: true, log_y: false };
+    TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
+}
+
+/// Every kernel by bytes per array, from memory.
+#[must_use]
+pub fn cold() -> TypedSeries<ByKernel> {
+    over_sizes("cold", CachePolicy::ColdRotate, "kernel", figures())
+}
+
+/// Every kernel by bytes per array, on the same arrays each time.
+#[must_use]
+pub fn hot() -> TypedSeries<ByKernel> {
+    over_sizes("hot", CachePolicy::Hot, "kernel", figures())
+}
+
+/// Grid policies by size, from memory.
+#[must_use]
+pub fn grids() -> TypedSeries<ByGrid> {
+    let mut metrics = figures();
+    metrics.push(metric(BREAK_POINT, Unit::Element, Quantity::Extra));
+    over_sizes("grids", CachePolicy::ColdRotate, "grid", metrics)
+}
+
+/// Width of the index by size, from memory.
+#[must_use]
+pub fn indices() -> TypedSeries<ByIndex> {
+    over_sizes("indices", CachePolicy::ColdRotate, "index", figures())
+}
+
+/// One block on one multiprocessor, by the width of its accesses, after a flush of the caches.
+#[must_use]
+pub fn one_multiprocessor() -> TypedSeries<OnOne> {
+    let mut metrics = figures();
+    metrics.push(metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle));
+    TypedSeries::new(
+        "one multiprocessor",
+        Figure::Latency,
+        CachePolicy::ColdFlush,
+        metrics,
+        Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: None },
+    )
+}
+
+/// Names of the series of single calls.
+const TRACES: [&str; 2] = ["trace hot", "trace cold"];
+
+/// Call after call from the first one: what `--trace` asks for.
+#[must_use]
+pub fn trace(cache: CachePolicy) -> TypedSeries<ByKernel> {
+    let case = TRACES[usize::from(cache != CachePolicy::Hot)];
+    TypedSeries::new(case, Figure::Latency, cache, figures(), Draw::Table)
+}
+
+fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
+    series.iter().find(|series| series.spec.case == case)
+}
+
+/// Break points, single calls, hot against cold, what vectors, grids and narrow indices are worth, and the share of one
+/// multiprocessor's limit.
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(cold) = case(series, "cold") {
+        found.extend(case(series, "hot").and_then(|hot| hot_against_cold(hot, cold)));
+        let sizes = |kernel| by_size(cold, move |at: &ByKernel| (at.kernel == kernel).then_some(at.size));
+        let [vectors, elements] = [Kernel::Vec4, Kernel::Naive].map(sizes);
+        found.extend(change("vec4 against naive", cold, &vectors, &elements, None));
+    }
+    if let Some(grids) = case(series, "grids") {
+        for kernel in [Kernel::GridStride, Kernel::Vec4] {
+            found.extend(break_point(grids, kernel));
+        }
+        let is_asked = |at: &ByGrid, grid| at.kernel == Kernel::Vec4 && at.grid == grid;
+        let sizes = |grid| by_size(grids, move |at: &ByGrid| is_asked(at, grid).then_some(at.size));
+        let [least, covering] = [Grid::Least, Grid::Covering].map(sizes);
+        found.extend(change("min against grid_dim1", grids, &least, &covering, Some(Kernel::Vec4)));
+    }
+    if let Some(indices) = case(series, "indices") {
+        let is_asked = |at: &ByIndex, index| at.kernel == Kernel::GridStride && at.index == index;
+        let sizes = |index| by_size(indices, move |at: &ByIndex| is_asked(at, index).then_some(at.size));
+        let [narrow, wide] = [Index::Narrow, Index::Wide].map(sizes);
+        found.extend(change("32-bit against 64-bit", indices, &narrow, &wide, Some(Kernel::GridStride)));
+    }
+    if let Some(one) = case(series, "one multiprocessor") {
+        found.extend(known_rows(one).filter_map(|(at, row)| on_one(device, one, &at, row)));
+    }
+    for trace in TRACES.iter().filter_map(|name| case(series, name)) {
+        found.extend(known_rows(trace).filter_map(|(at, row)| call(trace, &at, row)));
+    }
+    found
+}
+
+/// The median of all calls, with the first one beside it.
+fn call(trace: &Series, at: &ByKernel, row: &Row) -> Option<Finding> {
+    let size = Unit::Byte.format(at.size.0 as f64);
+    let bandwidth = trace.metric("bandwidth")?;
+    let point = row.points.first()?;
+    let first = bandwidth.of.of(point.seconds().next()?, &point.work, None)?;
+    let name = format!("{}, {size}", trace.spec.case.replace("trace", "single calls"));
+    Some(Finding {
+        says: format!("the first call {}", Unit::BytePerSecond.format(first)),
+        ..finding(name, Unit::BytePerSecond, row, row.estimate(bandwidth)?)
+    })
+}
+
+/// The rows to which `size_of` gives a size, by it.
+fn by_size<A: Axes>(series: &Series, size_of: impl Fn(&A) -> Option<Bytes>) -> Vec<(Bytes, &Row)> {
+    known_rows(series).filter_map(|(at, row)| Some((size_of(&at)?, row))).collect()
+}
+
+/// Bandwidth of the same copy from a cache and from memory, as a ratio.
+fn hot_against_cold(hot: &Series, cold: &Series) -> Option<Finding> {
+    fn shown(series: &Series) -> Option<(&Row, Estimate)> {
+        let shown = ByKernel { kernel: Kernel::Vec4, size: Bytes(SHOWN_BYTES) };
+        let (_, row) = known_rows(series).find(|(at, _): &(ByKernel, &Row)| *at == shown)?;
+        Some((row, series.estimate(row, "bandwidth")?))
+    }
+    let ((_, hot), (row, cold)) = (shown(hot)?, shown(cold)?);
+    let interval = Interval { lo: hot.interval.lo / cold.interval.hi, hi: hot.interval.hi / cold.interval.lo };
+    let (fast, slow) = (Unit::BytePerSecond.format(hot.value), Unit::BytePerSecond.format(cold.value));
+    Some(Finding {
+        says: format!(
+            "times as fast from the cache: {} vec4, {fast} hot, {slow} cold",
+            Unit::Byte.format(SHOWN_BYTES as f64)
+        ),
+        ..finding("hot against cold", Unit::One, row, Estimate { value: hot.value / cold.value, interval })
+    })
+}
+
+/// How much more bandwidth `one` has than `other` on the largest size that both have, in per cent.
+fn change(
+    name: &str,
+    series: &Series,
+    one: &[(Bytes, &Row)],
+    other: &[(Bytes, &Row)],
+    of: Option<Kernel>,
+) -> Option<Finding> {
+    let pairs = one.iter().filter_map(|(size, row)| {
+        let (_, with) = other.iter().find(|other| other.0 == *size)?;
+        Some((*size, row, series.estimate(row, "bandwidth")?, series.estimate(with, "bandwidth")?))
+    });
+    let (size, row, one, other) = pairs.max_by_key(|pair| pair.0)?;
+    let more = |one: f64, other: f64| 100.0 * (one / other - 1.0);
+    let interval =
+        Interval { lo: more(one.interval.lo, other.interval.hi), hi: more(one.interval.hi, other.interval.lo) };
+    let of = of.map_or(String::new(), |kernel| format!(", {kernel}"));
+    Some(Finding {
+        says: format!("of bandwidth, on {}{of}", Unit::Byte.format(size.0 as f64)),
+        ..finding(name, Unit::Percent, row, Estimate { value: more(one.value, other.value), interval })
+    })
+}
+
+/// The number of elements from which on `min` launches the grid that fills the device.
+fn break_point(grids: &Series, kernel: Kernel) -> Option<Finding> {
+    let is_asked = |at: &ByGrid| at.grid == Grid::Least && at.kernel == kernel;
+    let (_, row) = known_rows(grids).find(|(at, _)| is_asked(at))?;
+    Some(Finding {
+        says: "of 4 bytes: from here on the grid that fills the device 32 times is the smaller".into(),
+        ..finding(format!("break point {kernel}"), Unit::Element, row, grids.estimate(row, BREAK_POINT)?)
+    })
+}
+
+/// Load/store units of a multiprocessor: 32 on GA100, GA10x and GH100, 16 on AD10x (NVIDIA's architecture papers as
+/// the seed of this probe quotes them). `None` for others, rather than a guess.
+fn lanes(architecture: &str) -> Option<f64> {
+    match architecture {
+        "sm_80" | "sm_86" | "sm_90" => Some(32.0),
+        "sm_89" => Some(16.0),
+        _ => None,
+    }
+}
+
+/// One multiprocessor's bandwidth, and its share of what its load/store units could move: lanes × 4 B × clock.
+fn on_one(device: &DeviceInfo, one: &Series, at: &OnOne, row: &Row) -> Option<Finding> {
+    let estimate = one.estimate(row, "bandwidth")?;
+    let lanes = device.architecture.as_deref().and_then(lanes);
+    let limit = lanes.zip(row.clock_hz().or(device.calibration.clock_hz)).map(|(lanes, hz)| 4.0 * lanes * hz);
+    let share = limit.map_or(String::new(), |limit| {
+        let percent = 100.0 * estimate.value / limit;
+        format!(", {percent:.0} % of the {} that its load/store units could move", Unit::BytePerSecond.format(limit))
+    });
+    Some(Finding {
+        says: format!("one block of 1024 threads{share}"),
+        ..finding(format!("one multiprocessor {}", at.kernel), Unit::BytePerSecond, row, estimate)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::Calibration;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::probes::synthetic;
+
+    use super::*;
+
+    fn point(at: impl Axes, bandwidth: f64) -> Point {
+        // The device is calibrated; the points have no clock of their own.
+        Point {
+            evidence: Default::default(),
+            ..synthetic::point(
+                at.to_values(),
+                1e6 / bandwidth,
+                Work { traffic: Traffic::new(500_000, 500_000), ..Work::default() },
+                &[],
+            )
+        }
+    }
+
+    fn of(found: &[Finding], name: &str) -> Finding {
+        found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{name}: {found:?}")).clone()
+    }
+
+    #[test]
+    fn the_same_copy_hot_and_cold_is_one_ratio() {
+        let at = |kernel, size| ByKernel { kernel, size: Bytes(size) };
+        let hot = Series::new(
+            hot(),
+            [point(at(Kernel::Vec4, SHOWN_BYTES), 1.58e12), point(at(Kernel::Naive, SHOWN_BYTES), 9e12)],
+        );
+        let cold = Series::new(
+            cold(),
+            [point(at(Kernel::Vec4, SHOWN_BYTES), 0.235e12), point(at(Kernel::Vec4, 8 << 20), 5e12)],
+        );
+        let ratio = of(&findings(&DeviceInfo::default(), &[cold, hot]), "hot against cold");
+        assert!((ratio.value / (1.58 / 0.235) - 1.0).abs() < 1e-3);
+        assert!(ratio.says.contains("1.58 TB/s hot") && ratio.says.contains("235 GB/s cold"), "{}", ratio.says);
+    }
+
+    #[test]
+    fn single_calls_have_their_median_and_their_first() {
+        let mut one = point(ByKernel { kernel: Kernel::Vec4, size: Bytes(SHOWN_BYTES) }, 4e12);
+        one.samples[0] *= 2;
+        let found = findings(&DeviceInfo::default(), &[Series::new(trace(CachePolicy::Hot), [one])]);
+        let hot = of(&found, "single calls hot, 16 MiB");
+        assert!((hot.value / 4e12 - 1.0).abs() < 1e-3 && hot.says.contains("2.00 TB/s"), "{hot:?}");
+    }
+
+    #[test]
+    fn changes_are_taken_on_the_largest_size_that_both_have() {
+        let at = |kernel, size| ByKernel { kernel, size: Bytes(size) };
+        let points = [
+            point(at(Kernel::Vec4, 1 << 30), 4.0e12),
+            point(at(Kernel::Naive, 1 << 30), 3.2e12),
+            point(at(Kernel::Vec4, 2 << 30), 9.0e12),
+            point(at(Kernel::Naive, 8 << 20), 9.0e12),
+            point(at(Kernel::Vec4, 8 << 20), 1.0e12),
+        ];
+        let change = of(&findings(&DeviceInfo::default(), &[Series::new(cold(), points)]), "vec4 against naive");
+        assert!((change.value - 25.0).abs() < 0.01 && change.says.contains("1 GiB"), "{change:?}");
+    }
+
+    #[test]
+    fn break_points_are_those_that_the_launches_state() {
+        let at = ByGrid { grid: Grid::Least, kernel: Kernel::Vec4, size: Bytes(8 << 20) };
+        let mut least = point(at, 1e12);
+        least.extra.insert(BREAK_POINT.into(), 28_310_532.0);
+        let found = findings(&DeviceInfo::default(), &[Series::new(grids(), [least])]);
+        assert_eq!(of(&found, "break point vec4").value, 28_310_532.0);
+    }
+
+    #[test]
+    fn one_multiprocessor_is_set_against_its_load_store_units() {
+        let device = DeviceInfo {
+            architecture: Some("sm_80".into()),
+            calibration: Calibration { clock_hz: Some(1.41e9), ..Calibration::default() },
+            ..DeviceInfo::default()
+        };
+        let series = [Series::new(one_multiprocessor(), [point(OnOne { kernel: Kernel::Vec4 }, 51.5e9)])];
+        assert!(of(&findings(&device, &series), "one multiprocessor vec4").says.contains("29 % of the 180"));
+        let unknown = of(&findings(&DeviceInfo::default(), &series), "one multiprocessor vec4");
+        assert_eq!(unknown.says, "one block of 1024 threads");
+    }
+}

@@ -1,4 +1,4 @@
-//! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is `plimsoll_suite::probes::launch`'s;
+//! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is told in `mod.rs`;
 //! the kernels are `launch.cu`'s.
 
 use std::rc::Rc;
@@ -17,9 +17,9 @@ use plimsoll_gpu::kit::{Kit, asked, late};
 use plimsoll_gpu::load::{Action, Load, Shape};
 use plimsoll_gpu::window::{Rotation, room};
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span, verify};
-use plimsoll_suite::probes::launch::{self, ByClock, ByMode, Clock, Mode, Scale};
 
 use crate::TRUST;
+use crate::launch::{self, ByClock, ByMode, Clock, Mode, Scale};
 
 /// Smallest and largest footprint, bytes, input and output together.
 const FOOTPRINTS: (u64, u64) = (4 << 10, 1 << 30);

@@ -1,4 +1,407 @@
-//! launch: see `docs/method/launch.md`.
+//! launch: what it costs to start a kernel, by how it is launched. A kernel that does nothing shows it directly; `scale`
+//! over growing arrays shows it as the intercept of T = a + V/b (gpu-benches, gpu-small-kernels: RRZE, Erlangen).
+//!
+//! How to read the figures is told in `docs/method/launch.md`; `gpu` is how they are measured.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::{Flag, Flags};
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::affine::{self, Affine};
+use plimsoll_suite::probes::{HOST_PRECISION, finding, known_rows};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "launch",
+    group: "launch",
+    sentence: "What it costs to start a kernel: in a stream, in a graph, dependent on the one before, and from within.",
+    page: "launch.md",
+    seconds: [7.0, 27.0, 100.0],
+    findings,
+};
+
+plimsoll_core::names! {
+    /// How kernels are launched, in the order in which it is shown.
+    pub enum Mode {
+        /// One call per kernel.
+        Stream = "stream",
+        /// The same, queued while the device is held: what the device takes by itself, without the host's calls.
+        Queued = "stream, queued",
+        /// All kernels in one graph.
+        Graph = "graph",
+        /// A graph of one kernel, launched again and again.
+        Replay = "graph replay",
+        /// One call per kernel, each of which may begin before the one before has ended.
+        StreamDependent = "stream, dependent",
+        /// All kernels in one graph with such edges.
+        GraphDependent = "graph, dependent",
+        /// All kernels in one graph, with such edges; but each begins when the blocks of the one before have ended, and waits for its results.
+        GraphExit = "graph, exit",
+        /// One kernel that does the work of many, with a barrier of its whole grid between.
+        Persistent = "persistent",
+    }
+}
+
+plimsoll_core::names! {
+    /// Whose clock times a launch.
+    pub enum Clock {
+        /// The device's events, around the launch.
+        Events = "events",
+        /// The host's clock, from the call until the host has seen the end.
+        Host = "host",
+    }
+}
+
+plimsoll_core::axes! {
+    /// Launches of an empty kernel.
+    pub struct ByMode {
+        /// How they are launched.
+        mode: Mode,
+    }
+}
+
+plimsoll_core::axes! {
+    /// One launch of an empty kernel.
+    pub struct ByClock {
+        /// Whose clock times it.
+        clock: Clock,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Launches of `scale`.
+    pub struct Scale {
+        /// How they are launched.
+        mode: Mode,
+        /// Bytes that one reads and writes together.
+        footprint: Bytes,
+    }
+}
+
+/// A kernel that does nothing, back to back, by mode. `persistent` is a barrier of the grid.
+#[must_use]
+pub fn empty() -> TypedSeries<ByMode> {
+    TypedSeries::new(
+        "empty",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![metric("time", Unit::Second, Quantity::TimePerOperation)],
+        Draw::Bars { x: "mode".into(), y: "time".into(), by: None },
+    )
+    .within(HOST_PRECISION)
+}
+
+/// One launch of that kernel alone, on an idle device.
+#[must_use]
+pub fn single() -> TypedSeries<ByClock> {
+    TypedSeries::new(
+        "single",
+        Figure::Latency,
+        CachePolicy::Hot,
+        vec![metric("time", Unit::Second, Quantity::Time)],
+        Draw::Bars { x: "clock".into(), y: "time".into(), by: None },
+    )
+    .within(HOST_PRECISION)
+}
+
+/// `scale` back to back on the same arrays, by mode and by what it reads and writes together.
+#[must_use]
+pub fn scale() -> TypedSeries<Scale> {
+    over_footprints("scale", CachePolicy::Hot)
+}
+
+fn over_footprints(case: &str, cache: CachePolicy) -> TypedSeries<Scale> {
+    TypedSeries::new(
+        case,
+        Figure::Throughput,
+        cache,
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::TimePerOperation),
+        ],
+        Draw::Lines { x: "footprint".into(), y: "bandwidth".into(), by: Some("mode".into()), log_x: true, log_y: true },
+    )
+    .within(HOST_PRECISION)
+}
+
+/// `scale` back to back over arrays that no cache holds any more, by mode and by what one launch reads and writes together. A launch
+/// costs more there than its data's longer way, presumably because what describes it to the device has been driven out as well.
+#[must_use]
+pub fn cold() -> TypedSeries<Scale> {
+    over_footprints("cold", CachePolicy::ColdRotate)
+}
+
+/// The figures of what was measured: each mode's launch, and what the line says of large footprints.
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let mut found = Vec::new();
+    if let Some(empty) = of("empty") {
+        let one = |(ByMode { mode }, row): (ByMode, &Row)| {
+            let name = if mode == Mode::Persistent { "grid barrier".to_owned() } else { format!("empty, {mode}") };
+            let says = "From one kernel that does nothing to the next.";
+            let says = if mode == Mode::Persistent { "From one meeting of all blocks to the next." } else { says };
+            Some(own(name, says.to_owned(), row, empty.estimate(row, "time")?))
+        };
+        found.extend(known_rows(empty).filter_map(one));
+    }
+    if let Some(single) = of("single") {
+        let one = |(ByClock { clock }, row): (ByClock, &Row)| {
+            let says = match clock {
+                Clock::Host => "From the call until the host has seen an empty kernel's end, on an idle device.",
+                Clock::Events => "An empty kernel between two events.",
+            };
+            Some(own(format!("single launch, {clock}"), says.to_owned(), row, single.estimate(row, "time")?))
+        };
+        found.extend(known_rows(single).filter_map(one));
+    }
+    if let Some(scale) = of("scale") {
+        found.extend(Mode::ALL.into_iter().flat_map(|mode| lines(device, scale, mode)));
+        found.extend(reach(device, scale));
+    }
+    if let Some(cold) = of("cold") {
+        found.extend(Mode::ALL.into_iter().filter_map(|mode| cold_launch(device, cold, mode)));
+    }
+    found
+}
+
+/// That the launch is part of the figure is no doubt here: it is the figure.
+fn without_launch_bound(flags: Flags) -> Flags {
+    flags.iter().filter(|flag| *flag != Flag::LaunchBound).collect()
+}
+
+fn own(name: String, says: String, row: &Row, time: Estimate) -> Finding {
+    Finding { says, flags: without_launch_bound(row.flags), ..finding(name, Unit::Second, row, time) }
+}
+
+/// A mode's rows by their footprints in bytes.
+fn rows_of(scale: &Series, mode: Mode) -> impl Iterator<Item = (f64, &Row)> {
+    let of_mode = known_rows(scale).filter(move |(at, _): &(Scale, &Row)| at.mode == mode);
+    of_mode.map(|(at, row)| (at.footprint.0 as f64, row))
+}
+
+/// The line through a mode's footprints that are to be kept, and the flags of their times.
+fn line(scale: &Series, mode: Mode, keep: &dyn Fn(f64) -> bool) -> Option<(Affine, Flags)> {
+    let rows: Vec<(f64, &Row)> = rows_of(scale, mode).filter(|(footprint, _)| keep(*footprint)).collect();
+    let point = |(footprint, row): &(f64, &Row)| Some((*footprint, scale.estimate(row, "time")?));
+    let points: Vec<(f64, Estimate)> = rows.iter().filter_map(point).collect();
+    let flags = rows.iter().fold(Flags::NONE, |flags, (_, row)| flags.union(row.flags));
+    Some((affine::fit(&points)?, without_launch_bound(flags)))
+}
+
+/// The lines of one mode: through the footprints that the last-level cache holds, and through those far beyond it. Where
+/// the cache is unknown, or the data were in none, one line through all.
+#[must_use]
+pub fn fits(device: &DeviceInfo, scale: &Series, mode: Mode) -> [Option<(Affine, Flags)>; 2] {
+    let cache = device.last_level_cache() as f64;
+    if cache == 0.0 || scale.spec.cache.is_cold() {
+        return [line(scale, mode, &|_| true), None];
+    }
+    // Half of a cache of two partitions is near; far beyond it nothing of it shows.
+    let line = |keep: &dyn Fn(f64) -> bool| line(scale, mode, keep);
+    [line(&|footprint| footprint <= 0.5 * cache), line(&|footprint| footprint >= 3.0 * cache)]
+}
+
+fn lines(device: &DeviceInfo, scale: &Series, mode: Mode) -> Vec<Finding> {
+    let [cached, memory] = fits(device, scale, mode);
+    let mut found = Vec::new();
+    let Some(row) = scale.rows.first() else { return found };
+    if let Some((line, flags)) = &cached {
+        let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+        let rate = line.b.map_or("no limit in sight".to_owned(), |b| Unit::BytePerSecond.format(b.value));
+        let says = format!("a of T = a + V/b over {from} to {to}; b is {rate}.");
+        found.push(Finding { flags: *flags, ..own(format!("launch, {mode}"), says, row, line.a) });
+    }
+    for (line, name) in [(&cached, "asymptote"), (&memory, "asymptote in memory")] {
+        let Some((line, flags, rate)) = line.as_ref().and_then(|(line, flags)| Some((line, flags, line.b?))) else {
+            continue;
+        };
+        let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+        let says = format!("b of T = a + V/b over {from} to {to}.");
+        let plain = finding(format!("{name}, {mode}"), Unit::BytePerSecond, row, rate);
+        found.push(Finding { flags: *flags, says, ..plain });
+    }
+    found
+}
+
+/// The intercept of the line through cold launches.
+fn cold_launch(device: &DeviceInfo, cold: &Series, mode: Mode) -> Option<Finding> {
+    let [line, _] = fits(device, cold, mode);
+    let (line, flags) = line?;
+    let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
+    let says = format!("a of T = a + V/b over {from} to {to} that are in memory.");
+    Some(Finding { flags, ..own(format!("launch, {mode}, cold"), says, cold.rows.first()?, line.a) })
+}
+
+/// How much longer than its line a launch takes that no longer finds all in the cache, and how near to the memory's line one that
+/// finds nothing.
+const BESIDE: f64 = 1.1;
+
+/// Up to which footprint launches over the same bytes again and again find them in the cache, and from which on they find none: the
+/// largest on the line of the small ones, and the smallest on that of the large ones. Each lies between two footprints that were tried.
+fn reach(device: &DeviceInfo, scale: &Series) -> Vec<Finding> {
+    let [Some((cached, flags)), Some((memory, _))] = fits(device, scale, Mode::Graph) else { return Vec::new() };
+    let point = |(footprint, row): (f64, &Row)| Some((footprint, scale.estimate(row, "time")?.value));
+    let mut points: Vec<(f64, f64)> = rows_of(scale, Mode::Graph).filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let on = |line: &Affine, (bytes, time): (f64, f64)| {
+        let expected = line.a.value + line.b.map_or(0.0, |b| bytes / b.value);
+        (expected / BESIDE..=expected * BESIDE).contains(&time)
+    };
+    let Some(held) = points.iter().rposition(|point| on(&cached, *point)) else { return Vec::new() };
+    let Some(first) = points.iter().rposition(|point| !on(&memory, *point)).map(|last| last + 1) else {
+        return Vec::new();
+    };
+    if first <= held || first >= points.len() {
+        return Vec::new();
+    }
+    let between =
+        |value: f64, other: f64| Estimate { value, interval: Interval { lo: value.min(other), hi: value.max(other) } };
+    let Some(row) = scale.rows.first() else { return Vec::new() };
+    let found = |name: &str, says: &str, estimate| Finding {
+        flags,
+        says: says.to_owned(),
+        ..finding(name, Unit::Byte, row, estimate)
+    };
+    vec![
+        found(
+            "cached to",
+            "Launches over so many bytes, the same each time, find them in the cache.",
+            between(points[held].0, points[held + 1].0),
+        ),
+        found(
+            "from memory from",
+            "Launches over so many bytes, the same each time, find none of them there.",
+            between(points[first].0, points[first - 1].0),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::{Axes, Point};
+
+    const CACHE: u64 = 64 << 20;
+
+    fn device() -> DeviceInfo {
+        let cache = CacheInfo { level: "L2".into(), bytes: CACHE, line: 128, shared_by: 132 };
+        DeviceInfo { caches: vec![cache], ..DeviceInfo::default() }
+    }
+
+    /// `rounds` operations in one launch.
+    fn point(at: impl Axes, bytes: u64, rounds: f64, seconds: f64) -> Point {
+        let half = (bytes as f64 * rounds / 2.0) as u64;
+        Point {
+            series: 0,
+            round: 0,
+            at: at.to_values(),
+            k: 1000,
+            tick: 1e-12,
+            work: Work { traffic: Traffic::new(half, half), operations: rounds, ..Work::default() },
+            samples: vec![(seconds * rounds * 1e15) as u64; 30],
+            evidence: Evidence::default(),
+            flags: [Flag::LaunchBound].into_iter().collect(),
+            extra: Default::default(),
+        }
+    }
+
+    fn at(mode: Mode, bytes: u64) -> Scale {
+        Scale { mode, footprint: Bytes(bytes) }
+    }
+
+    fn footprints(mode: Mode, a: f64, rounds: f64) -> Vec<Point> {
+        let time = |bytes: u64| a + bytes as f64 / if bytes <= CACHE / 2 { 5.75e12 } else { 4.2e12 };
+        let sizes = (12..=30).map(|log| 1_u64 << log);
+        sizes.map(|bytes| point(at(mode, bytes), bytes, rounds, time(bytes))).collect()
+    }
+
+    #[test]
+    fn each_mode_has_its_intercept_and_an_asymptote_per_level() {
+        let mut points = footprints(Mode::Stream, 2.37e-6, 1.0);
+        points.extend(footprints(Mode::Graph, 1.2e-6, 1.0));
+        let found = findings(&device(), &[Series::new(scale(), points)]);
+        let value = |name: &str| found.iter().find(|finding| finding.name == name).unwrap().value;
+        let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 1e-3, "{value} {expected}");
+        near(value("launch, stream"), 2.37e-6);
+        near(value("launch, graph"), 1.2e-6);
+        near(value("asymptote, graph"), 5.75e12);
+        near(value("asymptote in memory, stream"), 4.2e12);
+        assert_eq!(found.len(), 8);
+        assert!(found.iter().all(|finding| finding.flags.is_empty() && !finding.says.is_empty()));
+    }
+
+    #[test]
+    fn what_the_cache_holds_is_told_from_what_it_does_not() {
+        // All in the cache up to 40 MiB, nothing of it from 56 MiB.
+        let time = |mib: u64| {
+            let bytes = (mib << 20) as f64;
+            1e-6 + bytes
+                / if mib <= 40 {
+                    5.75e12
+                } else if mib < 56 {
+                    4.9e12
+                } else {
+                    4.2e12
+                }
+        };
+        let sizes = [1, 2, 4, 8, 16, 32, 40, 48, 56, 64, 128, 256, 512, 1024];
+        let points = sizes.map(|mib| point(at(Mode::Graph, mib << 20), mib << 20, 1.0, time(mib)));
+        let found = findings(&device(), &[Series::new(scale(), points)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        let mib = |value: f64| value / f64::from(1 << 20);
+        assert_eq!((mib(of("cached to").value), mib(of("cached to").interval.hi)), (40.0, 48.0));
+        assert_eq!((mib(of("from memory from").value), mib(of("from memory from").interval.lo)), (56.0, 48.0));
+        // Two footprints that lie on both lines tell nothing.
+        let one_line =
+            sizes.map(|mib| point(at(Mode::Graph, mib << 20), mib << 20, 1.0, 1e-6 + (mib << 20) as f64 / 5e12));
+        assert!(
+            findings(&device(), &[Series::new(scale(), one_line)]).iter().all(|finding| finding.name != "cached to")
+        );
+    }
+
+    #[test]
+    fn cold_launches_have_an_intercept_of_their_own() {
+        let points = (16..25).map(|log| 1_u64 << log);
+        let points = points.map(|bytes| point(at(Mode::Graph, bytes), bytes, 1.0, 1.3e-6 + bytes as f64 / 4.1e12));
+        let found = findings(&device(), &[Series::new(cold(), points)]);
+        assert_eq!((found.len(), found[0].name.as_str()), (1, "launch, graph, cold"));
+        assert!((found[0].value / 1.3e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
+    }
+
+    #[test]
+    fn a_persistent_kernel_is_counted_by_its_rounds() {
+        let found = findings(&device(), &[Series::new(scale(), footprints(Mode::Persistent, 1.5e-6, 8.0))]);
+        assert_eq!(found[0].name, "launch, persistent");
+        assert!((found[0].value / 1.5e-6 - 1.0).abs() < 1e-3, "{}", found[0].value);
+    }
+
+    #[test]
+    fn without_a_known_cache_one_line_goes_through_all() {
+        let series = Series::new(scale(), footprints(Mode::Graph, 1.2e-6, 1.0));
+        let [all, none] = fits(&DeviceInfo::default(), &series, Mode::Graph);
+        assert_eq!(all.unwrap().0.over, [4096.0, f64::from(1 << 30)]);
+        assert!(none.is_none());
+    }
+
+    #[test]
+    fn empty_kernels_and_single_launches_are_quoted_as_measured() {
+        let modes = Mode::ALL.map(|mode| point(ByMode { mode }, 0, 1.0, 1e-6));
+        let clocks = Clock::ALL.map(|clock| point(ByClock { clock }, 0, 1.0, 1e-6));
+        let series = [Series::new(empty(), modes), Series::new(single(), clocks)];
+        let found = findings(&device(), &series);
+        assert_eq!(found.len(), Mode::ALL.len() + 2);
+        assert!(found.iter().any(|finding| finding.name == "grid barrier"));
+        assert!(found.iter().all(|finding| (finding.value / 1e-6 - 1.0).abs() < 1e-6));
+        assert!(findings(&device(), &[]).is_empty());
+    }
+}

@@ -1,5 +1,5 @@
 //! stream on a GPU: bandwidth by occupancy and by bytes in flight, and the best configuration of each of the ten kernels
-//! measured afresh. What the figures mean is `plimsoll_suite::probes::stream`'s; the kernels are `stream.cu`'s.
+//! measured afresh. What the figures mean is told in `mod.rs`; the kernels are `stream.cu`'s.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,9 +18,9 @@ use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};
 use plimsoll_gpu::load::Load;
 use plimsoll_gpu::window::{Rotation, affordable, room};
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span, verify};
-use plimsoll_suite::probes::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
 
 use crate::TRUST;
+use crate::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
 
 /// Bytes per array of the figures to quote.
 const BEST_BYTES: u64 = 1 << 30;

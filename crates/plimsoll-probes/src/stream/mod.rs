@@ -1,4 +1,369 @@
-//! stream: see `docs/method/stream.md`.
+//! stream: the bandwidth of memory for each read:write mix, by the STREAM kernels and their kin (McCalpin, STREAM;
+//! Treibig, Hager and Wellein for the Schönauer triad). Its best figures are the ceilings that everything else quotes.
+//!
+//! How to read the figures is told in `docs/method/stream.md`; `cpu` and `gpu` are how they are measured.
 
+mod axes;
+#[cfg(feature = "cpu")]
+pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Axes, Draw, Estimate, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+use plimsoll_suite::probes::{finding, known_rows};
+
+pub use plimsoll_suite::kernels::{KERNELS, Mix};
+
+pub use axes::{
+    BestConfiguration, BestOnCores, Configuration, Form, Occupancy, OnAllCores, OnSomeCores, Placement, Stores,
+};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "stream",
+    group: "bandwidth",
+    sentence: "How fast memory moves for each mix of reads and writes, from arrays far larger than any cache.",
+    page: "stream.md",
+    seconds: [8.0, 60.0, 180.0],
+    findings,
+};
+
+/// The kernels of the series over threads: one that only reads, one balanced, one with two reads a write.
+pub const BY_THREADS: [&str; 3] = ["read", "copy", "triad"];
+
+/// Every kernel with both kinds of store, cold, on all cores.
+#[must_use]
+pub fn kernels() -> TypedSeries<OnAllCores> {
+    TypedSeries::new(
+        "kernels",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: Some("stores".into()) },
+    )
+}
+
+/// Bandwidth against the number of cores that take part.
+#[must_use]
+pub fn threads() -> TypedSeries<OnSomeCores> {
+    TypedSeries::new(
+        "threads",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
+        Draw::Lines {
+            x: "threads".into(),
+            y: "bandwidth".into(),
+            by: Some("kernel".into()),
+            log_x: false,
+            log_y: false,
+        },
+    )
+}
+
+/// The best configuration of each kernel, measured afresh: the figures to quote.
+#[must_use]
+pub fn best() -> TypedSeries<BestOnCores> {
+    TypedSeries::new(
+        "best",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("bandwidth with write-allocate", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Table,
+    )
+}
+
+/// Name of the metric that holds the bytes that one multiprocessor has asked memory for at once.
+pub const IN_FLIGHT: &str = "bytes in flight";
+
+fn figures_in_flight() -> Vec<Metric> {
+    vec![
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metric("time", Unit::Second, Quantity::Time),
+        metric(IN_FLIGHT, Unit::Byte, Quantity::Extra),
+    ]
+}
+
+/// A GPU's bandwidth against threads per multiprocessor, from one warp to all that fit; shared memory that nobody uses
+/// keeps further blocks out.
+#[must_use]
+pub fn occupancy() -> TypedSeries<Occupancy> {
+    TypedSeries::new(
+        "occupancy",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        figures_in_flight(),
+        Draw::Lines {
+            x: "threads".into(),
+            y: "bandwidth".into(),
+            by: Some("kernel".into()),
+            log_x: true,
+            log_y: false,
+        },
+    )
+}
+
+/// A GPU's bandwidth against what a multiprocessor has asked for at once: width of an access × accesses per thread ×
+/// resident threads, for the kernels of each plain mix.
+#[must_use]
+pub fn bytes_in_flight() -> TypedSeries<Configuration> {
+    let draw = Draw::Lines {
+        x: IN_FLIGHT.into(),
+        y: "bandwidth".into(),
+        by: Some("kernel".into()),
+        log_x: true,
+        log_y: false,
+    };
+    over_configurations("bytes in flight", draw)
+}
+
+/// The same choices, fewer of each, for the other kernels.
+#[must_use]
+pub fn configurations() -> TypedSeries<Configuration> {
+    let draw = Draw::Bars { x: "kernel".into(), y: "bandwidth".into(), by: Some("hints".into()) };
+    over_configurations("configurations", draw)
+}
+
+fn over_configurations(case: &str, draw: Draw) -> TypedSeries<Configuration> {
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::ColdRotate, figures_in_flight(), draw)
+}
+
+/// The best configuration of a GPU's kernels that both read and write, by how far the output is moved within its array:
+/// where memory's banks hold the two streams is worth some tenths of a per cent, and no program chooses it.
+#[must_use]
+pub fn placements() -> TypedSeries<Placement> {
+    TypedSeries::new(
+        "placements",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Bars { x: "output moved".into(), y: "bandwidth".into(), by: Some("kernel".into()) },
+    )
+}
+
+/// A GPU's best configuration of each kernel, measured afresh on larger arrays: the figures to quote. The same case as
+/// [`best`], with what there is to choose on a GPU.
+#[must_use]
+pub fn best_configuration() -> TypedSeries<BestConfiguration> {
+    TypedSeries::new(
+        "best",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Table,
+    )
+}
+
+fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
+    series.iter().find(|series| series.spec.case == case)
+}
+
+/// The fresh figure of each kernel's best configuration, the ceiling of its read:write mix, and on a GPU what must be in
+/// flight to reach it.
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let best = case(series, "best");
+    let mut found: Vec<Finding> = best.into_iter().flat_map(ceilings).collect();
+    if let Some(occupancy) = case(series, "occupancy") {
+        for kernel in ["read", "copy"] {
+            found.extend(little(device, occupancy, kernel));
+        }
+    }
+    found
+}
+
+/// The best figure of each kernel, on a GPU or on a CPU.
+fn ceilings(best: &Series) -> Vec<Finding> {
+    if best.spec.axes == BestConfiguration::axes() {
+        let ceiling = |(at, row): (BestConfiguration, &Row)| {
+            let kernel = find_mix(&at.kernel)?;
+            ceiling(best, row, kernel, at.configuration.as_str())
+        };
+        return known_rows(best).filter_map(ceiling).collect();
+    }
+    let ceiling = |(at, row): (BestOnCores, &Row)| {
+        let kernel = find_mix(&at.kernel)?;
+        ceiling(best, row, kernel, &on_cores(&at, kernel))
+    };
+    known_rows(best).filter_map(ceiling).collect()
+}
+
+/// The kernel of this name; none where a later version has another.
+fn find_mix(name: &Name) -> Option<&'static Mix> {
+    KERNELS.iter().find(|kernel| kernel.name == name.as_str())
+}
+
+fn ceiling(best: &Series, row: &Row, kernel: &Mix, how: &str) -> Option<Finding> {
+    Some(Finding {
+        metric: "bandwidth".into(),
+        says: format!("{}:{} read:write, {how}", kernel.reads, kernel.writes),
+        ..finding(kernel.name, Unit::BytePerSecond, row, best.estimate(row, "bandwidth")?)
+    })
+}
+
+fn on_cores(at: &BestOnCores, kernel: &Mix) -> String {
+    let threads = at.threads.0;
+    let stores = if kernel.writes == 0 { String::new() } else { format!(", {} stores", at.stores) };
+    let plural = if threads == 1 { "" } else { "s" };
+    format!("{threads} thread{plural}{stores}")
+}
+
+/// Share of the best bandwidth that counts as reaching it.
+const REACHED: f64 = 0.95;
+
+/// Little's law on the persistent form (Little, 'A proof for the queuing formula L = λW', 1961): bytes in flight =
+/// bandwidth × latency. What a multiprocessor must have in flight to reach 95 % of the curve's best, interpolated between
+/// its neighbours on the curve, and the latency which that implies; and the latency of the first point, where nothing
+/// queues. All threads wait for their loads together here, so a little less is in flight than they ask for: both
+/// latencies are upper bounds.
+fn little(device: &DeviceInfo, occupancy: &Series, kernel: &str) -> Vec<Finding> {
+    let is_asked = |at: &Occupancy| at.kernel.as_str() == kernel && at.form == Form::Persistent;
+    let figures = |(_, row): (Occupancy, _)| {
+        Some((occupancy.estimate(row, IN_FLIGHT)?.value, row, occupancy.estimate(row, "bandwidth")?))
+    };
+    let mut curve: Vec<(f64, &Row, Estimate)> =
+        known_rows(occupancy).filter(|(at, _)| is_asked(at)).filter_map(figures).collect();
+    curve.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = curve.iter().map(|point| point.2.value).fold(0.0, f64::max);
+    let above = curve.iter().position(|point| point.2.value >= REACHED * most);
+    let (Some(above), [first, .., _]) = (above, curve.as_slice()) else { return Vec::new() };
+    let multiprocessors = f64::from(device.multiprocessors.max(1));
+    let at = |place: usize| (curve[place].0, curve[place].2.value);
+    let target = REACHED * most;
+    let (right, before) = (at(above), above.checked_sub(1).map(at));
+    let needed = before
+        .map_or(right.0, |left| left.0 + (right.0 - left.0) * ((target - left.1) / (right.1 - left.1)).clamp(0.0, 1.0));
+    let bracket = Interval { lo: before.map_or(right.0, |left| left.0), hi: right.0 };
+    let latency = |bytes: f64| bytes * multiprocessors / target;
+    let says = format!("per multiprocessor, for 95 % of {}", Unit::BytePerSecond.format(most));
+    let with =
+        |name: String, unit, row, value, interval| Finding { ..finding(name, unit, row, Estimate { value, interval }) };
+    let mut found = vec![
+        Finding { says, ..with(format!("{kernel}: in flight"), Unit::Byte, curve[above].1, needed, bracket) },
+        Finding {
+            says: "which that implies under load (Little's law)".into(),
+            ..with(
+                format!("{kernel}: latency loaded"),
+                Unit::Second,
+                curve[above].1,
+                latency(needed),
+                Interval { lo: latency(bracket.lo), hi: latency(bracket.hi) },
+            )
+        },
+    ];
+    let unloaded = |bandwidth: f64| first.0 * multiprocessors / bandwidth;
+    if above > 0 {
+        let interval = Interval { lo: unloaded(first.2.interval.hi), hi: unloaded(first.2.interval.lo) };
+        found.push(Finding {
+            says: format!("with {} in flight per multiprocessor, an upper bound", Unit::Byte.format(first.0)),
+            ..with(format!("{kernel}: latency idle"), Unit::Second, first.1, unloaded(first.2.value), interval)
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::{Point, Threads};
+
+    fn point(at: impl Axes, seconds: f64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at: at.to_values(),
+            k: 1,
+            tick: 1e-9,
+            work: Work { traffic: Traffic::new(2_000_000, 1_000_000), ..Work::default() },
+            samples: vec![(seconds * 1e9) as u64; 30],
+            evidence: Default::default(),
+            flags: Default::default(),
+            extra: Default::default(),
+        }
+    }
+
+    #[test]
+    fn only_fresh_figures_become_ceilings_and_they_say_their_mix() {
+        let lucky = point(OnAllCores { kernel: "triad".into(), stores: Stores::Ordinary }, 1e-6);
+        let best_at = |kernel: &'static str, stores, threads| {
+            point(BestOnCores { kernel: kernel.into(), stores, threads: Threads(threads) }, 1e-3)
+        };
+        let fresh = best_at("triad", Stores::NonTemporal, 2);
+        let sum = best_at("read", Stores::Ordinary, 1);
+        let unknown = best_at("later", Stores::Ordinary, 1);
+        let series = [Series::new(kernels(), [lucky]), Series::new(best(), [fresh, sum, unknown])];
+        let found = findings(&DeviceInfo::default(), &series);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].name.as_str(), found[0].metric.as_str()), ("triad", "bandwidth"));
+        assert!((found[0].value / 3e9 - 1.0).abs() < 1e-9);
+        assert_eq!(found[0].says, "2:1 read:write, 2 threads, non-temporal stores");
+        assert_eq!(found[1].says, "1:0 read:write, 1 thread");
+        assert!(findings(&DeviceInfo::default(), &series[..1]).is_empty());
+    }
+
+    fn on_gpu(kernel: &'static str, threads: u64, seconds: f64) -> Point {
+        let at = Occupancy { kernel: kernel.into(), form: Form::Persistent, threads: Threads(threads) };
+        let extra = [(IN_FLIGHT.to_owned(), 64.0 * threads as f64)].into();
+        Point { extra, ..point(at, seconds) }
+    }
+
+    #[test]
+    fn littles_law_finds_the_latency_that_made_the_curve() {
+        // 100 multiprocessors, 1 µs, 3 MB a launch, at most 3 TB/s: 30 kB in flight for each.
+        let (latency, most) = (1e-6, 3e12);
+        let curve = [32, 64, 128, 256, 512, 1024, 2048].map(|threads| {
+            let bandwidth = (100.0 * 64.0 * threads as f64 / latency).min(most);
+            on_gpu("read", threads, 3e6 / bandwidth * 1e3)
+        });
+        let points = curve
+            .map(|point| Point { work: Work { traffic: Traffic::new(3_000_000_000, 0), ..Work::default() }, ..point });
+        let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
+        let found = findings(&device, &[Series::new(occupancy(), points)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
+        assert!((of("read: in flight").value / 28_500.0 - 1.0).abs() < 0.1, "{found:?}");
+        assert!((of("read: latency loaded").value / latency - 1.0).abs() < 0.1, "{found:?}");
+        assert!((of("read: latency idle").value / latency - 1.0).abs() < 0.01, "{found:?}");
+        let interval = of("read: in flight").interval;
+        assert!(interval.lo < 28_500.0 && interval.hi > 28_500.0);
+    }
+
+    #[test]
+    fn a_curve_of_one_point_implies_nothing() {
+        let alone = [on_gpu("read", 32, 1e-3)];
+        assert!(findings(&DeviceInfo::default(), &[Series::new(occupancy(), alone)]).is_empty());
+    }
+
+    #[test]
+    fn a_gpus_ceiling_says_its_configuration() {
+        let at = BestConfiguration { kernel: "triad".into(), configuration: "16 B × 1, 128 threads".into() };
+        let fresh = point(at, 1e-3);
+        let found = findings(&DeviceInfo::default(), &[Series::new(best_configuration(), [fresh])]);
+        assert_eq!(found[0].says, "2:1 read:write, 16 B × 1, 128 threads");
+    }
+
+    #[test]
+    fn the_kernels_over_threads_are_of_the_family() {
+        assert!(BY_THREADS.iter().all(|name| KERNELS.iter().any(|kernel| kernel.name == *name)));
+    }
+}

@@ -6,8 +6,8 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Metric, Quantity, SeriesSpec};
 use plimsoll_core::unit::Unit;
+use plimsoll_probes::launch::{self, Mode};
 use plimsoll_suite::probes::affine::Affine;
-use plimsoll_suite::probes::launch::{self, Mode};
 
 use super::build::spec_of;
 use super::bundle::beside_others;

@@ -4,7 +4,7 @@ use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::{CachePolicy, Work};
 use plimsoll_core::series::TypedSeries;
-use plimsoll_suite::probes::copy::{self, ByGrid, ByIndex, ByKernel, Grid, Index, Kernel, OnOne, SPEC};
+use plimsoll_probes::copy::{self, ByGrid, ByIndex, ByKernel, Grid, Index, Kernel, OnOne, SPEC};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

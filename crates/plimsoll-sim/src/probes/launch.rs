@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::launch::{self, ByClock, ByMode, Clock, Mode, SPEC, Scale};
+use plimsoll_probes::launch::{self, ByClock, ByMode, Clock, Mode, SPEC, Scale};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

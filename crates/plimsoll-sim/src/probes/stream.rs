@@ -4,9 +4,7 @@ use plimsoll_core::Traffic;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::{Axes as _, Series};
-use plimsoll_suite::probes::stream::{
-    self, BY_THREADS, BestOnCores, KERNELS, Mix, OnAllCores, OnSomeCores, SPEC, Stores,
-};
+use plimsoll_probes::stream::{self, BY_THREADS, BestOnCores, KERNELS, Mix, OnAllCores, OnSomeCores, SPEC, Stores};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

@@ -4,8 +4,6 @@
 
 pub mod affine;
 pub mod atomics;
-pub mod cluster;
-pub mod copy;
 pub mod dispatch;
 pub mod footprint;
 pub mod gather;
@@ -14,14 +12,12 @@ pub mod interference;
 pub mod l1;
 pub mod l2;
 pub mod lab;
-pub mod launch;
 pub mod levels;
 pub mod loaded_latency;
 pub mod managed;
 pub mod mix;
 pub mod peer;
 pub mod roofline;
-pub mod stream;
 pub mod strides;
 pub mod sync;
 #[cfg(any(test, feature = "synthetic"))]

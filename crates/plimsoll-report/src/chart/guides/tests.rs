@@ -2,7 +2,7 @@ use plimsoll_core::record::Run;
 use plimsoll_core::sample::{CachePolicy, Figure, Work};
 use plimsoll_core::series::{Draw, Quantity, SeriesSpec, axis, metric};
 use plimsoll_core::{Flags, Traffic};
-use plimsoll_suite::probes::launch::{self, Mode};
+use plimsoll_probes::launch::{self, Mode};
 use plimsoll_suite::probes::roofline;
 
 use super::super::{Chart, Plot, charts};

@@ -1,5 +1,5 @@
 //! stream on the CPU: the ten kernels over arrays far larger than the last-level cache, one thread per core, each on
-//! memory that it touched first. What the figures mean is `plimsoll_suite::probes::stream`'s.
+//! memory that it touched first. What the figures mean is told in `mod.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,15 +11,15 @@ use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
 use plimsoll_core::series::{Axes as _, Series, Threads};
-use plimsoll_suite::probes::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
+use plimsoll_cpu::arch::best;
+use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
+use plimsoll_cpu::probes::kernels::{self, Kernel, POISON, store_kinds};
+use plimsoll_cpu::probes::window::{self, Chunk, Window};
+use plimsoll_cpu::probes::{Lap, TeamLoad, team, verdict};
+use plimsoll_cpu::threads::{Task, Team};
+use plimsoll_cpu::{Cpu, CpuDevice};
 
-use super::kernels::{self, Kernel, POISON, store_kinds, stores_axis};
-use super::window::{self, Chunk, Window};
-use super::{Lap, TeamLoad};
-use crate::arch::best;
-use crate::arch::stream::{Stores, StreamKernels};
-use crate::threads::{Task, Team};
-use crate::{Cpu, CpuDevice};
+use crate::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
 
 /// The target and the source. Up to three operands walk through the source a third of it apart, so each of them touches
 /// all of it and finds none of it in a cache; arrays of their own would only take longer to prepare.
@@ -33,7 +33,7 @@ const EVERY_COUNT: usize = 16;
 
 /// The probe.
 #[derive(Debug)]
-pub(super) struct Stream;
+pub struct Stream;
 
 /// A kernel and how it is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +58,14 @@ impl Variant {
     }
 }
 
+/// Stores as the axis calls them.
+fn stores_axis(stores: Stores) -> stream::Stores {
+    match stores {
+        Stores::Ordinary => stream::Stores::Ordinary,
+        Stores::NonTemporal => stream::Stores::NonTemporal,
+    }
+}
+
 impl Probe<Cpu> for Stream {
     fn spec(&self) -> &'static ProbeSpec {
         &stream::SPEC
@@ -72,7 +80,7 @@ impl Probe<Cpu> for Stream {
         let begin = session.clock().now();
         let size = window::size(session.request.bytes, session.info().cold_window(), ARRAYS as u64)?;
         let flags: Flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
-        let team = super::team(session, session.device.cpus.len())?;
+        let team = team(session, session.device.cpus.len())?;
         let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
         let window = Window::new(&team, ARRAYS, size.bytes, data, &|| session.stopped())?;
         let bench = Bench::new(team, window)?;
@@ -232,7 +240,7 @@ impl Bench {
                 }
             }
         });
-        Box::new(move || super::verdict(&team, &task, &found))
+        Box::new(move || verdict(&team, &task, &found))
     }
 }
 
