@@ -26,7 +26,7 @@ WEIGHTS = {
     "fma": 5,
     "clamp": 3,
     "logic": 3,
-    "wrap": 4,
+    "wrap": 9,
 }
 """How often each sort of operation is tried."""
 FAVOURED = {
@@ -162,8 +162,9 @@ class Generator:
         random = self.random
         if not a.dtype.is_signed or a.dtype is I64:
             # Of what is read, as little else takes all values.
-            a = cast_to(random.choice([TYPES["i8"], TYPES["i16"], TYPES["i32"]]), random.choice(self.pool[: len(self.inputs)]))
-        op = random.choice(["abs", "abs", "neg", "-", "+", "*", "<<"])
+            dtype = TYPES[random.choice(["i8", "i16", "i16", "i32"])]
+            a = cast_to(dtype, random.choice(self.pool[: len(self.inputs)]))
+        op = random.choice(["abs", "abs", "abs", "neg", "-", "+", "*", "<<"])
         wrapped = operation(op, a) if op in ex.NUMERIC_UNARY else operation(op, *random.sample([a, self.number_beside(a)], 2))
         wider = [dtype for dtype in TYPES.values() if dtype.is_float or dtype.bytes > wrapped.dtype.bytes]
         return cast_to(random.choice(wider), wrapped)
