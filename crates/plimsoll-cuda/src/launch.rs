@@ -128,7 +128,7 @@ impl Launch {
     ///
     /// # Safety
     /// The kernel must take these arguments, of these types and in this order, and touch only memory of the spans among them, inside
-    /// of their extents, whenever it is launched: in any form that it is given, and by any stream and graph.
+    /// of their extents, whenever it is launched by any stream and graph.
     ///
     /// # Errors
     /// [`Fault::Invalid`] for too many arguments, memory that was freed, or an empty geometry; [`Fault::Unavailable`] where the
@@ -156,8 +156,11 @@ impl Launch {
     }
 
     /// The same in another form.
+    ///
+    /// # Safety
+    /// The kernel must be written for that form: one that is dependent waits for the kernel before it before it touches memory.
     #[must_use]
-    pub fn with_form(mut self, form: Form) -> Self {
+    pub unsafe fn with_form(mut self, form: Form) -> Self {
         self.form = form;
         self
     }

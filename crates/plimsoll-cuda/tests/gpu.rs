@@ -61,7 +61,8 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let spinner = Arc::new(Spinner::compile(&context, &kernels, multiprocessors)?);
     // SAFETY: the kernel takes nothing.
     let empty = unsafe { Launch::raw(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new()) }?;
-    let dependent = empty.clone().with_form(Form { dependent: true, ..Form::default() });
+    // SAFETY: the kernel touches no memory.
+    let dependent = unsafe { empty.clone().with_form(Form { dependent: true, ..Form::default() }) };
 
     let (a, b) = (DeviceBuffer::new(&context, BYTES)?, DeviceBuffer::new(&context, BYTES)?);
     let pattern: Vec<u8> = (0..BYTES).map(|place| (place.wrapping_mul(2_654_435_761) >> 13) as u8).collect();

@@ -46,11 +46,21 @@ pub fn accept(
 ) -> Result<Vec<Touched>, Fault> {
     geometry.check()?;
     let wrong = |why: String| Fault::Invalid(format!("{}: {why}", stated.name));
+    if form.cooperative != stated.cooperative {
+        let is = |cooperative| if cooperative { "cooperatively" } else { "plainly" };
+        return Err(wrong(format!("is launched {}, not {}", is(stated.cooperative), is(form.cooperative))));
+    }
+    if form.dependent && !stated.dependent {
+        return Err(wrong(
+            "doesn't wait for the kernel before it, and can't be launched before that has ended".to_owned(),
+        ));
+    }
     let (count, takes) = (arguments.count(), stated.parameters.len());
     if count != takes {
         return Err(wrong(format!("takes {takes} arguments and was given {count}")));
     }
-    let threads: u64 = geometry.block.iter().map(|side| u64::from(*side)).product();
+    let product = |all: u64, side: &u32| all.checked_mul(u64::from(*side));
+    let threads = geometry.block.iter().try_fold(1, product).unwrap_or(u64::MAX);
     if stated.threads_fixed && threads > u64::from(stated.threads) {
         return Err(wrong(format!("is compiled for blocks of {} threads, not {threads}", stated.threads)));
     }

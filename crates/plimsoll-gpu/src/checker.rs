@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use plimsoll_core::Fault;
+use plimsoll_core::probe::Case;
 use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::check::{self, Data};
 use plimsoll_gen::kernel::stream::Op;
@@ -18,6 +19,8 @@ use crate::{Gpu, Memory as _, Span, Trust};
 pub const POISON: u32 = 0xffff_ffff;
 /// Count of wrong elements, and the first of them.
 const RESULT_BYTES: u64 = 16;
+/// Elements on which checks are tried themselves.
+const TRIED: u64 = 1000;
 
 /// Kernels that fill and check, on one stream.
 pub struct Checker<G: Gpu> {
@@ -94,6 +97,24 @@ impl<G: Gpu> Checker<G> {
                 Check::Failed(format!("{what}: {wrong} of {n} elements are wrong, the first is {}", self.word(1)?))
             }
         })
+    }
+
+    /// Whether a wrong element is found: on a device whose launches do nothing, all would seem right.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; the driver's.
+    pub fn try_itself(&self) -> Result<Case, Fault> {
+        let bytes = 4 * TRIED;
+        let (out, input) = (G::allocate(&self.stream, bytes)?, G::allocate(&self.stream, bytes)?);
+        self.words(out.whole(), 1)?;
+        self.words(input.whole(), 1)?;
+        G::upload(&self.stream, out.part(bytes - 4, 4)?, &POISON.to_le_bytes())?;
+        let name = Op::Copy.name();
+        let expected = Check::Failed(format!("{name}: 1 of {TRIED} elements are wrong, the first is {}", TRIED - 1));
+        let found = self.map(Op::Copy, Element::Word, out.whole(), [input.whole(); 3], 0.0)?;
+        let wrong =
+            if found == expected { String::new() } else { "one wrong element isn't found: no check counts".to_owned() };
+        Ok(Case { kernel: "checks".to_owned(), on: format!("n = {TRIED}"), wrong })
     }
 
     /// Is `out` what `op` makes of the inputs, element for element? For operations with one value per element.

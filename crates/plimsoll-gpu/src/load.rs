@@ -269,7 +269,7 @@ impl<G: Gpu> Load<G> {
         } else {
             for _ in 0..k {
                 self.cycle[self.turn].enqueue(&self.stream)?;
-                if matches!(self.shape, Shape::Stream | Shape::HostLatency) {
+                if self.shape == Shape::Stream {
                     G::submit(&self.stream)?;
                 }
                 self.turn = (self.turn + 1) % self.cycle.len();

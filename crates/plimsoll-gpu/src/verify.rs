@@ -47,6 +47,7 @@ pub fn source<G: Gpu>(
     let kernels: Vec<KernelDesc> =
         source.kernels(G::target(device)).into_iter().filter(|kernel| launchable::<G>(kernel, device)).collect();
     let bench = Bench::<G>::new(device, source, &kernels, (depth, trust))?;
+    report(bench.kit.checker.try_itself()?);
     let mut data = None;
     for kernel in &kernels {
         bench.fill(kernel, &mut data)?;
@@ -90,7 +91,7 @@ fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
         // Where every block has done one turn and the first begins another.
         let resident =
             u64::from(machine.multiprocessors) * u64::from(machine.threads_per_multiprocessor / kernel.threads);
-        sizes.extend([resident * block - 1, resident * block + 1]);
+        sizes.extend([(resident * block).saturating_sub(1), resident * block + 1]);
     }
     if depth == Depth::Exhaustive {
         sizes.extend(0..=2500);

@@ -209,14 +209,21 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     let unit_of_clocks = unit(bench, Source::Clock, std::slice::from_ref(&empty))?;
     let kernel = unit_of_clocks.function(&empty)?;
     let form = |form| kernel.launch(Geometry::linear(1, 32), form, &Arguments::new());
-    let forms = [
+    let forms: [Form; 3] = [
         Form { dependent: true, ..Form::default() },
         Form { cooperative: true, ..Form::default() },
         Form { cluster: 2, ..Form::default() },
     ];
-    for lacking in forms {
-        let why = refused(form(lacking), FaultClass::Unavailable);
+    for lacking in &forms {
+        let stated = KernelDesc { dependent: lacking.dependent, cooperative: lacking.cooperative, ..empty.clone() };
+        let unit_of_form = unit(bench, Source::Clock, std::slice::from_ref(&stated))?;
+        let launch = unit_of_form.function(&stated)?.launch(Geometry::linear(1, 32), *lacking, &Arguments::new());
+        let why = refused(launch, FaultClass::Unavailable);
         assert!(why.contains("CUDA"), "{why}");
+    }
+    // A kernel that isn't written for it is refused by its own description, on every device.
+    for form_of_others in &forms[..2] {
+        refused(form(*form_of_others), FaultClass::Invalid);
     }
     let launch = form(Form::default())?;
     let shared = Geometry { shared: 1024, ..Geometry::linear(1, 32) };

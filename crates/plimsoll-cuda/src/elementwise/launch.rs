@@ -140,7 +140,8 @@ impl Bound {
         let work = self.work()?;
         // SAFETY: the words are of this plan, for tensors that its checks admitted and whose memory the launch holds.
         let launch = unsafe { work.kernel.launch(work.geometry(), &self.words, &self.held) }?;
-        Ok(launch.with_form(work.form))
+        // SAFETY: the form is the plan's, for which its kernel is written.
+        Ok(unsafe { launch.with_form(work.form) })
     }
 
     /// Launches it; nothing where there are no elements. Allocates nothing, unless the stream is recorded. Memory that belongs to

@@ -200,7 +200,7 @@ impl Bench {
         let work = Work { operations: f64::from(meetings), ..Work::default() };
         Inside::telling(&self.kit, (blocks, Of::First), work, move |place| {
             let arguments = Arguments::new().span(place.out).buffer(&marks).u32(meetings).buffer(&barrier);
-            Ok(Launch::new(&function, geometry, arguments)?.with_form(form))
+            function.launch(geometry, form, &arguments)
         })
     }
 

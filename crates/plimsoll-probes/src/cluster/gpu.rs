@@ -155,8 +155,12 @@ impl<G: Gpu> Bench<G> {
     /// How many clusters of so many blocks run at once.
     fn at_once(&self, kernel: &KernelDesc, size: u32) -> Result<u32, Fault> {
         let function = self.kit.unit.function(kernel)?.function();
-        if size > PORTABLE && G::allow_large_clusters(function).is_err() {
-            return Ok(0);
+        if size > PORTABLE {
+            match G::allow_large_clusters(function) {
+                Err(fault) if fault.ends_the_device() => return Err(fault),
+                Err(_) => return Ok(0),
+                Ok(()) => {}
+            }
         }
         let most = self.kit.unit.machine().multiprocessors / size;
         Ok(G::clusters_at_once(function, self.geometry(kernel, size), size)?.min(most))
