@@ -216,9 +216,10 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     ];
     for lacking in &forms {
         let stated = KernelDesc { dependent: lacking.dependent, cooperative: lacking.cooperative, ..empty.clone() };
-        let unit_of_form = unit(bench, Source::Clock, std::slice::from_ref(&stated))?;
-        let launch = unit_of_form.function(&stated)?.launch(Geometry::linear(1, 32), *lacking, &Arguments::new());
-        let why = refused(launch, FaultClass::Unavailable);
+        let launched = unit(bench, Source::Clock, std::slice::from_ref(&stated)).and_then(|unit_of_form| {
+            unit_of_form.function(&stated)?.launch(Geometry::linear(1, 32), *lacking, &Arguments::new())
+        });
+        let why = refused(launched, FaultClass::Unavailable);
         assert!(why.contains("CUDA"), "{why}");
     }
     // A kernel that isn't written for it is refused by its own description, on every device.
