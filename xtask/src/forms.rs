@@ -9,6 +9,7 @@ use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::elementwise::representative::{Representative, representatives};
 use plimsoll_gen::elementwise::{ENTRY, generate};
+use plimsoll_gen::kernel::Data;
 use plimsoll_gen::sass::Listing;
 use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults};
@@ -74,7 +75,7 @@ fn read(tools: &Tools, seen: &Seen, one: &Representative) -> Result<(Vec<String>
     let function = listing.function(ENTRY).context("no entry point")?;
     let hot = found.hot.as_ref().map_or(0, |hot| hot.instructions);
     let mut wrong = one.faults(found, function);
-    wrong.extend(data_faults(&one.name, one.spec.target, &module_data(&code.cubin)?));
+    wrong.extend(data_faults(&one.name, Data::Nothing, one.spec.target, &module_data(&code.cubin)?));
     let counts = (found.registers.unwrap_or(0), hot);
     if wrong.is_empty() {
         seen.note(&unit, &[(one.name.clone(), counts)].into());

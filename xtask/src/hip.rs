@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{HEADERS, Source, unit};
+use plimsoll_gen::kernel::{SOURCES, unit};
 
 use crate::test::{root, skipped};
 
@@ -76,11 +76,11 @@ fn runs(command: &mut Command) -> bool {
 /// Headers and sources, each with the entry points of all its kernels.
 fn write(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     std::fs::create_dir_all(folder)?;
-    for (name, text) in HEADERS {
-        std::fs::write(folder.join(name), text)?;
-    }
     let mut sources = Vec::new();
-    for source in Source::ALL {
+    for source in SOURCES {
+        for (name, text) in source.headers() {
+            std::fs::write(folder.join(name), text)?;
+        }
         let path = folder.join(format!("{}.cu", source.name()));
         // The newest target has all the kernels.
         let kernels = source.kernels(Target::plain(100));

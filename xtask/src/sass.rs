@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{self, HEADERS, KernelDesc, OPTIONS, Source};
+use plimsoll_gen::kernel::{self, KernelDesc, OPTIONS, SOURCES, Source};
 use plimsoll_gen::sass::Image;
 use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults, differences, faults};
@@ -36,7 +36,7 @@ pub fn command(arguments: &[String]) -> Result<()> {
         bail!("unknown argument '{unknown}': there are --bless and --all");
     }
     let how = How { bless: flags.contains(&"--bless"), all: flags.contains(&"--all") };
-    let sources: Vec<Source> = match names[..] {
+    let sources: Vec<&'static Source> = match names[..] {
         [] => return run(how),
         ["bodies"] => Vec::new(),
         [name] if of_name(name).is_some() => of_name(name).into_iter().collect(),
@@ -69,7 +69,7 @@ pub fn run(how: How) -> Result<()> {
     let Some(tools) = tools::ready()? else { return Ok(()) };
     refuses_what_is_wrong(&tools)?;
     let seen = Seen::open(&tools, how.all)?;
-    let mut wrong = of_sources(&tools, &seen, &Source::ALL, how)?;
+    let mut wrong = of_sources(&tools, &seen, &SOURCES, how)?;
     let (faults, facts) = forms::check(&tools, &seen)?;
     wrong.extend(faults);
     wrong.extend(keep("elementwise", &facts, how)?);
@@ -82,15 +82,15 @@ pub fn run(how: How) -> Result<()> {
 }
 
 /// The source of a probe by its name.
-fn of_name(name: &str) -> Option<Source> {
-    Source::ALL.into_iter().find(|source| source.name() == name)
+fn of_name(name: &str) -> Option<&'static Source> {
+    SOURCES.into_iter().find(|source| source.name() == name)
 }
 
 /// What is wrong with the kernels of these sources.
-fn of_sources(tools: &Tools, seen: &Seen, sources: &[Source], how: How) -> Result<Vec<String>> {
+fn of_sources(tools: &Tools, seen: &Seen, sources: &[&'static Source], how: How) -> Result<Vec<String>> {
     let all_units = sources.iter().flat_map(|source| Target::ALL.map(|target| (*source, target)));
     // A source may have nothing for a target: clusters before 9.0.
-    let units: Vec<(Source, Target)> =
+    let units: Vec<(&'static Source, Target)> =
         all_units.filter(|(source, target)| !source.kernels(*target).is_empty()).collect();
     let found = all(tools, seen, &units)?;
     let mut wrong = Vec::new();
@@ -146,7 +146,7 @@ fn refuses_what_is_wrong(tools: &Tools) -> Result<()> {
 type Read = (Vec<String>, Counts);
 
 /// What was read of all units, by as many threads as there are processors.
-fn all(tools: &Tools, seen: &Seen, units: &[(Source, Target)]) -> Result<Vec<Read>> {
+fn all(tools: &Tools, seen: &Seen, units: &[(&'static Source, Target)]) -> Result<Vec<Read>> {
     let next = AtomicUsize::new(0);
     let done: Mutex<BTreeMap<usize, Result<Read>>> = Mutex::default();
     let work = || {
@@ -166,10 +166,10 @@ fn all(tools: &Tools, seen: &Seen, units: &[(Source, Target)]) -> Result<Vec<Rea
 }
 
 /// Compiles, disassembles and reads one unit; the cubin and its text stay below `target/` to be looked at.
-fn one(tools: &Tools, seen: &Seen, source: Source, target: Target) -> Result<Read> {
+fn one(tools: &Tools, seen: &Seen, source: &'static Source, target: Target) -> Result<Read> {
     let (kernels, arch, options) = (source.kernels(target), target.to_string(), OPTIONS.map(str::to_owned));
-    let (name, text) = (source.name(), kernel::unit(source, &kernels));
-    let program = Program { name, source: &text, headers: &HEADERS, options: &options, target: &arch };
+    let (name, text, headers) = (source.name(), kernel::unit(source, &kernels), source.headers());
+    let program = Program { name, source: &text, headers: &headers, options: &options, target: &arch };
     let unit = seen.unit(format!("{name} {arch}"), &program, &stated(&kernels));
     if let Some(counts) = seen.known(&unit, name, kernels.iter().map(|kernel| kernel.name.as_str()), &arch) {
         return Ok((Vec::new(), counts));
@@ -182,7 +182,7 @@ fn one(tools: &Tools, seen: &Seen, source: Source, target: Target) -> Result<Rea
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(format!("{}.{target}.cubin", source.name())), &code.cubin)?;
     std::fs::write(folder.join(format!("{}.{target}.sass", source.name())), &code.listing)?;
-    let mut wrong = data_faults(name, target, &module_data(&code.cubin)?);
+    let mut wrong = data_faults(name, source.data(), target, &module_data(&code.cubin)?);
     takes_what_it_states(Image::new(code.cubin)?, &kernels)?;
     let mut counts = Counts::new();
     for kernel in &kernels {

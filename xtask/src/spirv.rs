@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_gen::kernel::spirv::{BUILDS, Build};
+use plimsoll_gen::kernel::SOURCES;
+use plimsoll_gen::kernel::spirv::Build;
 
 use crate::test::{root, skipped};
 
@@ -13,7 +14,7 @@ const COMPILER: &str = "glslangValidator";
 /// Names the compiler that built what is committed, as its `--version` begins. Another one builds other words of the same meaning.
 const BUILT_BY: &str = "BUILT_BY";
 
-/// `spirv [--bless]`. A new module needs an empty file first, because plimsoll-gen includes it.
+/// `spirv [--bless]`. A new module needs an empty file first, because its crate includes it.
 pub fn command(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => check(false),
@@ -30,6 +31,7 @@ pub fn run() -> Result<()> {
     check(false)
 }
 
+/// Where headers are, and what names the compiler.
 fn folder() -> PathBuf {
     root().join("crates/plimsoll-gen/kernels/vulkan")
 }
@@ -49,10 +51,11 @@ fn check(bless: bool) -> Result<()> {
         return Ok(());
     }
     let mut differing = Vec::new();
-    for build in BUILDS {
+    let builds: Vec<&Build> = SOURCES.iter().flat_map(|source| source.builds()).collect();
+    for build in &builds {
         let words = compile(build)?;
         if bless {
-            std::fs::write(folder().join(build.file), words)?;
+            std::fs::write(root().join(build.folder).join(build.file), words)?;
         } else if words != build.words {
             differing.push(build.file);
         }
@@ -60,7 +63,7 @@ fn check(bless: bool) -> Result<()> {
     if !differing.is_empty() {
         bail!("{} differ from what their sources give: run cargo xtask spirv --bless", differing.join(", "));
     }
-    eprintln!("{} modules of SPIR-V are what their sources give", BUILDS.len());
+    eprintln!("{} modules of SPIR-V are what their sources give", builds.len());
     Ok(())
 }
 
@@ -76,7 +79,8 @@ fn compile(build: &Build) -> Result<Vec<u8>> {
     std::fs::create_dir_all(&target)?;
     let out = target.join(build.file);
     let mut command = Command::new(COMPILER);
-    command.current_dir(folder()).args(["-V", "--target-env", "vulkan1.2", "-g0", "-I."]);
+    command.current_dir(root().join(build.folder)).args(["-V", "--target-env", "vulkan1.2", "-g0"]);
+    command.arg(format!("-I{}", folder().display()));
     command.args(build.defines.iter().map(|define| format!("-D{define}"))).arg("-o").arg(&out).arg(build.source);
     let output = command.output().with_context(|| format!("can't start {COMPILER}"))?;
     if !output.status.success() {

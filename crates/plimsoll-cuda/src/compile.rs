@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use plimsoll_core::Fault;
-use plimsoll_gen::kernel::{HEADERS, KernelDesc, OPTIONS, Source, unit};
+use plimsoll_gen::kernel::{KernelDesc, OPTIONS, Source, unit};
 use plimsoll_gen::sass::Image;
 use plimsoll_gpu::Trust;
 
@@ -202,12 +202,13 @@ impl Kernels {
     pub(crate) fn load_stated(
         &self,
         target: &str,
-        source: Source,
+        source: &'static Source,
         stated: &[KernelDesc],
         _: Trust,
     ) -> Result<Vec<Kernel>, Fault> {
         let (name, text, options) = (format!("{}.cu", source.name()), unit(source, stated), OPTIONS.map(str::to_owned));
-        let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target };
+        let headers = source.headers();
+        let program = Program { name: &name, source: &text, headers: &headers, options: &options, target };
         let bytes = |kernel: &KernelDesc| -> Vec<u64> {
             kernel.parameters.iter().map(|parameter| parameter.bytes(kernel)).collect()
         };

@@ -131,7 +131,11 @@ impl Gpu for Cuda {
         device.kernels.compiler().map(drop)
     }
 
-    unsafe fn compile(device: &CudaDevice, source: Source, kernels: &[KernelDesc]) -> Result<Vec<Kernel>, Fault> {
+    unsafe fn compile(
+        device: &CudaDevice,
+        source: &'static Source,
+        kernels: &[KernelDesc],
+    ) -> Result<Vec<Kernel>, Fault> {
         // SAFETY: the caller's promise.
         let trust = unsafe { Trust::new() };
         device.kernels.load_stated(device.kernels.target(), source, kernels, trust)

@@ -1,7 +1,7 @@
 //! From kernels to what the compiler made of them: compiled, disassembled and read, on a machine with or without a GPU.
 
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{HEADERS, KernelDesc, OPTIONS, Source, unit};
+use plimsoll_gen::kernel::{KernelDesc, OPTIONS, Source, unit};
 use plimsoll_gen::sass::{Listing, Report, SassError, elf};
 
 use crate::compile::Program;
@@ -41,12 +41,13 @@ pub enum MachineCodeError {
 pub fn of_kernels(
     nvrtc: &Nvrtc,
     disassembler: &Disassembler,
-    (source, kernels): (Source, &[KernelDesc]),
+    (source, kernels): (&Source, &[KernelDesc]),
     target: Target,
 ) -> Result<MachineCode, MachineCodeError> {
     let (name, text, target) = (format!("{}.cu", source.name()), unit(source, kernels), target.to_string());
     let options = OPTIONS.map(str::to_owned);
-    let program = Program { name: &name, source: &text, headers: &HEADERS, options: &options, target: &target };
+    let program =
+        Program { name: &name, source: &text, headers: &source.headers(), options: &options, target: &target };
     let compiled = nvrtc.compile(&program)?;
     of_cubin(disassembler, compiled.cubin).map(|code| MachineCode { warnings: compiled.log, ..code })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
-use plimsoll_gen::kernel::{Source, clock};
+use plimsoll_gen::kernel::clock;
 
 use crate::compile::Kernels;
 use crate::driver::{Context, Stream};
@@ -42,7 +42,12 @@ impl Spinner {
         kernels: &Kernels,
         multiprocessors: u32,
     ) -> Result<(Self, Kernel), Fault> {
-        let loaded = kernels.load_stated(kernels.target(), Source::Clock, &[clock::spin(), clock::empty()], TRUST)?;
+        let loaded = kernels.load_stated(
+            kernels.target(),
+            &plimsoll_gen::kernel::clock::SOURCE,
+            &[clock::spin(), clock::empty()],
+            TRUST,
+        )?;
         let [kernel, empty]: [Kernel; 2] = loaded.try_into().map_err(|_| Fault::Invalid("two kernels".to_owned()))?;
         let out = DeviceBuffer::new(context, 16)?;
         Ok((Self { kernel, out, multiprocessors: multiprocessors.max(1) }, empty))

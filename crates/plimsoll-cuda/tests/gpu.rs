@@ -20,7 +20,7 @@ use plimsoll_cuda::nvrtc::Nvrtc;
 use plimsoll_cuda::{
     Action, Counter, Counters, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with, wait,
 };
-use plimsoll_gen::kernel::{HEADERS, OPTIONS, Source};
+use plimsoll_gen::kernel::{HEADERS, OPTIONS};
 
 const BYTES: u64 = 64 << 20;
 
@@ -57,7 +57,8 @@ fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let no_cache = Err(Unavailable::new("kernel cache", "a test", "none"));
     let compiler: Arc<dyn Compiler> = nvrtc;
     let kernels = Kernels::new(&context, format!("sm_{major}{minor}"), Ok(Arc::clone(&compiler)), no_cache);
-    let module = kernels.load("clock.cu", Source::Clock.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
+    let module =
+        kernels.load("clock.cu", plimsoll_gen::kernel::clock::SOURCE.text(), &HEADERS, &OPTIONS.map(str::to_owned))?;
     let spinner = Arc::new(Spinner::compile(&context, &kernels, multiprocessors)?);
     // SAFETY: the kernel takes nothing.
     let empty = unsafe { Launch::raw(&module.function("plimsoll_empty")?, Geometry::linear(1, 32), Arguments::new()) }?;

@@ -283,7 +283,7 @@ mod tests {
     fn every_kernel_of_every_probe_that_moves_elements_has_a_description() {
         let machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
         let mut described = 0;
-        for kernel in crate::kernel::Source::ALL.iter().flat_map(|source| source.kernels(Target::plain(90))) {
+        for kernel in crate::kernel::SOURCES.iter().flat_map(|source| source.kernels(Target::plain(90))) {
             let Ok(found) = of_kernel(&kernel, 1 << 20, machine, (Cache::Hot, 1 << 22), LaunchForm::Stream) else {
                 continue;
             };

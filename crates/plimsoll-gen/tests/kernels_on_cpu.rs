@@ -13,7 +13,7 @@ use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::formats::standard;
 
 /// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
-fn run(source: Source, kernels: &[KernelDesc], checks: &str) -> String {
+fn run(source: &Source, kernels: &[KernelDesc], checks: &str) -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(source.name());
     std::fs::create_dir_all(&folder).unwrap();
@@ -61,7 +61,7 @@ fn stream_kernels_are_right_on_awkward_sizes() {
             kernels.push(kernel);
         }
     }
-    run(Source::Stream, &kernels, &checks);
+    run(&plimsoll_gen::kernel::stream::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn copy_kernels_are_right_on_awkward_sizes() {
         writeln!(checks, "  failed |= check(\"{name}\", {}, {}, {name});", kernel.lanes(), kernel.looping).unwrap();
     }
     assert!(kernels.iter().any(|kernel| kernel.index == Index::U32));
-    run(Source::Copy, &kernels, &checks);
+    run(&plimsoll_gen::kernel::copy::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn mixes_are_right_on_awkward_sizes() {
         let (tile, threads) = (kernel.elements_per_block(), kernel.threads);
         writeln!(checks, "  failed |= check(\"{name}\", {reads}, {writes}, {tile}, {threads}, {name});").unwrap();
     }
-    run(Source::Mix, &kernels, &checks);
+    run(&plimsoll_gen::kernel::mix::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn footprint_kernels_pass_over_every_piece() {
         let (name, inputs, outputs, threads) = (&kernel.name, kernel.inputs, kernel.outputs, kernel.threads);
         writeln!(checks, "  failed |= check(\"{name}\", {inputs}, {outputs}, {threads}, {name});").unwrap();
     }
-    run(Source::Footprint, &kernels, &checks);
+    run(&plimsoll_gen::kernel::footprint::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn tiles_are_read_once_in_every_order() {
     let (kernel, turn) = (block_order::product(1), block_order::TURN / 16);
     let name = &kernel.name;
     let checks = format!("  failed |= check(\"{name}\", {}, {turn}, {name});\n", kernel.threads);
-    run(Source::BlockOrder, &[kernel], &checks);
+    run(&plimsoll_gen::kernel::lab::block_order::SOURCE, &[kernel], &checks);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn numbers_for_products_keep_sign_and_fraction() {
         let name = &kernel.name;
         writeln!(checks, "  failed |= check(\"{name}\", {numbers}, {scale}, {exponents}, {unused}, {name});").unwrap();
     }
-    run(Source::Gemm, &kernels, &checks);
+    run(&plimsoll_gen::kernel::lab::gemm::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn checks_find_one_wrong_element_and_fills_are_the_hosts() {
     for name in &names {
         writeln!(checks, "  print(\"{name}\", {name});").unwrap();
     }
-    let printed = run(Source::Check, &kernels, &checks);
+    let printed = run(&plimsoll_gen::kernel::check::SOURCE, &kernels, &checks);
     let values: [fn(u64) -> u64; 4] = [
         |i| pattern::bits(7, i).into(),
         |i| pattern::unit_f32(7, i).to_bits().into(),
@@ -169,7 +169,7 @@ fn compression_computes_z_and_its_data_are_the_hosts() {
     let checks = format!(
         "  failed |= check(\"{looped}\", true, {looped});\n  failed |= check(\"{once}\", false, {once});\n  print({fill});\n"
     );
-    let printed = run(Source::Compression, &compression::kernels(), &checks);
+    let printed = run(&plimsoll_gen::kernel::lab::compression::SOURCE, &compression::kernels(), &checks);
     let mut kinds = compression::Kind::ALL;
     kinds.sort_by_key(|kind| *kind as u32);
     let lines = kinds
@@ -185,7 +185,7 @@ fn histograms_and_sliding_windows_are_right_and_their_checks_find_what_is_wrong(
     let checks = format!(
         "  failed |= check_histogram({histogram});\n  failed |= check_sliding({sliding});\n  failed |= check_checks();\n"
     );
-    run(Source::Residency, &residency::kernels(), &checks);
+    run(&plimsoll_gen::kernel::lab::residency::SOURCE, &residency::kernels(), &checks);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
         writeln!(checks, "  failed |= check(\"{name}\", {x}, {y}, {name}, rtm_check);").unwrap();
         kernels.push(KernelDesc { entry: format!("RTM_STEP({name}, {x}, {y})"), name, ..rtm::begin() });
     }
-    run(Source::Rtm, &kernels, &checks);
+    run(&plimsoll_gen::kernel::lab::rtm::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
             kernels.push(KernelDesc { entry: format!("TTI_STEP({name}, {loads}, {x}, {y})"), name, ..tti::begin() });
         }
     }
-    run(Source::Tti, &kernels, &checks);
+    run(&plimsoll_gen::kernel::lab::tti::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -227,5 +227,5 @@ fn particles_are_turned_right_by_threads_and_by_blocks_of_products() {
         let name = pic::push(way).name;
         writeln!(checks, "  failed |= check(\"{name}\", {within}, {name}, pic_begin);").unwrap();
     }
-    run(Source::Pic, &kernels, &checks);
+    run(&plimsoll_gen::kernel::lab::pic::SOURCE, &kernels, &checks);
 }

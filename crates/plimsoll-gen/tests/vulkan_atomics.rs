@@ -1,6 +1,6 @@
 //! What the committed modules for Vulkan must not do to a device with hundreds of thousands of threads.
 
-use plimsoll_gen::kernel::spirv::BUILDS;
+use plimsoll_gen::kernel::SOURCES;
 
 /// SPIR-V 1.6, section 3.
 const CONTROL_BARRIER: u32 = 224;
@@ -24,7 +24,7 @@ fn codes(words: &[u8]) -> Vec<u32> {
 #[test]
 fn a_block_joins_its_values_before_an_atomic_is_tried_again_and_again() {
     let mut trying = 0;
-    for build in BUILDS {
+    for build in SOURCES.iter().flat_map(|source| source.builds()) {
         let codes = codes(build.words);
         let Some(tried) = codes.iter().position(|code| *code == ATOMIC_COMPARE_EXCHANGE) else { continue };
         trying += 1;

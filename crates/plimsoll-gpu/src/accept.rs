@@ -135,7 +135,7 @@ mod tests {
     use plimsoll_gen::Target;
     use plimsoll_gen::kernel::lab::{block_order, residency};
     use plimsoll_gen::kernel::stream::{Op, Parameters};
-    use plimsoll_gen::kernel::{Index, Source, check, cluster, copy, latency};
+    use plimsoll_gen::kernel::{Index, SOURCES, check, cluster, copy, latency};
 
     use super::*;
 
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn every_kernel_states_how_much_it_touches_but_these() {
         let target = Target { capability: 120, specific: false };
-        let unstated: std::collections::BTreeSet<(&str, &str)> = Source::ALL
+        let unstated: std::collections::BTreeSet<(&str, &str)> = SOURCES
             .iter()
             .flat_map(|source| source.kernels(target).into_iter().map(|kernel| (source.name(), kernel)))
             .flat_map(|(source, kernel)| kernel.parameters.iter().map(move |parameter| (source, parameter)))

@@ -80,7 +80,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// [`Fault::Unavailable`] where there is no compiler, or no code for this backend; the driver's.
     unsafe fn compile(
         device: &Self::Device,
-        source: Source,
+        source: &'static Source,
         kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel<Self>>, Fault>;
     /// A launch as it will be made again and again.

@@ -9,7 +9,7 @@ use plimsoll_core::probe::Case;
 use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::check::{self, Data};
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, KernelDesc};
 
 use crate::launch::Arguments;
 use crate::unit::Unit;
@@ -40,7 +40,7 @@ impl<G: Gpu> Checker<G> {
     /// # Errors
     /// Those of [`Unit::new`].
     pub fn new(device: &G::Device, trust: Trust) -> Result<Rc<Self>, Fault> {
-        let unit = Unit::new(device, Source::Check, &check::kernels(), trust)?;
+        let unit = Unit::new(device, &check::SOURCE, &check::kernels(), trust)?;
         let result = G::allocate(G::stream(device), RESULT_BYTES)?;
         Ok(Rc::new(Self { stream: Arc::clone(G::stream(device)), unit, result }))
     }

@@ -34,7 +34,12 @@ impl<G: Gpu> Kit<G> {
     ///
     /// # Errors
     /// Those of [`Unit::new`].
-    pub fn new(device: &G::Device, source: Source, kernels: &[KernelDesc], trust: Trust) -> Result<Self, Fault> {
+    pub fn new(
+        device: &G::Device,
+        source: &'static Source,
+        kernels: &[KernelDesc],
+        trust: Trust,
+    ) -> Result<Self, Fault> {
         Ok(Self {
             unit: Unit::new(device, source, kernels, trust)?,
             checker: Checker::new(device, trust)?,

@@ -24,10 +24,10 @@ impl<G: Gpu> Unit<G> {
     ///
     /// # Errors
     /// [`Fault::Unavailable`] where there is no compiler, or no code for any of them; the driver's.
-    pub fn new(device: &G::Device, source: Source, kernels: &[KernelDesc], _: Trust) -> Result<Self, Fault> {
+    pub fn new(device: &G::Device, source: &'static Source, kernels: &[KernelDesc], _: Trust) -> Result<Self, Fault> {
         let mut seen = BTreeSet::new();
         let wanted: Vec<KernelDesc> =
-            kernels.iter().filter(|kernel| kernel.source == source && seen.insert(&kernel.name)).cloned().collect();
+            kernels.iter().filter(|kernel| *kernel.source == *source && seen.insert(&kernel.name)).cloned().collect();
         let mut missing = BTreeMap::new();
         let (wanted, without): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|kernel| {
             let runs = G::runs(device, kernel);

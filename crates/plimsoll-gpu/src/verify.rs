@@ -9,7 +9,7 @@ use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Machine, Output, Source};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Machine, Output, Source};
 
 use crate::checker::Checker;
 use crate::kit::{Kit, all};
@@ -17,7 +17,7 @@ use crate::launch::Arguments;
 use crate::{Gpu, Memory as _, Span, Trust};
 
 /// The scalar of all kernels.
-const SCALAR: f32 = 1.625;
+pub const SCALAR: f32 = 1.625;
 /// Seed of the inputs.
 const SEED: u64 = 0x706c_696d;
 /// Bytes behind each output that must stay as they were.
@@ -26,12 +26,53 @@ const GUARD: u64 = 4096;
 const LARGE: u64 = (1 << 32) + (1 << 20);
 /// Share of the free memory that may be used.
 const SHARE: f64 = 0.9;
-/// Rounds of a persistent kernel.
-const ROUNDS: u32 = 3;
-/// Vectors that the phased copy reads before it writes: no power of two.
-const CHUNK: u64 = 1000;
 /// A grid that makes every looping kernel loop, and unevenly.
 const FEW: Grid = Grid::Blocks(3);
+
+/// What a case gives to a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands<'s> {
+    /// Elements of each array.
+    pub n: u64,
+    /// Where results go: outputs lie a pitch apart, and more is behind them.
+    pub out: Span,
+    /// All memory that is read.
+    pub input: Span,
+    /// The arrays in it, n elements each and a pitch apart.
+    pub inputs: &'s [Span],
+    /// Bytes from one array to the next.
+    pub pitch: u64,
+    /// A word for barriers of the grid.
+    pub barrier: Span,
+}
+
+impl Operands<'_> {
+    /// An input; where there are fewer, some memory that nobody reads.
+    #[must_use]
+    pub fn input(&self, number: usize) -> Span {
+        self.inputs.get(number).copied().unwrap_or(self.input)
+    }
+}
+
+/// What a kernel of [`Output::Map`] leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// What an operation makes of its inputs and of [`SCALAR`].
+    Map(Op, Element),
+    /// As many mixtures of all inputs as it has outputs.
+    Mix,
+}
+
+/// How the kernels of one source are called, and what they leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// A kernel's arguments.
+    pub arguments: fn(&KernelDesc, &Operands<'_>) -> Arguments,
+    /// What it leaves where that is one element per element; nothing where it is none of the source's.
+    pub leaves: fn(&KernelDesc) -> Option<Leaves>,
+    /// Numbers of elements at which it may go wrong; [`sizes`] for most.
+    pub sizes: fn(&KernelDesc, Machine, Depth) -> BTreeSet<u64>,
+}
 
 /// Checks all kernels of `source` that this device can launch.
 ///
@@ -39,19 +80,19 @@ const FEW: Grid = Grid::Blocks(3);
 /// The device's; wrong results are reported.
 pub fn source<G: Gpu>(
     device: &G::Device,
-    source: Source,
-    depth: Depth,
-    trust: Trust,
+    source: &'static Source,
+    rules: Rules,
+    (depth, trust): (Depth, Trust),
     report: &mut dyn FnMut(Case),
 ) -> Result<(), Fault> {
     let kernels: Vec<KernelDesc> =
         source.kernels(G::target(device)).into_iter().filter(|kernel| launchable::<G>(kernel, device)).collect();
-    let bench = Bench::<G>::new(device, source, &kernels, (depth, trust))?;
+    let bench = Bench::<G>::new(device, source, &kernels, rules, (depth, trust))?;
     report(bench.kit.checker.try_itself()?);
     let mut data = None;
     for kernel in &kernels {
         bench.fill(kernel, &mut data)?;
-        for n in sizes(kernel, bench.kit.unit.machine(), depth) {
+        for n in (rules.sizes)(kernel, bench.kit.unit.machine(), depth) {
             bench.report(kernel, n, "", report)?;
         }
         if kernel.looping && kernel.output != Output::None {
@@ -74,12 +115,9 @@ fn launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
         && G::runs(device, kernel).is_ok()
 }
 
-/// Numbers of elements at which a kernel may go wrong.
-fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
-    if kernel.source == Source::Dispatch {
-        let blocks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 31, 33, 1025, 65_537] };
-        return blocks.iter().map(|blocks| blocks * u64::from(kernel.threads)).collect();
-    }
+/// Numbers of elements at which a kernel may go wrong: around its vectors and blocks, primes, none.
+#[must_use]
+pub fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
     let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
     if depth == Depth::Small {
         return [0, 1, 33, block - 1, block + lanes + 1].into();
@@ -102,6 +140,7 @@ fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u64> {
 /// Kernels and memory for all cases of one source.
 struct Bench<G: Gpu> {
     kit: Kit<G>,
+    rules: Rules,
     out: G::Buffer,
     input: G::Buffer,
     /// What the guards are compared with.
@@ -114,8 +153,9 @@ struct Bench<G: Gpu> {
 impl<G: Gpu> Bench<G> {
     fn new(
         device: &G::Device,
-        source: Source,
+        source: &'static Source,
         kernels: &[KernelDesc],
+        rules: Rules,
         (depth, trust): (Depth, Trust),
     ) -> Result<Self, Fault> {
         let kit = Kit::<G>::new(device, source, kernels, trust)?;
@@ -123,7 +163,7 @@ impl<G: Gpu> Bench<G> {
         let most = |of: fn(&KernelDesc) -> u32| u64::from(kernels.iter().map(of).max().unwrap_or(0).max(1));
         let (inputs, outputs) = (most(|kernel| kernel.inputs), most(|kernel| kernel.outputs));
         let bytes = |kernel: &KernelDesc| {
-            let usual = sizes(kernel, machine, depth).last().copied().unwrap_or(0);
+            let usual = (rules.sizes)(kernel, machine, depth).last().copied().unwrap_or(0);
             usual.max(kernel.elements_per_block() * 7 + 5).max(65_537) * u64::from(kernel.element.bytes())
         };
         let usual = kernels.iter().map(bytes).max().unwrap_or(0) + 2 * GUARD;
@@ -137,7 +177,7 @@ impl<G: Gpu> Bench<G> {
         let (poisoned, barrier) = (kit.array(GUARD)?, kit.array(4)?);
         kit.checker.poison(poisoned.whole())?;
         kit.checker.words(barrier.whole(), 0)?;
-        Ok(Self { kit, out, input, poisoned, barrier, large })
+        Ok(Self { kit, rules, out, input, poisoned, barrier, large })
     }
 
     /// Fills the inputs with what this kernel's result can be checked on, unless they hold it.
@@ -169,7 +209,15 @@ impl<G: Gpu> Bench<G> {
         let pitch = bytes.next_multiple_of(GUARD) + GUARD;
         let inputs: Vec<Span> =
             (0..u64::from(kernel.inputs)).map(|k| self.input.part(k * pitch, bytes)).collect::<Result<_, Fault>>()?;
-        let arguments = self.arguments(kernel, n, &inputs, pitch)?;
+        let operands = Operands {
+            n,
+            out: self.out.whole(),
+            input: self.input.whole(),
+            inputs: &inputs,
+            pitch,
+            barrier: self.barrier.whole(),
+        };
+        let arguments = (self.rules.arguments)(kernel, &operands);
         let touched = self.kit.unit.touched(kernel, n, &arguments)?;
         let written = touched.iter().find(|array| !array.access.reads()).map_or(0, |array| array.span.bytes());
         // Several outputs are one array of the kernel's, a pitch apart.
@@ -182,35 +230,6 @@ impl<G: Gpu> Bench<G> {
         let result = self.result(kernel, n, &inputs, left, pitch);
         let guards = (0..outputs).map(|k| self.guard(k * pitch + left));
         all(std::iter::once(result).chain(guards))
-    }
-
-    /// The arguments, as the kernel's source has them.
-    fn arguments(&self, kernel: &KernelDesc, n: u64, inputs: &[Span], pitch: u64) -> Result<Arguments, Fault> {
-        let (out, input) = (self.out.whole(), self.input.whole());
-        let list = Arguments::new();
-        Ok(match kernel.source {
-            Source::Stream => {
-                let operand = |k: usize| inputs.get(k).copied().unwrap_or(input);
-                let list = list.span(out).span(operand(0)).span(operand(1)).span(operand(2));
-                let list = if kernel.element == Element::F64 { list.f64(SCALAR.into()) } else { list.f32(SCALAR) };
-                list.u64(n)
-            }
-            Source::Mix if kernel.cooperative => list.span(out).span(input).u64(CHUNK).u64(n).buffer(&self.barrier),
-            Source::Mix => list.span(out).span(input).u64(pitch / 16).u64(n),
-            Source::Copy => {
-                let list = list.span(out).span(input);
-                if kernel.index == Index::U32 { list.u32(n as u32) } else { list.u64(n) }
-            }
-            Source::Launch if kernel.cooperative => {
-                list.span(out).span(input).f32(SCALAR).u64(n).u32(ROUNDS).buffer(&self.barrier)
-            }
-            Source::Launch if kernel.output == Output::Map => list.span(out).span(input).f32(SCALAR).u64(n),
-            Source::Dispatch if kernel.output == Output::BlockMarks => list.span(out),
-            Source::Launch | Source::Dispatch => list,
-            _ => {
-                return Err(Fault::Invalid(format!("{} is no kernel to be verified", kernel.name)));
-            }
-        })
     }
 
     fn result(&self, kernel: &KernelDesc, n: u64, inputs: &[Span], left: u64, pitch: u64) -> Result<Check, Fault> {
@@ -228,18 +247,17 @@ impl<G: Gpu> Bench<G> {
                 let wrong = || Check::Failed(format!("the sum is {found}, not {expected}"));
                 Ok(if found == expected { Check::Passed } else { wrong() })
             }
-            Output::Map if kernel.source == Source::Mix && !kernel.cooperative => {
-                let out = self.out.whole();
-                checker.mix(out, self.input.whole(), (pitch, bytes), (kernel.inputs, kernel.outputs))
-            }
-            Output::Map => {
-                let (op, element) = match kernel.source {
-                    Source::Stream => (operation(kernel)?, kernel.element),
-                    Source::Launch => (Op::Scale, kernel.element),
-                    _ => (Op::Copy, Element::Word),
-                };
-                checker.map(op, element, out, [of(0), of(1), of(2)], SCALAR.into())
-            }
+            Output::Map => match (self.rules.leaves)(kernel) {
+                Some(Leaves::Map(op, element)) => checker.map(op, element, out, [of(0), of(1), of(2)], SCALAR.into()),
+                Some(Leaves::Mix) => {
+                    let out = self.out.whole();
+                    checker.mix(out, self.input.whole(), (pitch, bytes), (kernel.inputs, kernel.outputs))
+                }
+                None => {
+                    let why = format!("nobody knows what {} leaves: this is an error of plimsoll", kernel.name);
+                    Err(Fault::Invalid(why))
+                }
+            },
             Output::BlockMarks => checker.marks(out),
             Output::None => G::wait(self.kit.stream()).map(|()| Check::Passed),
         }
@@ -254,59 +272,5 @@ impl<G: Gpu> Bench<G> {
             Check::Passed => Check::Passed,
             Check::Failed(_) => Check::Failed("something was written behind the output".to_owned()),
         })
-    }
-}
-
-/// What a stream kernel does, by its name.
-fn operation(kernel: &KernelDesc) -> Result<Op, Fault> {
-    let of_name = |op: &Op| kernel.name.starts_with(&format!("stream_{}_", op.name()));
-    let unknown = || Fault::Invalid(format!("{} names no operation: this is an error of plimsoll", kernel.name));
-    Op::ALL.into_iter().find(of_name).ok_or_else(unknown)
-}
-
-#[cfg(test)]
-mod tests {
-    use plimsoll_gen::Target;
-
-    use super::*;
-
-    const MACHINE: Machine = Machine { multiprocessors: 132, threads_per_multiprocessor: 2048 };
-
-    fn all_kernels() -> impl Iterator<Item = KernelDesc> {
-        let sources = [Source::Stream, Source::Mix, Source::Copy, Source::Launch, Source::Dispatch];
-        sources.into_iter().flat_map(|source| source.kernels(Target::plain(100)))
-    }
-
-    #[test]
-    fn every_size_has_a_grid_on_every_kernel() {
-        for kernel in all_kernels() {
-            for depth in [Depth::Small, Depth::Usual] {
-                for n in sizes(&kernel, MACHINE, depth) {
-                    let geometry = kernel.geometry(n, MACHINE);
-                    assert!(geometry.is_ok(), "{} on {n}: {geometry:?}", kernel.name);
-                }
-            }
-            let large = LARGE / u64::from(kernel.element.bytes()) + 1;
-            assert!(kernel.geometry(large, MACHINE).is_ok(), "{}", kernel.name);
-        }
-    }
-
-    #[test]
-    fn every_stream_kernel_names_its_operation() {
-        for kernel in Source::Stream.kernels(Target::plain(90)) {
-            let op = operation(&kernel).unwrap();
-            assert_eq!((op.inputs(), op.output()), (kernel.inputs, kernel.output), "{}", kernel.name);
-        }
-    }
-
-    #[test]
-    fn sizes_lie_on_both_sides_of_every_vector_and_block() {
-        for kernel in all_kernels().filter(|kernel| kernel.source != Source::Dispatch) {
-            let sizes = sizes(&kernel, MACHINE, Depth::Usual);
-            let (lanes, block) = (u64::from(kernel.lanes()), kernel.elements_per_block());
-            for n in [0, 1, lanes + 1, block - 1, block, block + 1] {
-                assert!(sizes.contains(&n), "{} lacks {n}", kernel.name);
-            }
-        }
     }
 }

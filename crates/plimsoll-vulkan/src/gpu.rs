@@ -103,7 +103,11 @@ impl Gpu for Vulkan {
         function::find(device.core(), kernel).map(drop)
     }
 
-    unsafe fn compile(device: &VulkanDevice, _: Source, kernels: &[KernelDesc]) -> Result<Vec<Kernel<Self>>, Fault> {
+    unsafe fn compile(
+        device: &VulkanDevice,
+        _: &'static Source,
+        kernels: &[KernelDesc],
+    ) -> Result<Vec<Kernel<Self>>, Fault> {
         let make = |kernel| Ok(trusted(Function::new(device.core(), kernel)?, kernel));
         kernels.iter().map(make).collect()
     }

@@ -12,8 +12,8 @@ use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Bench, Depth, Instrument as _, Probe, Request, RunContext};
 use plimsoll_core::record::{Record, Sink};
 use plimsoll_core::sample::Effort;
-use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::spirv::{BUILDS, Build, Spirv};
+use plimsoll_gen::kernel::spirv::{Build, Spirv};
+use plimsoll_gen::kernel::{KernelDesc, SOURCES};
 
 use crate::{Options, PROBES, Vulkan, devices, open};
 
@@ -48,7 +48,7 @@ struct Planted {
 pub(crate) fn instead(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'static str> {
     PLANTED.with_borrow_mut(|planted| {
         let Some(planted) = planted else { return Ok(found) };
-        let Some(build) = BUILDS.iter().find(|build| build.words == found.words) else { return Ok(found) };
+        let Some(build) = builds().find(|build| build.words == found.words) else { return Ok(found) };
         if build.source != planted.mutant.source {
             return Ok(found);
         }
@@ -62,10 +62,16 @@ pub(crate) fn instead(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'stat
     })
 }
 
+/// Every module of every source.
+fn builds() -> impl Iterator<Item = &'static Build> {
+    SOURCES.iter().flat_map(|source| source.builds())
+}
+
 impl Mutant {
     fn compile(self, build: &Build) -> Vec<u8> {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../plimsoll-gen/kernels/vulkan");
-        let mut text = std::fs::read_to_string(folder.join(build.source)).unwrap();
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let headers = root.join("crates/plimsoll-gen/kernels/vulkan");
+        let mut text = std::fs::read_to_string(root.join(build.folder).join(build.source)).unwrap();
         for (old, new) in self.changes {
             assert_eq!(text.matches(old).count(), 1, "{}: {} has {old}", self.name, build.source);
             text = text.replace(old, new);
@@ -74,7 +80,7 @@ impl Mutant {
         let (source, out) = (place.path().join(build.source), place.path().join("out.spv"));
         std::fs::write(&source, text).unwrap();
         let mut command = Command::new(COMPILER);
-        command.args(["-V", "--target-env", "vulkan1.2", "-g0"]).arg(format!("-I{}", folder.display()));
+        command.args(["-V", "--target-env", "vulkan1.2", "-g0"]).arg(format!("-I{}", headers.display()));
         command.args(build.defines.iter().map(|define| format!("-D{define}"))).arg("-o").arg(&out).arg(source);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&output.stdout));

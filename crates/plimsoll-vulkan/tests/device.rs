@@ -35,7 +35,7 @@ fn main() {
     ]);
 }
 
-fn unit(bench: &mut Bench<Vulkan>, source: Source, kernels: &[KernelDesc]) -> Result<Unit<Vulkan>, Fault> {
+fn unit(bench: &mut Bench<Vulkan>, source: &'static Source, kernels: &[KernelDesc]) -> Result<Unit<Vulkan>, Fault> {
     Unit::new(bench.device(), source, kernels, TRUST)
 }
 
@@ -88,7 +88,7 @@ fn memory_that_was_freed_is_an_error(bench: &mut Bench<Vulkan>) -> Result<(), Fa
     let buffer = Vulkan::allocate(&stream, 4096)?;
     let span = buffer.part(1024, 64)?;
     drop(buffer);
-    let unit = unit(bench, Source::Check, &[check::words()])?;
+    let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, &[check::words()])?;
     let why =
         refused(unit.launch(&check::words(), 16, Arguments::new().span(span).u32(1).u64(16)), FaultClass::Invalid);
     assert!(why.contains("freed"), "{why}");
@@ -125,7 +125,7 @@ fn sizes_beyond_the_device_are_errors(bench: &mut Bench<Vulkan>) -> Result<(), F
 /// The buffer goes before its launch has run; it is freed after.
 fn a_launch_holds_its_memory(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let unit = unit(bench, Source::Check, &[check::words()])?;
+    let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, &[check::words()])?;
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
     let buffer = Vulkan::allocate(&stream, 1 << 20)?;
     let span = buffer.whole();
@@ -148,7 +148,7 @@ fn objects_of_another_device_are_refused(bench: &mut Bench<Vulkan>) -> Result<()
     refused(Vulkan::upload(&own, theirs.whole(), &[0; 4]), FaultClass::Invalid);
     refused(Vulkan::fill(&own, theirs.whole(), 0), FaultClass::Invalid);
     refused(Vulkan::copy(&own, ours.whole(), theirs.whole()), FaultClass::Invalid);
-    let unit = unit(bench, Source::Check, &[check::words()])?;
+    let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, &[check::words()])?;
     let arguments = |span| Arguments::new().span(span).u32(1).u64(16);
     let why = refused(unit.launch(&check::words(), 16, arguments(theirs.whole())), FaultClass::Invalid);
     assert!(why.contains("another device"), "{why}");
@@ -170,7 +170,7 @@ fn objects_of_another_device_are_refused(bench: &mut Bench<Vulkan>) -> Result<()
 fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let wide = copy::vector(4, Index::U64);
-    let unit_of_copies = unit(bench, Source::Copy, std::slice::from_ref(&wide))?;
+    let unit_of_copies = unit(bench, &plimsoll_gen::kernel::copy::SOURCE, std::slice::from_ref(&wide))?;
     let (a, b) = (Vulkan::allocate(&stream, 4096)?, Vulkan::allocate(&stream, 4096)?);
     let kernel = unit_of_copies.function(&wide)?;
     let launch = |threads, arguments| kernel.launch(Geometry::linear(1, threads), Form::default(), &arguments);
@@ -194,7 +194,7 @@ fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(),
     let two_rows = Geometry { grid: [1, 2, 1], ..Geometry::linear(1, 32) };
     refused(kernel.launch(two_rows, Form::default(), &good().u64(4)), FaultClass::Invalid);
     // A kernel whose blocks have a fixed size.
-    let unit = unit(bench, Source::Launch, &[launch::scale(launch::Follows::After)])?;
+    let unit = unit(bench, &plimsoll_gen::kernel::launch::SOURCE, &[launch::scale(launch::Follows::After)])?;
     let scale = unit.function(&launch::scale(launch::Follows::After))?;
     let arguments = good().f32(1.0).u64(4);
     for threads in [512, 128, 255] {
@@ -206,7 +206,7 @@ fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(),
 fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let empty = clock::empty();
-    let unit_of_clocks = unit(bench, Source::Clock, std::slice::from_ref(&empty))?;
+    let unit_of_clocks = unit(bench, &plimsoll_gen::kernel::clock::SOURCE, std::slice::from_ref(&empty))?;
     let kernel = unit_of_clocks.function(&empty)?;
     let form = |form| kernel.launch(Geometry::linear(1, 32), form, &Arguments::new());
     let forms: [Form; 3] = [
@@ -216,9 +216,10 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     ];
     for lacking in &forms {
         let stated = KernelDesc { dependent: lacking.dependent, cooperative: lacking.cooperative, ..empty.clone() };
-        let launched = unit(bench, Source::Clock, std::slice::from_ref(&stated)).and_then(|unit_of_form| {
-            unit_of_form.function(&stated)?.launch(Geometry::linear(1, 32), *lacking, &Arguments::new())
-        });
+        let launched =
+            unit(bench, &plimsoll_gen::kernel::clock::SOURCE, std::slice::from_ref(&stated)).and_then(|unit_of_form| {
+                unit_of_form.function(&stated)?.launch(Geometry::linear(1, 32), *lacking, &Arguments::new())
+            });
         let why = refused(launched, FaultClass::Unavailable);
         assert!(why.contains("CUDA"), "{why}");
     }
@@ -240,11 +241,11 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     let (plain, hinted) = (plain.kernel(), stream::Parameters { hints, ..plain }.kernel());
     let why = Vulkan::runs(bench.device(), &hinted).unwrap_err().to_string();
     assert!(why.contains(&hinted.name) && why.contains("cache hints") && why.contains("CUDA"), "{why}");
-    let unit_of_streams = unit(bench, Source::Stream, &[hinted.clone(), plain.clone()])?;
+    let unit_of_streams = unit(bench, &plimsoll_gen::kernel::stream::SOURCE, &[hinted.clone(), plain.clone()])?;
     assert!(unit_of_streams.function(&plain).is_ok());
     refused(unit_of_streams.function(&hinted), FaultClass::Unavailable);
-    let tensor = Source::Tensor.kernels(Vulkan::target(bench.device()));
-    refused(unit(bench, Source::Tensor, &tensor), FaultClass::Unavailable);
+    let tensor = plimsoll_gen::kernel::tensor::SOURCE.kernels(Vulkan::target(bench.device()));
+    refused(unit(bench, &plimsoll_gen::kernel::tensor::SOURCE, &tensor), FaultClass::Unavailable);
     Ok(())
 }
 
@@ -285,7 +286,7 @@ fn marks_tell_the_device_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 fn a_graph_does_its_launches_in_turn(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let scale = launch::scale(launch::Follows::After);
-    let unit = unit(bench, Source::Launch, std::slice::from_ref(&scale))?;
+    let unit = unit(bench, &plimsoll_gen::kernel::launch::SOURCE, std::slice::from_ref(&scale))?;
     let n = 1030_u64;
     let (a, b) = (filled(&stream, &bytes(&[1.0_f32.to_bits(); 1030]))?, Vulkan::allocate(&stream, 4 * n)?);
     let make = |out, input, s| unit.launch(&scale, n, Arguments::new().span(out).span(input).f32(s).u64(n));
@@ -308,7 +309,7 @@ fn every_shape_of_load_takes_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault
     let stream = stream(bench.device());
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
     let words_kernel = check::words();
-    let unit = unit(bench, Source::Check, std::slice::from_ref(&words_kernel))?;
+    let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, std::slice::from_ref(&words_kernel))?;
     let (a, b) = (Vulkan::allocate(&stream, 1 << 20)?, Vulkan::allocate(&stream, 1 << 20)?);
     let launch = unit.launch(&words_kernel, 1 << 18, Arguments::new().span(a.whole()).u32(7).u64(1 << 18))?;
     let shapes = [
@@ -337,7 +338,7 @@ fn every_shape_of_load_takes_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault
 fn many_submissions_are_waited_for(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let kernel = check::words();
-    let unit = unit(bench, Source::Check, std::slice::from_ref(&kernel))?;
+    let unit = unit(bench, &plimsoll_gen::kernel::check::SOURCE, std::slice::from_ref(&kernel))?;
     let buffer = Vulkan::allocate(&stream, 4096)?;
     for place in 0..1000_u32 {
         let span = buffer.part(4 * u64::from(place), 4)?;

@@ -61,7 +61,7 @@ fn run(stream: &Arc<Stream>, unit: &Unit<Vulkan>, kernel: &KernelDesc, n: u64, l
     Vulkan::launch(stream, &unit.launch(kernel, n, list)?)
 }
 
-fn runnable(bench: &mut Bench<Vulkan>, source: Source) -> Result<(Vec<KernelDesc>, Unit<Vulkan>), Fault> {
+fn runnable(bench: &mut Bench<Vulkan>, source: &'static Source) -> Result<(Vec<KernelDesc>, Unit<Vulkan>), Fault> {
     let device = bench.device();
     let mut kernels = source.kernels(Vulkan::target(device));
     kernels.retain(|kernel| Vulkan::runs(device, kernel).is_ok());
@@ -71,7 +71,7 @@ fn runnable(bench: &mut Bench<Vulkan>, source: Source) -> Result<(Vec<KernelDesc
 
 fn fills_are_functions_of_the_seed(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (_, unit) = runnable(bench, Source::Check)?;
+    let (_, unit) = runnable(bench, &plimsoll_gen::kernel::check::SOURCE)?;
     let of = |data, element, n: u64| -> Result<Vec<u8>, Fault> {
         let kernel = fill(data, element);
         let out = poisoned(&stream, n * u64::from(element.bytes()))?;
@@ -94,7 +94,7 @@ fn fills_are_functions_of_the_seed(bench: &mut Bench<Vulkan>) -> Result<(), Faul
 
 fn copies_copy_and_touch_nothing_else(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (mut kernels, unit) = runnable(bench, Source::Copy)?;
+    let (mut kernels, unit) = runnable(bench, &plimsoll_gen::kernel::copy::SOURCE)?;
     assert_eq!(kernels.len(), 10, "naive and vectors of 1, 2, 4 and 8, with both indices");
     kernels.extend([1, 2, 4].map(|width| copy::one_multiprocessor(width, Index::U64)));
     let few = kernels.iter().filter(|kernel| kernel.looping).map(|kernel| kernel.clone().with_grid(Grid::Blocks(3)));
@@ -135,7 +135,7 @@ fn operation(kernel: &KernelDesc) -> Op {
 
 fn streams_compute_what_they_say(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (kernels, unit) = runnable(bench, Source::Stream)?;
+    let (kernels, unit) = runnable(bench, &plimsoll_gen::kernel::stream::SOURCE)?;
     for op in Op::ALL {
         assert!(kernels.iter().any(|kernel| operation(kernel) == op), "no kernel of {}", op.name());
     }
@@ -279,7 +279,7 @@ fn sums_of_any_block(bench: &mut Bench<Vulkan>, stream: &Arc<Stream>) -> Result<
     if Vulkan::runs(bench.device(), &kernel).is_err() {
         return Ok(());
     }
-    let (_, unit) = runnable(bench, Source::Check)?;
+    let (_, unit) = runnable(bench, &plimsoll_gen::kernel::check::SOURCE)?;
     let n = 70_001_u64;
     let words: Vec<u32> = (0..n).map(|i| (pattern::small(1, i) as f32).to_bits()).collect();
     let (right, input) =
@@ -295,7 +295,7 @@ fn sums_of_any_block(bench: &mut Bench<Vulkan>, stream: &Arc<Stream>) -> Result<
 
 fn chases_follow_the_chain(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (_, unit) = runnable(bench, Source::Latency)?;
+    let (_, unit) = runnable(bench, &plimsoll_gen::kernel::latency::SOURCE)?;
     let clock = Vulkan::capabilities(bench.device()).kernel_clock.clone();
     for chain in
         [Chain::lines(1, 1), Chain::lines(2, 1), Chain::lines(1000, 9), Chain::local(2, 3), Chain::sparse(5, 7)]
@@ -335,7 +335,7 @@ fn chases_follow_the_chain(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 
 fn blocks_beyond_a_row_all_run(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (kernels, unit) = runnable(bench, Source::Dispatch)?;
+    let (kernels, unit) = runnable(bench, &plimsoll_gen::kernel::dispatch::SOURCE)?;
     assert_eq!(kernels.len(), 2 * dispatch::THREADS.len());
     for blocks in [1, 33, 65_535, 65_536, 200_003_u64] {
         let kernel = dispatch::marked(32);
@@ -355,7 +355,7 @@ fn blocks_beyond_a_row_all_run(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 
 fn scale_scales(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (_, unit) = runnable(bench, Source::Launch)?;
+    let (_, unit) = runnable(bench, &plimsoll_gen::kernel::launch::SOURCE)?;
     let kernel = launch::scale(launch::Follows::After);
     for n in SIZES {
         let from: Vec<f32> = (0..n).map(|i| pattern::unit_f32(SEED, i)).collect();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments as Asked, Failed, Trial};
 use plimsoll_core::{Fault, FaultClass};
-use plimsoll_gen::kernel::{Source, check};
+use plimsoll_gen::kernel::check;
 use plimsoll_gpu::unit::Unit;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _};
 use plimsoll_vulkan::{Options, Vulkan, open};
@@ -72,7 +72,8 @@ fn loss() -> Result<(), Fault> {
     let mut bench = open(first()?, &Options::default())?;
     let stream = stream(bench.device());
     let words = check::words();
-    let unit = Unit::<Vulkan>::new(bench.device(), Source::Check, std::slice::from_ref(&words), TRUST)?;
+    let unit =
+        Unit::<Vulkan>::new(bench.device(), &plimsoll_gen::kernel::check::SOURCE, std::slice::from_ref(&words), TRUST)?;
     let buffer = Vulkan::allocate(&stream, 1 << 20)?;
     let launch = || unit.launch(&words, 1 << 18, Arguments::new().span(buffer.whole()).u32(7).u64(1 << 18));
     let (good, mark) = (launch()?, Vulkan::event(&stream)?);

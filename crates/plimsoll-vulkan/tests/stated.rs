@@ -10,7 +10,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::Bench;
 use plimsoll_gen::kernel::latency::{self, Nearest};
 use plimsoll_gen::kernel::{
-    Access, Amount, Array, Extent, Index, KernelDesc, Kind, Machine, Number, Parameter, Setting, Source, copy,
+    Access, Amount, Array, Extent, Index, KernelDesc, Kind, Machine, Number, Parameter, SOURCES, Setting, copy,
 };
 use plimsoll_gen::pattern;
 use plimsoll_gpu::unit::Unit;
@@ -34,9 +34,9 @@ fn main() {
 /// What a number is given: sizes that are no whole blocks, and small ones where they multiply.
 fn number(kernel: &KernelDesc, name: &str) -> u64 {
     match name {
-        "n" if kernel.source == Source::Latency => 15,
+        "n" if *kernel.source == latency::SOURCE => 15,
         "n" => 3 * kernel.elements_per_block() + 7,
-        "pitch" if kernel.source == Source::Latency => 6,
+        "pitch" if *kernel.source == latency::SOURCE => 6,
         "pitch" => 3 * kernel.elements_per_block() + 12,
         "pages" => 3,
         "visits" => 5,
@@ -158,7 +158,7 @@ fn differences(stream: &Arc<Stream>, unit: &Unit<Vulkan>, kernel: &KernelDesc) -
 fn kernels_touch_what_they_state(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let (mut count, mut filled) = (0, 0);
-    for source in Source::ALL {
+    for source in SOURCES {
         let device = bench.device();
         let mut kernels = source.kernels(Vulkan::target(device));
         kernels.retain(|kernel| Vulkan::runs(device, kernel).is_ok());

@@ -8,8 +8,8 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::series::Value;
+use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::atomics::{self as kernels, Number, Space, THREADS, UNROLL};
-use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_suite::probes::atomics::{self, DISTINCT, RATES, SAME};
 
 use super::folds;
@@ -140,7 +140,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Atomics, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::atomics::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = kit.unit.machine().multiprocessors;
         let threads = u64::from(blocks) * u64::from(THREADS);
         let (numbers, left) = (kit.array(WIDEST * threads)?, kit.array(4 * threads)?);

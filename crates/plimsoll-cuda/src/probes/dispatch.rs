@@ -9,12 +9,12 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Work};
 use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
-use plimsoll_gen::kernel::{KernelDesc, Source};
+use plimsoll_gen::kernel::{KernelDesc, Output};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::dispatch::{self, SIGNALLING, WAITING};
 
 use super::kit::{GRAPH, Kit, late};
-use super::verify;
+use super::verify::{self, Rules};
 use crate::driver::Stream;
 use crate::launch::{Arguments, TRUST};
 use crate::memory::DeviceBuffer;
@@ -27,6 +27,19 @@ const BLOCKS: u64 = 1 << 20;
 /// The probe.
 #[derive(Debug)]
 pub(super) struct Dispatch;
+
+/// How its kernels are verified: only those that leave marks take an argument, and elements are threads of whole blocks.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new();
+        if kernel.output == Output::BlockMarks { list.span(with.out) } else { list }
+    },
+    leaves: |_| None,
+    sizes: |kernel, _, depth| {
+        let blocks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 31, 33, 1025, 65_537] };
+        blocks.iter().map(|blocks| blocks * u64::from(kernel.threads)).collect()
+    },
+};
 
 impl Probe<Cuda> for Dispatch {
     fn spec(&self) -> &'static ProbeSpec {
@@ -47,7 +60,7 @@ impl Probe<Cuda> for Dispatch {
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let kit = Kit::new(session.device, Source::Dispatch, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let marks = kit.array(4 * BLOCKS)?;
         let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
         let programmatic = programmatic(session.device);
@@ -70,7 +83,7 @@ impl Probe<Cuda> for Dispatch {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<Cuda>(device, Source::Dispatch, depth, TRUST, report)
+        verify::source::<Cuda>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 

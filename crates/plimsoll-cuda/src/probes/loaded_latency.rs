@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::chain::{Chain, LINE};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::loaded_latency::{self as kernels, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, Source};
+use plimsoll_gen::kernel::{Element, Grid};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 
@@ -123,7 +123,7 @@ struct Bench {
 impl Bench {
     /// A chain over at most so many bytes, and arrays of the largest power of two within them.
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::LoadedLatency, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::loaded_latency::SOURCE, &kernels::kernels(), TRUST)?;
         let bytes = 1 << bytes.max(16 * kernels::VECTORS_PER_ROUND).ilog2();
         let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;

@@ -9,13 +9,13 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source, mix as kernels};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, mix as kernels};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::mix;
 
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, asked, late};
-use super::verify;
+use super::verify::{self, Leaves, Rules};
 use super::window::room;
 use crate::driver::Attribute;
 use crate::launch::{Arguments, TRUST};
@@ -51,6 +51,23 @@ impl Variant {
         [self.reads, self.writes, self.burst].map(|number| Value::from(u64::from(number))).to_vec()
     }
 }
+
+/// Vectors that the phased copy reads before it writes where it is verified: no power of two.
+const CHUNK: u64 = 1000;
+
+/// How its kernels are verified.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new().span(with.out).span(with.input);
+        if kernel.cooperative {
+            list.u64(CHUNK).u64(with.n).span(with.barrier)
+        } else {
+            list.u64(with.pitch / 16).u64(with.n)
+        }
+    },
+    leaves: |kernel| Some(if kernel.cooperative { Leaves::Map(Op::Copy, Element::Word) } else { Leaves::Mix }),
+    sizes: verify::sizes,
+};
 
 impl Probe<Cuda> for Mix {
     fn spec(&self) -> &'static ProbeSpec {
@@ -93,7 +110,7 @@ impl Probe<Cuda> for Mix {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<Cuda>(device, Source::Mix, depth, TRUST, report)
+        verify::source::<Cuda>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -131,7 +148,7 @@ struct Bench {
 
 impl Bench {
     fn new(session: &Session<'_, Cuda>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(session.device, Source::Mix, wanted, TRUST)?;
+        let kit = Kit::new(session.device, &kernels::SOURCE, wanted, TRUST)?;
         let (out, input, barrier) = (kit.array(SIDE * bytes)?, kit.array(SIDE * bytes)?, kit.array(256)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
         kit.checker.words(barrier.whole(), 0)?;

@@ -64,7 +64,7 @@ mod unit {
     pub(super) type Unit = plimsoll_gpu::unit::Unit<crate::Cuda>;
 }
 mod verify {
-    pub(super) use plimsoll_gpu::verify::source;
+    pub(super) use plimsoll_gpu::verify::{Leaves, Rules, sizes, source};
 }
 mod window {
     use plimsoll_core::Fault;

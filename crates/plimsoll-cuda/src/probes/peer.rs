@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::chain::{Chain, LINE};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::loaded_latency::{self as chasing, Background, LEAD_HOPS};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::peer::{self, LINK};
 
@@ -161,8 +161,8 @@ fn reading() -> KernelDesc {
 
 impl Node {
     fn new(device: &CudaDevice, place: u32, bytes: u64, chain_bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let reader = Kit::new(device, Source::Stream, &[reading()], TRUST)?;
-        let chaser = Kit::new(device, Source::LoadedLatency, &chasing::kernels(), TRUST)?;
+        let reader = Kit::new(device, &plimsoll_gen::kernel::stream::SOURCE, &[reading()], TRUST)?;
+        let chaser = Kit::new(device, &plimsoll_gen::kernel::loaded_latency::SOURCE, &chasing::kernels(), TRUST)?;
         let array = |bytes| Ok::<_, Fault>(Rc::new(reader.array(bytes)?));
         let warps = (bytes / 4).div_ceil(reading().elements_per_block()) * u64::from(reading().threads / 32);
         let (source, target, folds, lines) = (array(bytes)?, array(bytes)?, array(4 * warps)?, array(chain_bytes)?);

@@ -10,7 +10,7 @@ use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::strides::{self as kernels, APART, ELEMENTS, THREADS, UNROLL};
-use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::strides;
 
@@ -188,7 +188,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Strides, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::strides::SOURCE, &kernels::kernels(), TRUST)?;
         for element in ELEMENTS {
             kit.unit.function(&kernels::cache(element))?.function().prefer_cache()?;
         }

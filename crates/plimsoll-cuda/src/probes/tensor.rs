@@ -12,7 +12,7 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::tensor::{CHAINS, Instruction, Number};
-use plimsoll_gen::kernel::{Element, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::tensor;
 
@@ -213,10 +213,15 @@ impl Bench {
                 .collect();
             units.push((target, kernels));
         }
-        let kit = Kit::new(device, Source::Tensor, &units[0].1, TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::tensor::SOURCE, &units[0].1, TRUST)?;
         let specific = match units.get(1) {
             Some((target, kernels)) => {
-                let loaded = device.kernels.load_stated(&target.to_string(), Source::Tensor, kernels, TRUST)?;
+                let loaded = device.kernels.load_stated(
+                    &target.to_string(),
+                    &plimsoll_gen::kernel::tensor::SOURCE,
+                    kernels,
+                    TRUST,
+                )?;
                 let names = kernels.iter().map(|kernel| kernel.name.clone());
                 Some(Rc::new(Unit::from_kernels(names.zip(loaded), kit.unit.machine())))
             }

@@ -234,14 +234,14 @@ impl Bound {
 mod tests {
     use super::Amount::{Blocks, Is, Less, Of, Over, Pitched, Product, Smallest, Sum, Threads};
     use super::*;
-    use crate::kernel::Source;
 
     fn given(name: &str) -> Option<u64> {
         (name == "n").then_some(7)
     }
 
     fn with<T>(look: impl FnOnce(&Setting<'_>) -> T) -> T {
-        let kernel = KernelDesc { threads_fixed: false, ..KernelDesc::new(Source::Stream, String::new(), 32) };
+        let kernel =
+            KernelDesc { threads_fixed: false, ..KernelDesc::new(&crate::kernel::stream::SOURCE, String::new(), 32) };
         let number = given;
         let setting =
             Setting { kernel: &kernel, grid: [3, 2, 1], block: [64, 1, 1], shared: 0, cluster: 0, number: &number };

@@ -3,6 +3,9 @@
 use super::parameter::takes;
 use super::{Amount, Grid, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("atomics", include_str!("../../kernels/atomics.cu"), |_| kernels());
+
 /// Threads per block of the kernels that tell a rate, of which each multiprocessor has one block.
 pub const THREADS: u32 = 1024;
 /// Additions of a thread in one turn of those, and of a chain in one turn.
@@ -159,7 +162,7 @@ fn base(name: String, number: Number, threads: u32) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Atomics, name, threads)
+        ..KernelDesc::new(&SOURCE, name, threads)
     }
 }
 

@@ -1,8 +1,71 @@
 //! Kernels that fill and check: no figure comes from them. Any grid will do; blocks of 256 threads.
 
 use super::parameter::takes;
+use super::spirv::{Build, Features, NOT_WRITTEN, Spirv, spirv_builds};
 use super::stream::Op;
 use super::{Element, Grid, Index, KernelDesc, Source};
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    FILL = "fill.spv", "fill.comp", [];
+    FILL_DOUBLE = "fill_double.spv", "fill.comp", ["DOUBLE"];
+    FILL_WORDS = "fill_words.spv", "fill_words.comp", [];
+    CHECK_MAP = "check_map.spv", "check_map.comp", [];
+    CHECK_MAP_EXACT = "check_map_exact.spv", "check_map.comp", ["EXACT"];
+    CHECK_MAP_DOUBLE = "check_map_double.spv", "check_map.comp", ["DOUBLE"];
+    CHECK_MAP_WORDS = "check_map_words.spv", "check_map.comp", ["WORDS"];
+    CHECK_MIX = "check_mix.spv", "check_mix.comp", [];
+    FOLD_WORDS = "fold_words.spv", "fold_words.comp", [];
+    SUM = "sum.spv", "sum.comp", [];
+    SUM_DOUBLE = "sum_double.spv", "sum.comp", ["DOUBLE"];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("check", include_str!("../../kernels/check.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+
+/// The number by which `check_map.comp` knows marks of blocks; operations have their place in [`Op::ALL`].
+const MARKS: u32 = 100;
+const NO_DOUBLE: &str = "the device has no double precision (shaderFloat64)";
+const NO_ATOMICS: &str = "the device has no 64-bit atomics in memory (shaderBufferInt64Atomics)";
+
+fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
+    let double = kernel.element == Element::F64;
+    if double && !features.double {
+        return Err(NO_DOUBLE);
+    }
+    let chosen = |single: Build, of_double: Build| if double { of_double } else { single };
+    let name = kernel.name.as_str();
+    let (build, constants, atomics) = match name {
+        "fill_words" => (FILL_WORDS, vec![], false),
+        "fold_words" => (FOLD_WORDS, vec![], false),
+        "check_mix" => (CHECK_MIX, vec![], true),
+        "check_marks" => (CHECK_MAP_WORDS, vec![(1, MARKS)], true),
+        _ if name.starts_with("fill_bits_") => (chosen(FILL, FILL_DOUBLE), vec![(1, 0)], false),
+        _ if name.starts_with("fill_unit_") => (chosen(FILL, FILL_DOUBLE), vec![(1, 1)], false),
+        _ if name.starts_with("fill_small_") => (chosen(FILL, FILL_DOUBLE), vec![(1, 2)], false),
+        _ if name.starts_with("sum_") => {
+            if !features.double {
+                return Err(NO_DOUBLE);
+            }
+            (chosen(SUM, SUM_DOUBLE), vec![(1, u32::from(name.starts_with("sum_products_")))], true)
+        }
+        _ => {
+            let op = Op::ALL.iter().position(|op| name.starts_with(&format!("check_{}_", op.name())));
+            let op = op.ok_or(NOT_WRITTEN)? as u32;
+            let single = match kernel.element {
+                Element::Word => CHECK_MAP_WORDS,
+                _ if features.double => CHECK_MAP_EXACT,
+                _ => CHECK_MAP,
+            };
+            (chosen(single, CHECK_MAP_DOUBLE), vec![(1, op)], true)
+        }
+    };
+    if atomics && !features.atomics {
+        return Err(NO_ATOMICS);
+    }
+    Ok(Spirv::new(build, constants))
+}
 
 /// What a check of elements takes, with what it reads of each input.
 macro_rules! map {
@@ -133,7 +196,7 @@ fn base(name: String) -> KernelDesc {
         looping: true,
         grid: Grid::Least { waves: 1 },
         threads_fixed: false,
-        ..KernelDesc::new(Source::Check, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 

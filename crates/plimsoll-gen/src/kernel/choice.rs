@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use super::{Index, KernelDesc, Source};
+use super::{Index, KernelDesc};
 
 /// A property by which kernels are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,15 +67,10 @@ impl Axis {
     }
 }
 
-/// The word after the probe's in the kernel's name, without the width that may follow it. All mixes do the same.
+/// What a kernel says that it does, else the word after the probe's in its name.
 fn op(kernel: &KernelDesc) -> String {
-    if kernel.source == Source::Mix {
-        return if kernel.cooperative { "phased" } else { "mix" }.to_owned();
-    }
-    let word = kernel.name.split('_').nth(1).unwrap_or_default();
-    let trimmed =
-        if kernel.source == Source::Copy { word.trim_end_matches(|c: char| c.is_ascii_digit()) } else { word };
-    trimmed.to_owned()
+    let word = || kernel.name.split('_').nth(1).unwrap_or_default();
+    if kernel.does.is_empty() { word() } else { kernel.does }.to_owned()
 }
 
 /// Some values of one axis.
@@ -167,8 +162,9 @@ pub fn choose(kernels: Vec<KernelDesc>, choices: &[Choice]) -> Result<Vec<Kernel
 mod tests {
     use super::*;
     use crate::Target;
+    use crate::kernel::Source;
 
-    fn names(source: Source, choices: &[&str]) -> Result<Vec<String>, ChoiceError> {
+    fn names(source: &Source, choices: &[&str]) -> Result<Vec<String>, ChoiceError> {
         let choices = choices.iter().map(|choice| choice.parse()).collect::<Result<Vec<Choice>, _>>()?;
         let chosen = choose(source.kernels(Target::plain(80)), &choices)?;
         Ok(chosen.into_iter().map(|kernel| kernel.name).collect())
@@ -176,23 +172,23 @@ mod tests {
 
     #[test]
     fn kernels_are_chosen_by_every_axis_and_come_in_the_order_asked() {
-        let chosen = names(Source::Copy, &["index=64,32", "vector=1,4", "op=vector"]).unwrap();
+        let chosen = names(&crate::kernel::copy::SOURCE, &["index=64,32", "vector=1,4", "op=vector"]).unwrap();
         assert_eq!(chosen, ["copy_vector1_u64", "copy_vector4_u64", "copy_vector1_u32", "copy_vector4_u32"]);
-        let chosen = names(Source::Mix, &["reads=4", "writes=3", "unroll=2"]).unwrap();
+        let chosen = names(&crate::kernel::mix::SOURCE, &["reads=4", "writes=3", "unroll=2"]).unwrap();
         assert_eq!(chosen, ["mix_r4_w3_burst2"]);
-        let chosen = names(Source::Stream, &["op=3pt", "element=f64"]).unwrap();
+        let chosen = names(&crate::kernel::stream::SOURCE, &["op=3pt", "element=f64"]).unwrap();
         assert!(!chosen.is_empty() && chosen.iter().all(|name| name.starts_with("stream_3pt_f64")));
     }
 
     #[test]
     fn what_is_not_there_is_answered_with_what_is() {
-        let said = |choices: &[&str]| names(Source::Copy, choices).unwrap_err().to_string();
+        let said = |choices: &[&str]| names(&crate::kernel::copy::SOURCE, choices).unwrap_err().to_string();
         assert!(said(&["index=16"]).contains("there are 32, 64"));
         assert!(said(&["vector=3"]).contains("there are 1, 2, 4, 8"));
         assert!(said(&["width=4"]).contains("there are op, index, vector"));
         assert!(said(&["op=naive", "vector=4"]).contains("together"));
         for text in ["index", "index=", "index=32,", "=32"] {
-            assert!(names(Source::Copy, &[text]).is_err(), "{text}");
+            assert!(names(&crate::kernel::copy::SOURCE, &[text]).is_err(), "{text}");
         }
     }
 }

@@ -1,7 +1,28 @@
 //! Kernels that calibrate a device: they measure its clock, keep it busy, and do nothing.
 
 use super::parameter::takes;
+use super::spirv::{Features, Spirv, spirv_builds};
 use super::{Grid, KernelDesc, Source};
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    pub(super) EMPTY = "empty.spv", "empty.comp", [];
+    SPIN = "spin.spv", "spin.comp", [];
+    SPIN_CYCLES = "spin_cycles.spv", "spin.comp", ["CYCLES"];
+    SPIN_TIMER = "spin_timer.spv", "spin.comp", ["CYCLES", "TIMER"];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("clock", include_str!("../../kernels/clock.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+
+fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
+    if kernel.name == "plimsoll_empty" {
+        return Ok(Spirv::new(EMPTY, vec![]));
+    }
+    let long = u32::from(features.short_loops);
+    Ok(Spirv::clocked([SPIN, SPIN_CYCLES, SPIN_TIMER], vec![(1, long)], features))
+}
 
 /// Nanoseconds that a device can be kept busy for: what `spin.comp` counts.
 const LONGEST: u64 = 1 << 40;
@@ -13,14 +34,14 @@ pub fn spin() -> KernelDesc {
         parameters: takes!(out: [fill 8; Times(16, &[])], nanoseconds: U64 [Most(Is(LONGEST))]),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Clock, "plimsoll_spin".to_owned(), 256)
+        ..KernelDesc::new(&SOURCE, "plimsoll_spin".to_owned(), 256)
     }
 }
 
 /// Nothing: what a launch costs by itself.
 #[must_use]
 pub fn empty() -> KernelDesc {
-    let empty = KernelDesc::new(Source::Clock, "plimsoll_empty".to_owned(), 32);
+    let empty = KernelDesc::new(&SOURCE, "plimsoll_empty".to_owned(), 32);
     KernelDesc { grid: Grid::Blocks(1), looping: true, threads_fixed: false, ..empty }
 }
 

@@ -4,6 +4,9 @@ use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 use crate::Target;
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("cluster", include_str!("../../kernels/cluster.cu"), kernels);
+
 /// How a block gets at its partner's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
@@ -88,7 +91,7 @@ pub fn moving(access: Access) -> KernelDesc {
 }
 
 fn base(name: String, threads: u32) -> KernelDesc {
-    KernelDesc { grid: Grid::Resident { blocks: 1 }, looping: true, ..KernelDesc::new(Source::Cluster, name, threads) }
+    KernelDesc { grid: Grid::Resident { blocks: 1 }, looping: true, ..KernelDesc::new(&SOURCE, name, threads) }
 }
 
 /// Every one that this target has.

@@ -1,7 +1,29 @@
 //! The seed's copy kernels. Block size and grid are the launch's to choose: nothing of them is compiled in.
 
 use super::parameter::takes;
-use super::{Element, Grid, Index, KernelDesc, Output, Source};
+use super::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
+use super::{AccessRule, Element, Grid, Index, KernelDesc, Output, Source};
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    COPY = "copy.spv", "copy.comp", [];
+    COPY_NARROW = "copy_narrow.spv", "copy.comp", ["NARROW"];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("copy", include_str!("../../kernels/copy.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated)
+    .with_spirv(spirv, BUILDS);
+
+fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
+    let width = match kernel.lanes() {
+        _ if kernel.name.starts_with("copy_naive") => 0,
+        width @ (1 | 2 | 4 | 8) => width,
+        _ => return Err(NOT_WRITTEN),
+    };
+    let build = if kernel.index == Index::U32 { COPY_NARROW } else { COPY };
+    Ok(Spirv::new(build, vec![(1, width)]))
+}
 
 /// Elements per vector of the forms with a loop; 1 is the plain grid-stride loop.
 pub const WIDTHS: [u32; 4] = [1, 2, 4, 8];
@@ -35,6 +57,7 @@ pub fn vector(width: u32, index: Index) -> KernelDesc {
     KernelDesc {
         entry: format!("COPY_VECTOR({name}, {}, {width})", index.name()),
         vector_bytes: 4 * width,
+        does: "vector",
         looping: true,
         tail_by_first_threads: true,
         ..base(name, index)
@@ -56,7 +79,7 @@ fn base(name: String, index: Index) -> KernelDesc {
         index,
         threads_fixed: false,
         output: Output::Map,
-        ..KernelDesc::new(Source::Copy, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -1,7 +1,21 @@
 //! Empty blocks, to see how many the device starts per clock.
 
 use super::parameter::takes;
-use super::{KernelDesc, Output, Source};
+use super::spirv::{Features, Spirv, spirv_builds};
+use super::{AccessRule, KernelDesc, Output, Source, clock};
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    DISPATCH_MARKED = "dispatch_marked.spv", "dispatch_marked.comp", [];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("dispatch", include_str!("../../kernels/dispatch.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+
+fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
+    Ok(Spirv::new(if kernel.output == Output::None { clock::EMPTY } else { DISPATCH_MARKED }, vec![]))
+}
 
 /// Threads per block.
 pub const THREADS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
@@ -11,7 +25,7 @@ pub const THREADS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 pub fn empty(threads: u32) -> KernelDesc {
     let name = format!("dispatch_empty_b{threads}");
     let entry = format!("DISPATCH_EMPTY({name}, {threads})");
-    KernelDesc { entry, ..KernelDesc::new(Source::Dispatch, name, threads) }
+    KernelDesc { entry, access_rule: AccessRule::DoesNothing, ..KernelDesc::new(&SOURCE, name, threads) }
 }
 
 /// Blocks of a programmatic launch that wait for the kernel before, and first say that the next may begin if they are to signal. n counts
@@ -20,7 +34,12 @@ pub fn empty(threads: u32) -> KernelDesc {
 pub fn programmatic(signals: bool, threads: u32) -> KernelDesc {
     let name = format!("dispatch_{}_b{threads}", if signals { "signalling" } else { "waiting" });
     let entry = format!("DISPATCH_PROGRAMMATIC({name}, {signals}, {threads})");
-    KernelDesc { entry, dependent: true, ..KernelDesc::new(Source::Dispatch, name, threads) }
+    KernelDesc {
+        entry,
+        dependent: true,
+        access_rule: AccessRule::DoesNothing,
+        ..KernelDesc::new(&SOURCE, name, threads)
+    }
 }
 
 /// Blocks that each store their number, to show that all ran. n counts threads.
@@ -31,7 +50,7 @@ pub fn marked(threads: u32) -> KernelDesc {
         entry: format!("DISPATCH_MARKED({name}, {threads})"),
         parameters: takes!(out: [fill 4; PerBlock(4, &[])]),
         output: Output::BlockMarks,
-        ..KernelDesc::new(Source::Dispatch, name, threads)
+        ..KernelDesc::new(&SOURCE, name, threads)
     }
 }
 

@@ -1,7 +1,11 @@
 //! Passes over private data of every block.
 
 use super::parameter::takes;
-use super::{Amount, Element, Grid, KernelDesc, Output, Source};
+use super::{AccessRule, Amount, Element, Grid, KernelDesc, Output, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("footprint", include_str!("../../kernels/footprint.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 256;
@@ -63,7 +67,7 @@ fn kernel(name: &str, inputs: u32, outputs: u32, unroll: u32) -> KernelDesc {
         grid: Grid::Resident { blocks: BLOCKS },
         looping: true,
         output: if outputs > 0 { Output::Map } else { Output::WarpBits },
-        ..KernelDesc::new(Source::Footprint, name.to_owned(), THREADS)
+        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
     }
 }
 

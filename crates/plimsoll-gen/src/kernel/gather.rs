@@ -1,7 +1,11 @@
 //! Reads, writes and additions at random places, and where these are.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source};
+use super::{AccessRule, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("gather", include_str!("../../kernels/gather.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 512;
@@ -66,7 +70,7 @@ fn base(name: String, bytes: u32) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: BLOCKS },
         looping: true,
-        ..KernelDesc::new(Source::Gather, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

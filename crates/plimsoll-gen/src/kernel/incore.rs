@@ -2,8 +2,12 @@
 //! 1 to 8 chains of it per thread.
 
 use super::parameter::takes;
-use super::{Element, Grid, Issue, KernelDesc, Source};
+use super::{Data, Element, Grid, Issue, KernelDesc, Source};
 use crate::Target;
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("incore", include_str!("../../kernels/incore.cu"), kernels).with_data(Data::Tables);
 
 /// Chains per thread that kernels exist for.
 pub const CHAINS: [u32; 4] = [1, 2, 4, 8];
@@ -162,7 +166,9 @@ impl Instruction {
             grid: Grid::Resident { blocks: 1 },
             looping: true,
             threads_fixed: false,
-            ..KernelDesc::new(Source::Incore, name, 1024)
+            // What is a sequence or a function in double precision keeps registers and tables there in its rare cases.
+            local_memory: name.contains("_f64"),
+            ..KernelDesc::new(&SOURCE, name, 1024)
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Loads, stores and atomics of one multiprocessor on its own footprint, in its first-level cache and in shared memory.
 
 use super::parameter::takes;
-use super::{Amount, Grid, KernelDesc, Source};
+use super::{AccessRule, Amount, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("l1", include_str!("../../kernels/l1.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -75,7 +79,7 @@ fn kernel(what: &str, entry: &str, bytes: u32) -> KernelDesc {
         unroll: unroll(bytes),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::L1, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

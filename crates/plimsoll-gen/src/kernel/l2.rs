@@ -1,7 +1,11 @@
 //! Reads, writes and copies that pass the first-level cache by.
 
 use super::parameter::takes;
-use super::{Amount, Grid, KernelDesc, Source};
+use super::{AccessRule, Amount, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("l2", include_str!("../../kernels/l2.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -51,7 +55,7 @@ fn kernel(what: &str, kind: &str) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::L2, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -1,7 +1,29 @@
 //! A pointer chase, and what builds its chain. Where chains lead is [`super::chain`]'s to say.
 
 use super::parameter::takes;
-use super::{Grid, KernelDesc, Source, chain};
+use super::spirv::{Features, Spirv, spirv_builds};
+use super::{AccessRule, Grid, KernelDesc, Source, chain};
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    LATENCY_BUILD = "latency_build.spv", "latency_build.comp", [];
+    LATENCY_CHASE = "latency_chase.spv", "latency_chase.comp", [];
+    LATENCY_CHASE_CYCLES = "latency_chase_cycles.spv", "latency_chase.comp", ["CYCLES"];
+    LATENCY_CHASE_TIMER = "latency_chase_timer.spv", "latency_chase.comp", ["CYCLES", "TIMER"];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("latency", include_str!("../../kernels/latency.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+
+fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
+    let chases = [LATENCY_CHASE, LATENCY_CHASE_CYCLES, LATENCY_CHASE_TIMER];
+    Ok(match kernel.name.as_str() {
+        "latency_build" => Spirv::new(LATENCY_BUILD, vec![]),
+        "latency_chase" => Spirv::clocked(chases, vec![(1, 0)], features),
+        _ => Spirv::clocked(chases, vec![(1, 1)], features),
+    })
+}
 
 /// Which cache a chase may find its lines in first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +46,7 @@ pub fn build() -> KernelDesc {
         ),
         grid: Grid::Least { waves: 2 },
         looping: true,
-        ..KernelDesc::new(Source::Latency, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 
@@ -43,8 +65,9 @@ pub fn chase(nearest: Nearest) -> KernelDesc {
         ),
         vector_bytes: 8,
         grid: Grid::Blocks(1),
+        access_rule: AccessRule::Chain,
         looping: true,
-        ..KernelDesc::new(Source::Latency, name.to_owned(), 32)
+        ..KernelDesc::new(&SOURCE, name.to_owned(), 32)
     }
 }
 

@@ -1,7 +1,22 @@
 //! Kernels whose start is what is measured.
 
 use super::parameter::takes;
-use super::{Element, Grid, KernelDesc, Output, Source};
+use super::spirv::{Features, Spirv, spirv_builds};
+use super::{AccessRule, Element, Grid, KernelDesc, Output, Source, clock};
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    LAUNCH_SCALE = "launch_scale.spv", "launch_scale.comp", [];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("launch", include_str!("../../kernels/launch.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated)
+    .with_spirv(spirv, BUILDS);
+
+fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
+    Ok(Spirv::new(if kernel.output == Output::None { clock::EMPTY } else { LAUNCH_SCALE }, vec![]))
+}
 
 const THREADS: u32 = 256;
 
@@ -39,7 +54,14 @@ pub fn empty(follows: Follows) -> KernelDesc {
     let (name, arguments) = follows.of("launch_empty");
     let entry = format!("LAUNCH_EMPTY({arguments}, 32)");
     let dependent = follows != Follows::After;
-    KernelDesc { entry, grid: Grid::Blocks(1), looping: true, dependent, ..KernelDesc::new(Source::Launch, name, 32) }
+    KernelDesc {
+        entry,
+        grid: Grid::Blocks(1),
+        looping: true,
+        dependent,
+        access_rule: AccessRule::DoesNothing,
+        ..KernelDesc::new(&SOURCE, name, 32)
+    }
 }
 
 /// out = s · in.
@@ -80,7 +102,7 @@ fn moving(name: String) -> KernelDesc {
         outputs: 1,
         vector_bytes: 16,
         output: Output::Map,
-        ..KernelDesc::new(Source::Launch, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

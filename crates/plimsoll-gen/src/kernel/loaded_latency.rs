@@ -3,6 +3,10 @@
 use super::parameter::takes;
 use super::{Grid, KernelDesc, Source, chain};
 
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("loaded-latency", include_str!("../../kernels/loaded_latency.cu"), |_| kernels());
+
 /// What the other multiprocessors do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Background {
@@ -54,7 +58,7 @@ pub fn chase(background: Background) -> KernelDesc {
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         cooperative: true,
-        ..KernelDesc::new(Source::LoadedLatency, name.to_owned(), THREADS)
+        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
     }
 }
 
@@ -65,7 +69,7 @@ pub fn chain() -> KernelDesc {
         parameters: takes!(base: [write 8; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32),
         grid: Grid::Waves { waves: 1 },
         looping: true,
-        ..KernelDesc::new(Source::LoadedLatency, "loaded_chain".to_owned(), 256)
+        ..KernelDesc::new(&SOURCE, "loaded_chain".to_owned(), 256)
     }
 }
 

@@ -1,7 +1,11 @@
 //! Kernels that read n arrays and write m.
 
 use super::parameter::takes;
-use super::{Element, Grid, KernelDesc, Output, Source};
+use super::{AccessRule, Element, Grid, KernelDesc, Output, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("mix", include_str!("../../kernels/mix.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Most arrays on each side.
 pub const MOST: u32 = 4;
@@ -39,8 +43,9 @@ pub fn mix(reads: u32, writes: u32, burst: u32) -> KernelDesc {
         unroll: burst,
         grid: Grid::Cover,
         looping: true,
+        does: "mix",
         output: if writes > 0 { Output::Map } else { Output::WarpBits },
-        ..KernelDesc::new(Source::Mix, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 
@@ -63,7 +68,8 @@ pub fn phased() -> KernelDesc {
         looping: true,
         output: Output::Map,
         cooperative: true,
-        ..KernelDesc::new(Source::Mix, name, 512)
+        does: "phased",
+        ..KernelDesc::new(&SOURCE, name, 512)
     }
 }
 

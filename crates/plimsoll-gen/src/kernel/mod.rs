@@ -42,7 +42,7 @@ use plimsoll_core::{Fault, Traffic};
 pub use amount::{Amount, Bound, Setting};
 pub use grid::{Geometry, Grid, Machine};
 pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter};
-pub use source::{HEADERS, Source};
+pub use source::{Data, HEADERS, Source, ToSpirv};
 
 /// What an array holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -133,6 +133,21 @@ pub enum Output {
     BlockMarks,
 }
 
+/// What the accesses to memory in a kernel's hot part are held to in its machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessRule {
+    /// Nothing: its description doesn't tell them.
+    Unchecked,
+    /// They are those of its arrays, as wide as its vectors; nothing where it has no arrays or waits for the whole grid.
+    Stated,
+    /// One chain of [`HOPS`](chain::HOPS) loads of 8 bytes, each from where the one before it leads.
+    Chain,
+    /// Its inputs come by bulk copies, and nothing else is loaded.
+    BulkCopies,
+    /// There are none: the kernel does nothing at all.
+    DoesNothing,
+}
+
 /// An instruction that a kernel's largest innermost loop must hold, so that what is named is what is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
@@ -150,7 +165,7 @@ pub struct KernelDesc {
     /// The entry point.
     pub name: String,
     /// Where it is written.
-    pub source: Source,
+    pub source: &'static Source,
     /// The line that makes the entry point from the source's macros; empty where the source itself has it.
     pub entry: String,
     /// Parameters in order, as the source has them.
@@ -187,11 +202,18 @@ pub struct KernelDesc {
     pub cooperative: bool,
     /// True where it may begin before the kernel before it has ended (and waits for it itself).
     pub dependent: bool,
+    /// What its accesses are held to.
+    pub access_rule: AccessRule,
+    /// True where its machine code may keep registers or tables in local memory.
+    pub local_memory: bool,
+    /// What choices call it: [`choice`]; empty where that is the second word of its name.
+    pub does: &'static str,
 }
 
 impl KernelDesc {
     /// A kernel that moves nothing, to be filled in by the probes' files.
-    fn new(source: Source, name: String, threads: u32) -> Self {
+    #[must_use]
+    pub fn new(source: &'static Source, name: String, threads: u32) -> Self {
         Self {
             name,
             source,
@@ -213,6 +235,9 @@ impl KernelDesc {
             issues: Vec::new(),
             cooperative: false,
             dependent: false,
+            access_rule: source.access_rule(),
+            local_memory: false,
+            does: "",
         }
     }
 
@@ -267,11 +292,50 @@ impl KernelDesc {
     }
 }
 
+/// Every source.
+pub static SOURCES: [&Source; 35] = [
+    &stream::SOURCE,
+    &mix::SOURCE,
+    &copy::SOURCE,
+    &launch::SOURCE,
+    &dispatch::SOURCE,
+    &latency::SOURCE,
+    &footprint::SOURCE,
+    &topology::SOURCE,
+    &uniformity::SOURCE,
+    &loaded_latency::SOURCE,
+    &sync::SOURCE,
+    &cluster::SOURCE,
+    &gather::SOURCE,
+    &atomics::SOURCE,
+    &l1::SOURCE,
+    &l2::SOURCE,
+    &strides::SOURCE,
+    &incore::SOURCE,
+    &roofline::SOURCE,
+    &tensor::SOURCE,
+    &lab::sectors::SOURCE,
+    &lab::fetch_granularity::SOURCE,
+    &lab::l2_reuse::SOURCE,
+    &lab::residency::SOURCE,
+    &lab::compression::SOURCE,
+    &lab::rtm::SOURCE,
+    &lab::async_copy::SOURCE,
+    &lab::tti::SOURCE,
+    &lab::write_path::SOURCE,
+    &lab::block_order::SOURCE,
+    &lab::formats::SOURCE,
+    &lab::gemm::SOURCE,
+    &lab::pic::SOURCE,
+    &check::SOURCE,
+    &clock::SOURCE,
+];
+
 /// The text to compile for these kernels of one source; those of other sources are left out.
 #[must_use]
-pub fn unit(source: Source, kernels: &[KernelDesc]) -> String {
+pub fn unit(source: &Source, kernels: &[KernelDesc]) -> String {
     let mut text = String::from(source.text());
-    for kernel in kernels.iter().filter(|kernel| kernel.source == source && !kernel.entry.is_empty()) {
+    for kernel in kernels.iter().filter(|kernel| *kernel.source == *source && !kernel.entry.is_empty()) {
         text.push_str(&kernel.entry);
         text.push('\n');
     }
@@ -290,7 +354,7 @@ mod tests {
     use crate::Target;
 
     fn all() -> Vec<KernelDesc> {
-        Source::ALL.iter().flat_map(|source| source.kernels(Target::plain(100))).collect()
+        SOURCES.iter().flat_map(|source| source.kernels(Target::plain(100))).collect()
     }
 
     #[test]
@@ -317,7 +381,7 @@ mod tests {
 
     #[test]
     fn sources_say_what_keeps_them_and_what_their_loop_is() {
-        for source in Source::ALL {
+        for source in SOURCES {
             let text = source.text();
             assert!(text.starts_with(&format!("// {}: ", source.name())), "{}", source.name());
             assert!(text.contains("// What keeps it:") && text.contains("// Its loop in SASS:"), "{}", source.name());
@@ -328,8 +392,8 @@ mod tests {
 
     #[test]
     fn kernels_for_older_devices_use_no_wider_access_than_they_have() {
-        for kernel in Source::ALL.iter().flat_map(|source| source.kernels(Target::plain(80))) {
-            assert!(kernel.source == Source::Copy || kernel.vector_bytes <= 16, "{}", kernel.name);
+        for kernel in SOURCES.iter().flat_map(|source| source.kernels(Target::plain(80))) {
+            assert!(kernel.source == &crate::kernel::copy::SOURCE || kernel.vector_bytes <= 16, "{}", kernel.name);
         }
     }
 }

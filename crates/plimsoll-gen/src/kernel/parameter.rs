@@ -283,12 +283,15 @@ impl Extent {
 mod tests {
     use super::*;
     use crate::Target;
-    use crate::kernel::{Source, stream};
+    use crate::kernel::stream;
 
     #[test]
     fn an_extent_is_a_product_and_an_overflow_is_none() {
-        let kernel =
-            KernelDesc { element: Element::F64, inputs: 1, ..KernelDesc::new(Source::Stream, String::new(), 64) };
+        let kernel = KernelDesc {
+            element: Element::F64,
+            inputs: 1,
+            ..KernelDesc::new(&crate::kernel::stream::SOURCE, String::new(), 64)
+        };
         let of = |kernel: &KernelDesc, extent: Extent, n: u64| {
             let number = move |name: &str| (name == "n").then_some(n);
             extent.bytes(&Setting {
@@ -325,7 +328,9 @@ mod tests {
 
     #[test]
     fn statements_name_parameters_that_are_whole_numbers() {
-        for kernel in Source::ALL.iter().flat_map(|source| source.kernels(Target { capability: 90, specific: true })) {
+        for kernel in
+            crate::kernel::SOURCES.iter().flat_map(|source| source.kernels(Target { capability: 90, specific: true }))
+        {
             for parameter in kernel.parameters {
                 let bounds = parameter.range.iter().filter_map(|bound| bound.amount()).flat_map(Amount::names);
                 let extent = parameter.array().map_or(Vec::new(), |array| array.extent.names());

@@ -3,6 +3,9 @@
 use super::parameter::takes;
 use super::{Element, Grid, Issue, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("roofline", include_str!("../../kernels/roofline.cu"), |_| kernels());
+
 /// A type that the kernels compute in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Real {
@@ -147,7 +150,7 @@ fn base(name: String) -> KernelDesc {
         vector_bytes: 16,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Roofline, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 

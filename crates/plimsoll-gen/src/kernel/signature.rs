@@ -8,7 +8,7 @@ use crate::Target;
 const FOLLOWED: [(&str, &str); 1] = [("loaded-latency", "at")];
 
 /// The texts that a source is made of.
-fn texts(source: Source) -> impl Iterator<Item = &'static str> {
+fn texts(source: &Source) -> impl Iterator<Item = &'static str> {
     std::iter::once(source.text()).chain(HEADERS.iter().map(|(_, text)| *text))
 }
 
@@ -66,7 +66,7 @@ fn signature(kernel: &KernelDesc) -> Vec<(String, String)> {
 
 fn all() -> impl Iterator<Item = KernelDesc> {
     let targets = [Target::plain(80), Target { capability: 90, specific: true }, Target::plain(120)];
-    targets.into_iter().flat_map(|target| Source::ALL.iter().flat_map(move |source| source.kernels(target)))
+    targets.into_iter().flat_map(|target| super::SOURCES.iter().flat_map(move |source| source.kernels(target)))
 }
 
 /// What is wrong with a description beside its source.

@@ -1,12 +1,12 @@
-//! The files of the probes' kernels: one per probe, one that checks them, and one for the device's clock.
+//! What a file of kernels states of itself: its text, its kernels, and what their machine code is held to.
 
-use super::{
-    KernelDesc, atomics, check, clock, cluster, copy, dispatch, footprint, gather, incore, l1, l2, lab, latency,
-};
-use super::{launch, loaded_latency, mix, roofline, stream, strides, sync, tensor, topology, uniformity};
+use std::fmt;
+
+use super::spirv::{Build, Features, NOT_WRITTEN, Spirv};
+use super::{AccessRule, KernelDesc};
 use crate::Target;
 
-/// Files that the sources include, by the name that they use: the compiler gets them as text.
+/// Headers that any source may include, by the name that it uses: the compiler gets them as text.
 pub const HEADERS: [(&str, &str); 13] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
@@ -23,81 +23,129 @@ pub const HEADERS: [(&str, &str); 13] = [
     ("formats.h", include_str!("../../kernels/lab/formats.h")),
 ];
 
-/// Each source: its probe's name, its file in `kernels/`, and every kernel that the probe may want on a target.
-macro_rules! sources {
-    ($($source:ident = $name:literal, $file:literal, $kernels:expr;)*) => {
-        /// A source file.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Source {
-            $(#[doc = concat!("`", $file, "`")] $source,)*
-        }
-
-        impl Source {
-            /// Every source.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$source),*];
-
-            /// The probe's name, which is the file's without its ending.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$source => $name,)*
-                }
-            }
-
-            /// The file's text. By itself it has no entry point: [`unit()`](super::unit()) adds them.
-            #[must_use]
-            pub fn text(self) -> &'static str {
-                match self {
-                    $(Self::$source => include_str!(concat!("../../kernels/", $file)),)*
-                }
-            }
-
-            /// Every kernel that its probe may want on this target: what is compiled as one unit and checked without a GPU.
-            #[must_use]
-            pub fn kernels(self, target: Target) -> Vec<KernelDesc> {
-                let kernels: fn(Target) -> Vec<KernelDesc> = match self {
-                    $(Self::$source => $kernels,)*
-                };
-                kernels(target)
-            }
-        }
-    };
+/// What a compiled module may hold besides its kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Data {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The tables that CUDA's sine and cosine in double precision read.
+    Tables,
+    /// Anything: its launches take a thousand times as long as what that costs.
+    Any,
 }
 
-sources! {
-    Stream = "stream", "stream.cu", |target| stream::kernels(target);
-    Mix = "mix", "mix.cu", |_| mix::kernels();
-    Copy = "copy", "copy.cu", |_| copy::kernels();
-    Launch = "launch", "launch.cu", |_| launch::kernels();
-    Dispatch = "dispatch", "dispatch.cu", |_| dispatch::kernels();
-    Latency = "latency", "latency.cu", |_| latency::kernels();
-    Footprint = "footprint", "footprint.cu", |_| footprint::kernels();
-    Topology = "topology", "topology.cu", |_| topology::kernels();
-    Uniformity = "uniformity", "uniformity.cu", |_| uniformity::kernels();
-    LoadedLatency = "loaded-latency", "loaded_latency.cu", |_| loaded_latency::kernels();
-    Sync = "sync", "sync.cu", |target| sync::kernels(target);
-    Cluster = "cluster", "cluster.cu", |target| cluster::kernels(target);
-    Gather = "gather", "gather.cu", |_| gather::kernels();
-    Atomics = "atomics", "atomics.cu", |_| atomics::kernels();
-    L1 = "l1", "l1.cu", |_| l1::kernels();
-    L2 = "l2", "l2.cu", |_| l2::kernels();
-    Strides = "strides", "strides.cu", |_| strides::kernels();
-    Incore = "incore", "incore.cu", |target| incore::kernels(target);
-    Roofline = "roofline", "roofline.cu", |_| roofline::kernels();
-    Tensor = "tensor", "tensor.cu", |target| tensor::kernels(target);
-    Sectors = "sectors", "lab/sectors.cu", |_| lab::sectors::kernels();
-    FetchGranularity = "fetch-granularity", "lab/fetch_granularity.cu", |_| lab::fetch_granularity::kernels();
-    L2Reuse = "l2-reuse", "lab/l2_reuse.cu", |_| lab::l2_reuse::kernels();
-    Residency = "residency", "lab/residency.cu", |_| lab::residency::kernels();
-    Compression = "compression", "lab/compression.cu", |_| lab::compression::kernels();
-    Rtm = "rtm", "lab/rtm.cu", |_| lab::rtm::kernels();
-    AsyncCopy = "async-copy", "lab/async_copy.cu", |target| lab::async_copy::kernels(target);
-    Tti = "tti", "lab/tti.cu", |target| lab::tti::kernels(target);
-    WritePath = "write-path", "lab/write_path.cu", |_| lab::write_path::kernels();
-    BlockOrder = "block-order", "lab/block_order.cu", |_| lab::block_order::kernels();
-    Formats = "formats", "lab/formats.cu", |target| lab::formats::kernels(target);
-    Gemm = "gemm", "lab/gemm.cu", |_| lab::gemm::kernels();
-    Pic = "pic", "lab/pic.cu", |_| lab::pic::kernels();
-    Check = "check", "check.cu", |_| check::kernels();
-    Clock = "clock", "clock.cu", |_| clock::kernels();
+/// The code of a kernel for a Vulkan device, or why there is none.
+pub type ToSpirv = fn(&KernelDesc, Features) -> Result<Spirv, &'static str>;
+
+/// A file of kernels, compiled as one unit. Two sources are the same where their names are.
+#[derive(Clone, Copy)]
+pub struct Source {
+    name: &'static str,
+    text: &'static str,
+    kernels: fn(Target) -> Vec<KernelDesc>,
+    headers: &'static [(&'static str, &'static str)],
+    access_rule: AccessRule,
+    data: Data,
+    spirv: ToSpirv,
+    builds: &'static [Build],
+}
+
+impl Source {
+    /// A source by its probe's name, its text in CUDA C++, and every kernel that the probe may want on a target. Nothing is expected of
+    /// its kernels' accesses, and none of them is written for Vulkan.
+    #[must_use]
+    pub const fn new(name: &'static str, text: &'static str, kernels: fn(Target) -> Vec<KernelDesc>) -> Self {
+        let (headers, builds): (&[_], &[_]) = (&[], &[]);
+        let spirv: ToSpirv = |_, _| Err(NOT_WRITTEN);
+        Self { name, text, kernels, headers, access_rule: AccessRule::Unchecked, data: Data::Nothing, spirv, builds }
+    }
+
+    /// With headers of its own, by the name that it uses.
+    #[must_use]
+    pub const fn with_headers(self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// With what its kernels are held to, unless they state something else.
+    #[must_use]
+    pub const fn with_access_rule(self, access_rule: AccessRule) -> Self {
+        Self { access_rule, ..self }
+    }
+
+    /// With what its modules may hold.
+    #[must_use]
+    pub const fn with_data(self, data: Data) -> Self {
+        Self { data, ..self }
+    }
+
+    /// With code for Vulkan: which kernels have it, and the modules that it is taken from.
+    #[must_use]
+    pub const fn with_spirv(self, spirv: ToSpirv, builds: &'static [Build]) -> Self {
+        Self { spirv, builds, ..self }
+    }
+
+    /// The probe's name, in messages and names of files.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The file's text. By itself it has no entry point: [`unit()`](super::unit()) adds them.
+    #[must_use]
+    pub const fn text(&self) -> &'static str {
+        self.text
+    }
+
+    /// Every header that it may include: the shared ones and its own.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, &'static str)> {
+        HEADERS.iter().chain(self.headers).copied().collect()
+    }
+
+    /// Every kernel that its probe may want on this target: what is compiled as one unit and checked without a GPU.
+    #[must_use]
+    pub fn kernels(&self, target: Target) -> Vec<KernelDesc> {
+        (self.kernels)(target)
+    }
+
+    /// What its kernels are held to, unless they state something else.
+    #[must_use]
+    pub const fn access_rule(&self) -> AccessRule {
+        self.access_rule
+    }
+
+    /// What its modules may hold.
+    #[must_use]
+    pub const fn data(&self) -> Data {
+        self.data
+    }
+
+    /// The modules of its code for Vulkan.
+    #[must_use]
+    pub const fn builds(&self) -> &'static [Build] {
+        self.builds
+    }
+
+    /// The code of one of its kernels for a Vulkan device.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn spirv(&self, kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
+        (self.spirv)(kernel, features)
+    }
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Source {}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }

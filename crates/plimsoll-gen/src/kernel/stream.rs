@@ -1,10 +1,39 @@
 //! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
 
 use super::parameter::takes;
+use super::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
 use std::collections::BTreeSet;
 
-use super::{Element, Grid, Hints, KernelDesc, Output, Source};
+use super::{AccessRule, Element, Grid, Hints, KernelDesc, Output, Source};
 use crate::Target;
+
+spirv_builds! {
+    "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
+    STREAM = "stream.spv", "stream.comp", [];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("stream", include_str!("../../kernels/stream.cu"), kernels)
+    .with_access_rule(AccessRule::Stated)
+    .with_spirv(spirv, BUILDS);
+
+/// Most vectors in hand of `stream.comp`.
+const MOST_UNROLLED: u32 = 8;
+
+fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
+    let op = operation(kernel).and_then(|named| Op::ALL.iter().position(|op| *op == named));
+    let op = op.ok_or(NOT_WRITTEN)? as u32;
+    if kernel.element != Element::F32 {
+        return Err("streams of double precision are not written for Vulkan");
+    }
+    if kernel.hints.bits() != 0 || kernel.name.contains("_bulk") {
+        return Err("Vulkan has neither cache hints nor bulk copies");
+    }
+    if !matches!(kernel.vector_bytes, 4 | 8 | 16) || kernel.unroll > MOST_UNROLLED {
+        return Err("no vector of Vulkan's is longer than 16 bytes");
+    }
+    Ok(Spirv::new(STREAM, vec![(1, op), (2, kernel.lanes()), (3, kernel.unroll), (4, u32::from(kernel.looping))]))
+}
 
 /// What a kernel does with each element. `s` is a scalar parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -186,6 +215,12 @@ impl Parameters {
         };
         let name = format!("stream_{}_{kind}_v{vector_bytes}_u{unroll}_{how}_b{threads}", op.name());
         let in_source = op.in_source();
+        let access_rule = match op.reach() {
+            _ if bulk => AccessRule::BulkCopies,
+            0 => AccessRule::Stated,
+            // The compiler may share what neighbours load.
+            _ => AccessRule::Unchecked,
+        };
         let c_name = element.c_name();
         let entry = if bulk {
             format!("STREAM_BULK({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {threads}, {kept})")
@@ -215,9 +250,16 @@ impl Parameters {
             looping,
             grid: if looping { Grid::Least { waves: 1 } } else { Grid::Cover },
             output: op.output(),
-            ..KernelDesc::new(Source::Stream, name, threads)
+            access_rule,
+            ..KernelDesc::new(&SOURCE, name, threads)
         }
     }
+}
+
+/// What one of these kernels does, by its name.
+#[must_use]
+pub fn operation(kernel: &KernelDesc) -> Option<Op> {
+    Op::ALL.into_iter().find(|op| kernel.name.starts_with(&format!("stream_{}_", op.name())))
 }
 
 /// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.
@@ -322,5 +364,13 @@ mod tests {
     fn bytes_in_flight_are_loads_or_where_there_are_none_stores() {
         let flight = |op, unroll| Parameters { unroll, ..Parameters::new(op) }.kernel().bytes_in_flight();
         assert_eq!([flight(Op::Triad, 4), flight(Op::Init, 2), flight(Op::Read, 8)], [128, 32, 128]);
+    }
+
+    #[test]
+    fn every_kernel_names_its_operation() {
+        for kernel in kernels(Target::plain(90)) {
+            let op = operation(&kernel).unwrap();
+            assert_eq!((op.inputs(), op.output()), (kernel.inputs, kernel.output), "{}", kernel.name);
+        }
     }
 }

@@ -1,7 +1,11 @@
 //! Loads of a warp at strides and in rows, from the first-level cache and from shared memory.
 
 use super::parameter::takes;
-use super::{Amount, Grid, KernelDesc, Source};
+use super::{AccessRule, Amount, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("strides", include_str!("../../kernels/strides.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -55,7 +59,7 @@ fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Strides, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -4,6 +4,9 @@ use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 use crate::Target;
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("sync", include_str!("../../kernels/sync.cu"), kernels);
+
 /// Most meetings, of which there are 8 in a turn, that 32 bits count.
 const MOST_MEETINGS: u64 = u32::MAX as u64 - 7;
 
@@ -73,7 +76,7 @@ pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         cooperative: meeting == Meeting::Grid,
-        ..KernelDesc::new(Source::Sync, name, threads)
+        ..KernelDesc::new(&SOURCE, name, threads)
     }
 }
 
@@ -81,7 +84,7 @@ pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
 #[must_use]
 pub fn empty() -> KernelDesc {
     let name = "sync_empty".to_owned();
-    KernelDesc { grid: Grid::Blocks(1), looping: true, ..KernelDesc::new(Source::Sync, name, 32) }
+    KernelDesc { grid: Grid::Blocks(1), looping: true, ..KernelDesc::new(&SOURCE, name, 32) }
 }
 
 /// Every one that this target has.

@@ -3,6 +3,9 @@
 use super::parameter::takes;
 use super::{Grid, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("topology", include_str!("../../kernels/topology.cu"), |_| kernels());
+
 /// Candidates for one block on a chosen multiprocessor, per multiprocessor.
 const CANDIDATES: u32 = 4;
 /// Repetitions are whole multiples of this.
@@ -20,7 +23,7 @@ pub fn reach() -> KernelDesc {
         ),
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
-        ..KernelDesc::new(Source::Topology, name, 32)
+        ..KernelDesc::new(&SOURCE, name, 32)
     }
 }
 

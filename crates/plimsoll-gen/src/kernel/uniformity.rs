@@ -1,7 +1,11 @@
 //! One multiprocessor alone, and one part of the memory alone.
 
 use super::parameter::takes;
-use super::{Grid, Hints, KernelDesc, Source, chain};
+use super::{AccessRule, Grid, Hints, KernelDesc, Source, chain};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("uniformity", include_str!("../../kernels/uniformity.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
 
 /// Reads leave nothing in the first-level cache.
 const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };
@@ -25,7 +29,7 @@ pub fn read() -> KernelDesc {
         hints: PASSING,
         grid: Grid::Resident { blocks: CANDIDATES },
         looping: true,
-        ..KernelDesc::new(Source::Uniformity, name, 1024)
+        ..KernelDesc::new(&SOURCE, name, 1024)
     }
 }
 
@@ -41,8 +45,9 @@ pub fn chase() -> KernelDesc {
         ),
         vector_bytes: 8,
         grid: Grid::Resident { blocks: CANDIDATES },
+        access_rule: AccessRule::Chain,
         looping: true,
-        ..KernelDesc::new(Source::Uniformity, name, 32)
+        ..KernelDesc::new(&SOURCE, name, 32)
     }
 }
 
@@ -59,7 +64,7 @@ pub fn region() -> KernelDesc {
         hints: PASSING,
         grid: Grid::Resident { blocks: 8 },
         looping: true,
-        ..KernelDesc::new(Source::Uniformity, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Class, HotKind, KernelReport};
 use crate::Target;
 use crate::kernel::chain::HOPS;
-use crate::kernel::{Issue, KernelDesc, Output, Source};
+use crate::kernel::{AccessRule, Data, Issue, KernelDesc, Output};
 
 /// 32-bit registers of a multiprocessor, since compute capability 3.0 (CUDA C++ Programming Guide, 'Technical
 /// Specifications per Compute Capability').
@@ -27,16 +27,10 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
     let registers = found.registers.unwrap_or(0);
     expect(registers > 0 && registers * kernel.threads <= REGISTERS, format!("{registers} registers per thread"));
     let local = (found.local_bytes, found.local_accesses);
-    // What is a sequence or a function in double precision keeps registers and tables there in its rare cases.
-    // Two large products of doubles don't quite fit into 128 registers; at 97 % of the published rate they don't suffer.
-    let rare = match kernel.source {
-        Source::Incore => kernel.name.contains("_f64"),
-        Source::Tensor => kernel.name == "tensor_mma_f64_k16_x2",
-        // This one is about local memory.
-        Source::WritePath => kernel.name == "write_path_chain_local",
-        _ => false,
-    };
-    expect(rare || local == (0, 0), format!("{} bytes of local memory, {} accesses to it", local.0, local.1));
+    expect(
+        kernel.local_memory || local == (0, 0),
+        format!("{} bytes of local memory, {} accesses to it", local.0, local.1),
+    );
     let accesses = |class: Class| -> Vec<(u32, u32, String)> {
         let accesses = found.hot.iter().flat_map(|hot| &hot.accesses).filter(|a| a.access.class == class);
         accesses.map(|a| (a.access.bytes, a.count, a.access.hints.clone())).collect()
@@ -68,7 +62,7 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         let right = (turns(1) || turns(2)) && registers >= chains - chains / 8;
         expect(right, format!("{wanted} {names} in {chains} chains, found {count} that write {registers} registers"));
     }
-    if of_bulk_copies(kernel) {
+    if kernel.access_rule == AccessRule::BulkCopies {
         // Nothing but the last, partial tile is loaded in any other way; that is a loop of single elements.
         let straight = found.hot.as_ref().is_none_or(|hot| hot.kind == HotKind::Straight);
         let loaded = kernel.output == Output::Map && straight && !loads.is_empty();
@@ -80,26 +74,23 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         let gives_back = found.demotions > 0;
         expect(gives_back == kernel.hints.load_no_allocate, "gives back what it keeps, or doesn't".to_owned());
     }
-    let empty = kernel.output == Output::None && matches!(kernel.source, Source::Launch | Source::Dispatch);
-    expect(!empty || (found.hot.is_none() && found.instructions <= 8), "does more than nothing".to_owned());
+    expect(
+        kernel.access_rule != AccessRule::DoesNothing || (found.hot.is_none() && found.instructions <= 8),
+        "does more than nothing".to_owned(),
+    );
     faults
 }
 
 /// What is wrong with what a module holds beside its kernels ([`module_data`](super::elf::module_data)).
 #[must_use]
-pub fn data_faults(module: &str, target: Target, data: &[String]) -> Vec<String> {
-    // CUDA's sine and cosine in double precision read tables; what is timed beside them is timed in the kernel.
-    let tables = |held: &&String| held.contains("__cudart_") || held.as_str() == ".nv.constant4";
-    // One launch of a seismic stencil takes a thousand times as long as what its numbers cost.
-    let long = [Source::Rtm, Source::Tti].map(Source::name).contains(&module);
-    let known = |held: &&String| long || (module == Source::Incore.name() && tables(held));
+pub fn data_faults(module: &str, allowed: Data, target: Target, data: &[String]) -> Vec<String> {
+    let known = |held: &&String| match allowed {
+        Data::Nothing => false,
+        Data::Tables => held.contains("__cudart_") || held.as_str() == ".nv.constant4",
+        Data::Any => true,
+    };
     let held = data.iter().filter(|held| !known(held));
     held.map(|held| format!("{module} for {target}: the module holds {held}")).collect()
-}
-
-/// Whether its inputs come to shared memory in bulk copies.
-fn of_bulk_copies(kernel: &KernelDesc) -> bool {
-    kernel.source == Source::Stream && kernel.name.contains("_bulk_")
 }
 
 /// Instructions of a kind beside those that are counted.
@@ -113,39 +104,12 @@ fn issued(found: &KernelReport, issue: &Issue) -> (u32, u32) {
     (written.iter().map(|(_, count)| **count).sum(), registers.len() as u32)
 }
 
-/// Width and number of the hot part's loads and stores; `None` where the description doesn't tell them: stencils (whose
-/// neighbours the compiler may share), kernels with a barrier of the grid, and those that check.
+/// Width and number of the hot part's loads and stores; `None` where the description doesn't tell them.
 fn hot_accesses(kernel: &KernelDesc, target: Target) -> Option<[(u32, u32); 2]> {
-    if of_bulk_copies(kernel) {
-        return None;
-    }
-    let stencil = kernel.source == Source::Stream && kernel.name.contains("pt_");
-    if matches!(kernel.source, Source::Latency | Source::Uniformity) && kernel.name.contains("_chase") {
-        // A chain of loads, one after the other.
-        return Some([(8, HOPS as u32), (8, 0)]);
-    }
-    let moves = matches!(
-        kernel.source,
-        Source::Stream
-            | Source::Mix
-            | Source::Copy
-            | Source::Launch
-            | Source::Footprint
-            | Source::Uniformity
-            | Source::Gather
-            | Source::L1
-            | Source::L2
-            | Source::Strides
-            | Source::FetchGranularity
-            | Source::L2Reuse
-            | Source::Compression
-            | Source::Residency
-            | Source::Sectors
-            | Source::WritePath
-            | Source::BlockOrder
-    );
-    if stencil || !moves || kernel.cooperative || kernel.inputs + kernel.outputs == 0 {
-        return None;
+    match kernel.access_rule {
+        AccessRule::Chain => return Some([(8, HOPS as u32), (8, 0)]),
+        AccessRule::Stated if !kernel.cooperative && kernel.inputs + kernel.outputs > 0 => {}
+        _ => return None,
     }
     let width = kernel.vector_bytes.min(target.widest_access());
     let split = kernel.vector_bytes / width;
@@ -233,10 +197,10 @@ mod tests {
     fn a_module_holds_no_data_but_where_it_costs_nothing() {
         let held = [".nv.constant4".to_owned(), "__cudart_i2opi_d in .nv.global.init".to_owned()];
         let sm_90 = Target::plain(90);
-        assert_eq!(data_faults("incore", sm_90, &held), [""; 0]);
-        assert_eq!(data_faults("incore", sm_90, &["x in .nv.global".to_owned()]).len(), 1);
-        assert_eq!(data_faults("tti", sm_90, &held), [""; 0]);
-        assert_eq!(data_faults("launch", sm_90, &held).len(), 2);
+        assert_eq!(data_faults("incore", Data::Tables, sm_90, &held), [""; 0]);
+        assert_eq!(data_faults("incore", Data::Tables, sm_90, &["x in .nv.global".to_owned()]).len(), 1);
+        assert_eq!(data_faults("tti", Data::Any, sm_90, &held), [""; 0]);
+        assert_eq!(data_faults("launch", Data::Nothing, sm_90, &held).len(), 2);
     }
 
     #[test]

@@ -7,10 +7,10 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::cluster::{
     self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum,
 };
-use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
 use plimsoll_gpu::kit::{Kit, alone, late};
 use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Need};
@@ -140,7 +140,7 @@ struct Bench<G: Gpu> {
 impl<G: Gpu> Bench<G> {
     fn new(device: &G::Device) -> Result<Self, Fault> {
         let kernels = kernels::kernels(G::target(device));
-        let kit = Kit::new(device, Source::Cluster, &kernels, TRUST)?;
+        let kit = Kit::new(device, &kernels::SOURCE, &kernels, TRUST)?;
         let shared = alone::<G>(device, STATIC_SHARED);
         for kernel in &kernels {
             G::allow_shared(kit.unit.function(kernel)?.function(), shared)?;

@@ -11,11 +11,12 @@ use plimsoll_core::sample::{CachePolicy, Clock as _, Effort, Work};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::copy::{self as kernels, WIDTHS};
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Source};
+use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc};
 use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
 use plimsoll_gpu::load::{Load, Shape};
+use plimsoll_gpu::verify::{self, Leaves, Rules};
 use plimsoll_gpu::window::{Flush, Rotation, affordable, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, verify};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use crate::TRUST;
 use crate::copy::{self, ByGrid, ByIndex, ByKernel, Kernel, OnOne};
@@ -47,6 +48,16 @@ struct Names {
     grid: copy::Grid,
     index: copy::Index,
 }
+
+/// How its kernels are verified.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new().span(with.out).span(with.input);
+        if kernel.index == Index::U32 { list.u32(with.n as u32) } else { list.u64(with.n) }
+    },
+    leaves: |_| Some(Leaves::Map(Op::Copy, Element::Word)),
+    sizes: verify::sizes,
+};
 
 impl<G: Gpu> Probe<G> for Copy {
     fn spec(&self) -> &'static ProbeSpec {
@@ -118,7 +129,7 @@ impl<G: Gpu> Probe<G> for Copy {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, Source::Copy, depth, TRUST, report)
+        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -300,7 +311,7 @@ struct Bench<G: Gpu> {
 
 impl<G: Gpu> Bench<G> {
     fn new(session: &Session<'_, G>, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::<G>::new(session.device, Source::Copy, &kernels::kernels(), TRUST)?;
+        let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (out, input) = (kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
         Ok(Self { kit, out, input })

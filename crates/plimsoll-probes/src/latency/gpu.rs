@@ -10,9 +10,9 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Effort, Work};
+use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
 use plimsoll_gen::kernel::latency::{self as kernels, Nearest};
-use plimsoll_gen::kernel::{KernelDesc, Source};
 use plimsoll_gpu::in_kernel::{Inside, Last, Place};
 use plimsoll_gpu::kit::{Kit, all, asked};
 use plimsoll_gpu::load::Action;
@@ -178,7 +178,7 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn with(device: &G::Device, bytes: u64, seed: u32) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Latency, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (memory, cursor) = (kit.array(bytes)?, Rc::new(kit.array(8)?));
         Ok(Self { kit, memory, cursor, seed, cache: 0 })
     }

@@ -12,11 +12,12 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::launch::Follows;
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Source, launch as kernels};
+use plimsoll_gen::kernel::{Element, Output, launch as kernels};
 use plimsoll_gpu::kit::{Kit, asked, late};
 use plimsoll_gpu::load::{Action, Load, Shape};
+use plimsoll_gpu::verify::{self, Leaves, Rules, SCALAR};
 use plimsoll_gpu::window::{Rotation, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span, verify};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Span};
 
 use crate::TRUST;
 use crate::launch::{self, ByClock, ByMode, Clock, Mode, Scale};
@@ -32,8 +33,6 @@ const COLD: [u64; 4] = [128 << 10, 512 << 10, 2 << 20, 8 << 20];
 /// Up to this footprint launches are queued, bytes: half of the largest cache, since beyond, where the device is slower than any
 /// call, a stream says the same.
 const QUEUED_TO: u64 = 64 << 20;
-/// The scalar of `scale`.
-const SCALAR: f32 = 1.625;
 /// Work of one persistent launch, bytes: enough rounds that starting it is a small part, few enough for a sample.
 const PERSISTENT_BYTES: u64 = 1 << 30;
 /// Bounds on its rounds.
@@ -42,6 +41,23 @@ const ROUNDS: (u64, u64) = (4, 256);
 /// The probe.
 #[derive(Debug)]
 pub struct Launch;
+
+/// Rounds of the kernel with barriers where it is verified.
+const VERIFIED_ROUNDS: u32 = 3;
+
+/// How its kernels are verified.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new();
+        if kernel.output == Output::None {
+            return list;
+        }
+        let list = list.span(with.out).span(with.input).f32(SCALAR).u64(with.n);
+        if kernel.cooperative { list.u32(VERIFIED_ROUNDS).span(with.barrier) } else { list }
+    },
+    leaves: |kernel| Some(Leaves::Map(Op::Scale, kernel.element)),
+    sizes: verify::sizes,
+};
 
 impl<G: Gpu> Probe<G> for Launch {
     fn spec(&self) -> &'static ProbeSpec {
@@ -80,7 +96,7 @@ impl<G: Gpu> Probe<G> for Launch {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, Source::Launch, depth, TRUST, report)
+        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -164,7 +180,7 @@ impl<G: Gpu> Bench<G> {
     /// Arrays of so many bytes each.
     fn new(session: &Session<'_, G>, bytes: u64) -> Result<Self, Fault> {
         let bytes = bytes.max(FOOTPRINTS.0 / 2);
-        let kit = Kit::<G>::new(session.device, Source::Launch, &kernels::kernels(), TRUST)?;
+        let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (out, input, barrier) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4)?);
         kit.checker.fill(Data::Unit, Element::F32, input.whole(), session.request.seed)?;
         kit.checker.words(barrier.whole(), 0)?;

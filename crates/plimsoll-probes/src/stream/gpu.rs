@@ -12,12 +12,13 @@ use plimsoll_core::unit::Unit;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::{self as kernels, CEILINGS, Op, Parameters};
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output, Source};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output};
 use plimsoll_gpu::checker::Checker;
 use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};
 use plimsoll_gpu::load::Load;
+use plimsoll_gpu::verify::{self, Leaves, Rules, SCALAR};
 use plimsoll_gpu::window::{Rotation, affordable, room};
-use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span, verify};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use crate::TRUST;
 use crate::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Placement};
@@ -26,8 +27,6 @@ use crate::stream::{self, BestConfiguration, Configuration, Form, Occupancy, Pla
 const BEST_BYTES: u64 = 1 << 30;
 /// Output and three inputs.
 const ARRAYS: u64 = 4;
-/// The scalar of all kernels: no product or sum of a few data of 1…2 overflows or is exact by chance.
-const SCALAR: f32 = 1.625;
 /// Kernels whose occupancy is swept: the ceilings of reading, writing and both.
 const BY_OCCUPANCY: [Op; 3] = [Op::Init, Op::Read, Op::Copy];
 /// Kernels whose output is tried in several places: a read and a write per element, and two to one.
@@ -59,6 +58,17 @@ struct Occupied {
     /// Dynamic shared memory per block that keeps others out, bytes.
     shared: u32,
 }
+
+/// How its kernels are verified.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new().span(with.out).span(with.input(0)).span(with.input(1)).span(with.input(2));
+        let list = if kernel.element == Element::F64 { list.f64(SCALAR.into()) } else { list.f32(SCALAR) };
+        list.u64(with.n)
+    },
+    leaves: |kernel| Some(Leaves::Map(kernels::operation(kernel)?, kernel.element)),
+    sizes: verify::sizes,
+};
 
 impl<G: Gpu> Probe<G> for Stream {
     fn spec(&self) -> &'static ProbeSpec {
@@ -129,7 +139,7 @@ impl<G: Gpu> Probe<G> for Stream {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<G>(device, Source::Stream, depth, TRUST, report)
+        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -262,7 +272,7 @@ struct Bench<G: Gpu> {
 
 impl<G: Gpu> Bench<G> {
     fn new(session: &Session<'_, G>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(session.device, Source::Stream, wanted, TRUST)?;
+        let kit = Kit::new(session.device, &kernels::SOURCE, wanted, TRUST)?;
         let array = || kit.array(bytes);
         let room = PLACES.into_iter().max().unwrap_or(0);
         let (out, inputs) = (kit.array(bytes + room)?, [array()?, array()?, array()?]);

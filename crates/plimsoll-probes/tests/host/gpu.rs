@@ -59,7 +59,7 @@ impl Gpu for Host {
         device.kernels.contains_key(&kernel.name).then_some(()).ok_or_else(missing)
     }
 
-    unsafe fn compile(device: &Device, _: Source, kernels: &[KernelDesc]) -> Result<Vec<Kernel<Self>>, Fault> {
+    unsafe fn compile(device: &Device, _: &'static Source, kernels: &[KernelDesc]) -> Result<Vec<Kernel<Self>>, Fault> {
         let make = |kernel: &KernelDesc| {
             Self::runs(device, kernel)?;
             let function = Function(Arc::clone(&device.kernels[&kernel.name]));

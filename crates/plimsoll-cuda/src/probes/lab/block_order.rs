@@ -6,9 +6,9 @@ use std::rc::Rc;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::block_order::{self as kernels, THREADS, TURN};
-use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
@@ -160,7 +160,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, size: Size, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::BlockOrder, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::block_order::SOURCE, &kernels::kernels(), TRUST)?;
         let matrix = |panels: u32| kit.array(u64::from(panels) * size.panel);
         let matrices = Rc::new([matrix(size.rows)?, matrix(size.columns)?]);
         for (matrix, seed) in matrices.iter().zip(seeds(seed)) {

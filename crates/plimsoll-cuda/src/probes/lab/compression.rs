@@ -10,7 +10,7 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::lab::compression::{self as kernels, Kind, datum};
 use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source, uniformity};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, uniformity};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::compression::{self, CURVES, DATA, GRIDS, place};
 
@@ -182,8 +182,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Compression, &kernels::kernels(), TRUST)?;
-        let reader = Unit::new(device, Source::Uniformity, &[uniformity::region()], TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::compression::SOURCE, &kernels::kernels(), TRUST)?;
+        let reader = Unit::new(device, &plimsoll_gen::kernel::uniformity::SOURCE, &[uniformity::region()], TRUST)?;
         let warps = uniformity::region().geometry(1, reader.machine())?.warps();
         let left = Rc::new(kit.array(4 * warps)?);
         let (compressible, plain) = (Arrays::new(device, bytes, true)?, Arrays::new(device, bytes, false)?);

@@ -12,7 +12,7 @@ use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::lab::formats::{kernel, of};
 use plimsoll_gen::kernel::tensor::Number;
-use plimsoll_gen::kernel::{Source, incore as links, tensor as products};
+use plimsoll_gen::kernel::{incore as links, tensor as products};
 use plimsoll_gpu::Need;
 use plimsoll_suite::probes::lab::formats::standard::{Format, LIMITS};
 use plimsoll_suite::probes::lab::formats::{self, Form};
@@ -156,7 +156,12 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Rc::new(Kit::new(device, Source::Formats, &Source::Formats.kernels(target(device)), TRUST)?);
+        let kit = Rc::new(Kit::new(
+            device,
+            &plimsoll_gen::kernel::lab::formats::SOURCE,
+            &plimsoll_gen::kernel::lab::formats::SOURCE.kernels(target(device)),
+            TRUST,
+        )?);
         // One copy more than is written, which must stay as it was.
         let out = Rc::new(kit.array((MOST + 1) * ONE)?);
         Ok(Self { kit, out })

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::{Check, Work};
+use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::gemm::{kernel, tamed, words};
-use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::formats::standard::{Format, Meaning, format};
 use plimsoll_suite::probes::lab::gemm::ERROR;
@@ -133,8 +133,12 @@ struct Arrays {
 impl Bench {
     /// The kernels that make numbers.
     pub(super) fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kernels = Source::Gemm.kernels(device.kernels.target().parse().unwrap_or(plimsoll_gen::Target::plain(80)));
-        Ok(Self { kit: Rc::new(Kit::new(device, Source::Gemm, &kernels, TRUST)?), products: None })
+        let kernels = &plimsoll_gen::kernel::lab::gemm::SOURCE
+            .kernels(device.kernels.target().parse().unwrap_or(plimsoll_gen::Target::plain(80)));
+        Ok(Self {
+            kit: Rc::new(Kit::new(device, &plimsoll_gen::kernel::lab::gemm::SOURCE, kernels, TRUST)?),
+            products: None,
+        })
     }
 
     /// The same with the library.

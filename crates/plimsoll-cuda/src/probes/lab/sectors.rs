@@ -8,9 +8,9 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic, counted};
+use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::sectors::{self as kernels, THREADS, UNROLL};
-use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
 use plimsoll_suite::probes::lab::sectors::{
     self, ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched,
@@ -161,7 +161,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::Sectors, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::sectors::SOURCE, &kernels::kernels(), TRUST)?;
         for access in ACCESSES {
             kit.unit.function(&kernels::load(false, access))?.function().prefer_cache()?;
         }

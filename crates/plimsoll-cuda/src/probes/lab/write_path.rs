@@ -7,7 +7,6 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::Source;
 use plimsoll_gen::kernel::lab::write_path::{
     self as kernels, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL,
 };
@@ -185,7 +184,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, Source::WritePath, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::write_path::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let (array, left) = (kit.array(bytes)?, kit.array(4 * blocks * u64::from(AGAIN_THREADS))?);
         let words = kit.array(4 * blocks * u64::from(CHAIN_THREADS))?;

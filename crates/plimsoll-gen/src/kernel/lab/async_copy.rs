@@ -4,6 +4,9 @@ use super::super::parameter::takes;
 use crate::Target;
 use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("async-copy", include_str!("../../../kernels/lab/async_copy.cu"), kernels);
+
 /// Threads per block, of which each multiprocessor has one: few, so that what is under way is the copies' merit.
 pub const THREADS: u32 = 128;
 /// Bytes of a tile.
@@ -84,7 +87,7 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
         },
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::AsyncCopy, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

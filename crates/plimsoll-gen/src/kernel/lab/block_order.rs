@@ -1,7 +1,12 @@
 //! Blocks that read panels of two matrices, in an order that is chosen.
 
 use super::super::parameter::takes;
-use crate::kernel::{Amount, Grid, Hints, KernelDesc, Source};
+use crate::kernel::{AccessRule, Amount, Grid, Hints, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("block-order", include_str!("../../../kernels/lab/block_order.cu"), |_| kernels())
+        .with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which a launch keeps others off its multiprocessor.
 pub const THREADS: u32 = 1024;
@@ -36,7 +41,7 @@ pub fn product(blocks: u32) -> KernelDesc {
         hints: Hints { load_no_allocate: true, store_streaming: false },
         grid: Grid::Blocks(blocks),
         looping: true,
-        ..KernelDesc::new(Source::BlockOrder, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -1,8 +1,13 @@
 //! z = a·x + y over memory that may be compressed, and the data that are more or less so.
 
 use super::super::parameter::takes;
-use super::super::{Element, Grid, KernelDesc, Output, Source};
+use super::super::{AccessRule, Element, Grid, KernelDesc, Output, Source};
 use crate::pattern;
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("compression", include_str!("../../../kernels/lab/compression.cu"), |_| kernels())
+        .with_access_rule(AccessRule::Stated);
 
 /// Threads per block, as in the talk whose experiment this is.
 pub const THREADS: u32 = 1024;
@@ -96,7 +101,7 @@ fn saxpy(name: &str, entry: &str) -> KernelDesc {
         vector_bytes: 16,
         grid: Grid::Cover,
         output: Output::Map,
-        ..KernelDesc::new(Source::Compression, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -2,7 +2,12 @@
 //! [`gather::place`](super::super::gather::place)'s.
 
 use super::super::parameter::takes;
-use super::super::{Grid, KernelDesc, Source};
+use super::super::{AccessRule, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("fetch-granularity", include_str!("../../../kernels/lab/fetch_granularity.cu"), |_| kernels())
+        .with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 512;
@@ -28,7 +33,7 @@ pub fn read(hint: u32) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: BLOCKS },
         looping: true,
-        ..KernelDesc::new(Source::FetchGranularity, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -6,6 +6,9 @@ use plimsoll_suite::probes::lab::formats::standard::{FORMATS, Format, LIMITS};
 use crate::Target;
 use crate::kernel::{Element, Grid, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("formats", include_str!("../../../kernels/lab/formats.cu"), kernels);
+
 /// The lowest compute capability, times ten, that converts to and from a format.
 #[must_use]
 pub fn capability(format: &Format) -> u32 {
@@ -25,7 +28,7 @@ pub fn kernel(format: &Format) -> KernelDesc {
         vector_bytes: 8,
         grid: Grid::Cover,
         threads_fixed: false,
-        ..KernelDesc::new(Source::Formats, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 

@@ -5,6 +5,9 @@ use plimsoll_suite::probes::lab::formats::standard::{Format, format};
 
 use crate::kernel::{Element, Grid, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("gemm", include_str!("../../../kernels/lab/gemm.cu"), |_| kernels());
+
 /// The formats that kernels exist for; integers of 8 bits are any bits as they are.
 pub const TAMED: [&str; 4] = ["f64", "tf32", "f16", "bf16"];
 
@@ -56,7 +59,7 @@ pub fn kernel(format: &Format) -> KernelDesc {
         grid: Grid::Waves { waves: 1 },
         looping: true,
         threads_fixed: false,
-        ..KernelDesc::new(Source::Gemm, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 

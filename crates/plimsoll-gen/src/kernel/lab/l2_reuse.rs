@@ -1,7 +1,11 @@
 //! A producer and a consumer of one tile, apart and in one launch, and what checks both.
 
 use super::super::parameter::takes;
-use super::super::{Element, Grid, KernelDesc, Source};
+use super::super::{AccessRule, Element, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("l2-reuse", include_str!("../../../kernels/lab/l2_reuse.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 const THREADS: u32 = 512;
@@ -59,7 +63,7 @@ fn base(name: &str) -> KernelDesc {
         vector_bytes: 16,
         grid: Grid::Resident { blocks: BLOCKS },
         looping: true,
-        ..KernelDesc::new(Source::L2Reuse, name.to_owned(), THREADS)
+        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
     }
 }
 

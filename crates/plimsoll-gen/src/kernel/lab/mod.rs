@@ -35,7 +35,7 @@ macro_rules! field_amounts {
 use field_amounts;
 
 /// A kernel of a block of 128 threads per row of a grid, and as many planes of blocks as the grid has.
-fn over_rows(source: Source, name: &str, entry: &str, parameters: &'static [Parameter]) -> KernelDesc {
+fn over_rows(source: &'static Source, name: &str, entry: &str, parameters: &'static [Parameter]) -> KernelDesc {
     KernelDesc {
         entry: entry.to_owned(),
         parameters,

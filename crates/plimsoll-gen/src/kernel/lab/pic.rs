@@ -3,6 +3,9 @@
 use super::super::parameter::takes;
 use crate::kernel::{Grid, Issue, KernelDesc, Source};
 
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("pic", include_str!("../../../kernels/lab/pic.cu"), |_| kernels());
+
 /// Corners of a cell, each with a field in x, y, z.
 pub const CORNERS: u32 = 8;
 /// Cells of a block of threads: a warp each.
@@ -54,7 +57,7 @@ pub fn push(way: Way) -> KernelDesc {
         grid: Grid::Resident { blocks: 1 },
         looping: true,
         issues: products.into_iter().collect(),
-        ..KernelDesc::new(Source::Pic, name.to_owned(), 32 * CELLS)
+        ..KernelDesc::new(&SOURCE, name.to_owned(), 32 * CELLS)
     }
 }
 
@@ -71,7 +74,7 @@ pub fn begin() -> KernelDesc {
         ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Pic, name, 256)
+        ..KernelDesc::new(&SOURCE, name, 256)
     }
 }
 

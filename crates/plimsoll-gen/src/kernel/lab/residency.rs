@@ -1,7 +1,11 @@
 //! Additions to a histogram's bins, updates of a buffer beside a stream, and what checks both.
 
 use super::super::parameter::takes;
-use super::super::{Element, Grid, KernelDesc, Parameter, Source};
+use super::super::{AccessRule, Element, Grid, KernelDesc, Parameter, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("residency", include_str!("../../../kernels/lab/residency.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 const THREADS: u32 = 1024;
@@ -66,7 +70,7 @@ fn base(name: String, parameters: &'static [Parameter], threads: u32) -> KernelD
         element: Element::Word,
         grid: Grid::Resident { blocks: BLOCKS },
         looping: true,
-        ..KernelDesc::new(Source::Residency, name, threads)
+        ..KernelDesc::new(&SOURCE, name, threads)
     }
 }
 

@@ -3,7 +3,11 @@
 use super::super::parameter::takes;
 use super::over_rows;
 use super::shape::Margin;
-use crate::kernel::{Amount, Grid, KernelDesc, Source};
+use crate::kernel::{Amount, Data, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("rtm", include_str!("../../../kernels/lab/rtm.cu"), |_| kernels()).with_data(Data::Any);
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 4;
@@ -66,7 +70,7 @@ pub fn step(block: Block) -> KernelDesc {
         ),
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Rtm, name, x * y)
+        ..KernelDesc::new(&SOURCE, name, x * y)
     }
 }
 
@@ -78,7 +82,7 @@ pub fn begin() -> KernelDesc {
         nx: U32, ny: U32, nz: U32 [Least(Grid(1)), Most(PLANES)], pitch: U32 [Least(Of("nx"))],
         rows: U32 [Least(Grid(0))], radius: F32,
     );
-    over_rows(Source::Rtm, "rtm_begin", "RTM_BEGIN(rtm_begin)", parameters)
+    over_rows(&SOURCE, "rtm_begin", "RTM_BEGIN(rtm_begin)", parameters)
 }
 
 /// Counts cells that a step got wrong.
@@ -89,7 +93,7 @@ pub fn check() -> KernelDesc {
         courant: [read 4; Bytes(CELLS)], nx: U32, ny: U32, nz: U32 [Least(Grid(1)), Most(PLANES)],
         pitch: U32 [Least(Of("nx"))], rows: U32 [Least(Grid(0))], result: [update 8; Times(16, &[])],
     );
-    over_rows(Source::Rtm, "rtm_check", "RTM_CHECK(rtm_check)", parameters)
+    over_rows(&SOURCE, "rtm_check", "RTM_CHECK(rtm_check)", parameters)
 }
 
 /// Every one.

@@ -1,7 +1,11 @@
 //! Loads of a warp whose lanes read wherever a table says, from the first-level cache and past it.
 
 use super::super::parameter::takes;
-use crate::kernel::{Grid, Issue, KernelDesc, Source};
+use crate::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("sectors", include_str!("../../../kernels/lab/sectors.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
@@ -29,7 +33,7 @@ pub fn load(past: bool, bytes: u32) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Sectors, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 

@@ -4,7 +4,11 @@ use super::super::parameter::takes;
 use super::over_rows;
 use super::shape::Margin;
 use crate::Target;
-use crate::kernel::{Grid, KernelDesc, Source};
+use crate::kernel::{Data, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("tti", include_str!("../../../kernels/lab/tti.cu"), kernels).with_data(Data::Any);
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 8;
@@ -118,7 +122,7 @@ pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
         },
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::Tti, name, x * y)
+        ..KernelDesc::new(&SOURCE, name, x * y)
     }
 }
 
@@ -131,7 +135,7 @@ pub fn begin() -> KernelDesc {
         axis: [write 4; Bytes(CELLS)], nx: U32, ny: U32 [Least(Is(1))], nz: U32 [Least(Grid(1)), Most(PLANES)],
         pitch: U32 [Least(Of("nx"))], rows: U32 [Least(Grid(0))], radius: F32,
     );
-    over_rows(Source::Tti, "tti_begin", "TTI_BEGIN(tti_begin)", parameters)
+    over_rows(&SOURCE, "tti_begin", "TTI_BEGIN(tti_begin)", parameters)
 }
 
 /// Counts cells that a step got wrong.
@@ -144,7 +148,7 @@ pub fn check() -> KernelDesc {
         nz: U32 [Least(Grid(1)), Most(PLANES)], pitch: U32 [Least(Sum(&[Of("nx"), Is(RADIUS as u64)]))],
         rows: U32 [Least(Sum(&[Grid(0), Is(RADIUS as u64)]))], result: [update 8; Times(16, &[])],
     );
-    over_rows(Source::Tti, "tti_check", "TTI_CHECK(tti_check)", parameters)
+    over_rows(&SOURCE, "tti_check", "TTI_CHECK(tti_check)", parameters)
 }
 
 /// Every one that this target has: tiles that fit into the shared memory of some device of it.

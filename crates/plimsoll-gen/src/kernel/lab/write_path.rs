@@ -1,7 +1,12 @@
 //! Stores of parts of sectors, loads that follow stores, and memory that is read again.
 
 use super::super::parameter::takes;
-use crate::kernel::{Grid, Issue, KernelDesc, Source};
+use crate::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("write-path", include_str!("../../../kernels/lab/write_path.cu"), |_| kernels())
+        .with_access_rule(AccessRule::Stated);
 
 /// Threads per block of what stores parts of sectors.
 pub const THREADS: u32 = 256;
@@ -76,7 +81,7 @@ pub fn part(bytes: u32) -> KernelDesc {
         outputs: 1,
         vector_bytes: access,
         unroll: UNROLL,
-        ..KernelDesc::new(Source::WritePath, name, THREADS)
+        ..KernelDesc::new(&SOURCE, name, THREADS)
     }
 }
 
@@ -99,9 +104,10 @@ pub fn chain(step: Step) -> KernelDesc {
         ),
         unroll: STEPS,
         issues: step.issues(),
+        local_memory: step == Step::StoreLoadLocal,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::WritePath, name, CHAIN_THREADS)
+        ..KernelDesc::new(&SOURCE, name, CHAIN_THREADS)
     }
 }
 
@@ -120,7 +126,7 @@ pub fn again(past: bool) -> KernelDesc {
         unroll: UNROLL,
         grid: Grid::Resident { blocks: 1 },
         looping: true,
-        ..KernelDesc::new(Source::WritePath, name, AGAIN_THREADS)
+        ..KernelDesc::new(&SOURCE, name, AGAIN_THREADS)
     }
 }
 
