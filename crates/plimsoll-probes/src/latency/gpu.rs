@@ -237,6 +237,7 @@ impl<G: Gpu> Bench<G> {
             begin: base + chain.at(0),
             element: self.memory.part(chain.at(place), 8)?,
             next: base + chain.at(place + 1),
+            end: base + chain.at(HOPS),
         })
     }
 
@@ -274,7 +275,8 @@ impl<G: Gpu> Bench<G> {
 }
 
 /// An element that leads to itself for a moment. Where a chain is as long as a part of the hops, a chase that never went ends where a
-/// right one does; it isn't caught here.
+/// right one does; it isn't caught here. A chase that lost some hops in each loop iteration may have come around by chance: the same few
+/// hops on the whole chain show it.
 struct Trap<G: Gpu> {
     chase: G::Launch,
     cursor: Span,
@@ -283,21 +285,29 @@ struct Trap<G: Gpu> {
     element: Span,
     /// What the element leads to.
     next: u64,
+    /// Where the trap's hops end on the whole chain.
+    end: u64,
 }
 
 impl<G: Gpu> Trap<G> {
-    /// Whether a chase from the beginning ends at the element. The chain is whole again after, and the cursor at `place`.
+    /// Whether a chase from the beginning ends at the element, and where it should on the whole chain. The chain is whole again after,
+    /// and the cursor at `place`.
     fn check(&self, stream: &Arc<G::Stream>, place: u64) -> Result<Check, Fault> {
         let put = |to, address: u64| G::upload(stream, to, &address.to_le_bytes());
+        let follow = || -> Result<u64, Fault> {
+            put(self.cursor, self.begin)?;
+            G::launch(stream, &self.chase)?;
+            let mut found = [0; 8];
+            G::download(stream, self.cursor, &mut found)?;
+            Ok(u64::from_le_bytes(found))
+        };
         G::bind(stream)?;
         put(self.element, self.element.pointer())?;
-        put(self.cursor, self.begin)?;
-        G::launch(stream, &self.chase)?;
-        let mut found = [0; 8];
-        G::download(stream, self.cursor, &mut found)?;
+        let trapped = follow()?;
         put(self.element, self.next)?;
+        let whole = follow()?;
         put(self.cursor, place)?;
-        Ok(ended_right(u64::from_le_bytes(found), self.element.pointer(), HOPS))
+        all([(trapped, self.element.pointer()), (whole, self.end)].map(|(at, right)| Ok(ended_right(at, right, HOPS))))
     }
 }
 
