@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::lab::formats::{kernel, of};
 use plimsoll_gen::kernel::tensor::Number;
 use plimsoll_gen::kernel::{Source, incore as links, tensor as products};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::formats::standard::{Format, LIMITS};
+use plimsoll_suite::formats::{Format, LIMITS};
 use plimsoll_suite::probes::lab::formats::{self, Form};
 
 use crate::launch::{Arguments, Launch, TRUST};

@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::incore as links;
 use plimsoll_gen::kernel::lab::gemm::{TAMED, kernel};
 use plimsoll_gen::kernel::tensor::{Instruction, Number};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::formats::standard::format;
+use plimsoll_suite::formats::format;
 use plimsoll_suite::probes::lab::gemm::{self, ERROR, Form};
 
 use super::products::{self, Size};

@@ -9,7 +9,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::gemm::{kernel, tamed, words};
 use plimsoll_gen::kernel::{Element, Source};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::formats::standard::{Format, Meaning, format};
+use plimsoll_suite::formats::{Format, Meaning, format};
 use plimsoll_suite::probes::lab::gemm::ERROR;
 
 use crate::CudaDevice;

@@ -4,8 +4,6 @@
 //! Limits are bits, and 64 of them fit no number of a record: they are coordinates, in hexadecimal. What they stand for
 //! stands beside them as numbers, where it is one.
 
-pub mod standard;
-
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
@@ -15,8 +13,8 @@ use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use super::advice::{advice, ratio};
+use crate::formats::{self, FORMATS, Format, LIMITS, Limit, Meaning};
 use crate::probes::finding;
-use standard::{FORMATS, Format, LIMITS, Limit, Meaning};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -113,7 +111,7 @@ struct Held<'s> {
 fn held(series: &[Series]) -> Vec<Held<'_>> {
     let Some(limits) = series.iter().find(|series| series.spec.case == "limits") else { return Vec::new() };
     let of = |row| {
-        let format = standard::format(limits.text(row, "format")?)?;
+        let format = formats::format(limits.text(row, "format")?)?;
         let bits = LIMITS.iter().map(|limit| Format::read(limits.text(row, limit.name())?));
         Some(Held { format, row, bits: bits.collect::<Option<Vec<u64>>>()? })
     };
@@ -306,7 +304,7 @@ mod tests {
 
     #[test]
     fn what_differs_from_the_standard_is_named_with_its_bits() {
-        let format = standard::format("f16").unwrap();
+        let format = formats::format("f16").unwrap();
         let mut bits = found_bits(format);
         // A device that takes subnormals for zero.
         bits[3] = 0x0400;
@@ -317,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_table_has_range_precision_and_every_rate_of_a_format() {
-        let format = standard::format("bf16").unwrap();
+        let format = formats::format("bf16").unwrap();
         let rates = [("bf16", Form::Matrix, 800e12), ("bf16", Form::Packed, 120e12), ("bf16", Form::Scalar, 60e12)];
         let series = [
             Series::new(limits(), [limit_point(format, &found_bits(format))]),
