@@ -8,7 +8,7 @@ use plimsoll_core::stats::{Interval, Rng};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{FaultClass, Flag, Flags, Traffic};
 use plimsoll_probes::stream;
-use plimsoll_suite::probes::lab::advice;
+use plimsoll_suite::findings::advice;
 use plimsoll_suite::probes::{footprint, strides};
 
 /// A name that tries everything.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod findings;
 pub mod formats;
 pub mod kernels;
 pub mod machines;

@@ -18,7 +18,7 @@ use plimsoll_cpu::probes::chain::{Chain, Order, PAGE_BYTES};
 use plimsoll_cpu::probes::{Lap, TeamLoad, team};
 use plimsoll_cpu::threads::Task;
 use plimsoll_cpu::{Cpu, CpuDevice};
-use plimsoll_suite::probes::levels;
+use plimsoll_suite::findings::levels;
 
 use super::{Chase, SPEC, TOLERANCE};
 

@@ -18,7 +18,7 @@ use plimsoll_gpu::kit::{Kit, all, asked};
 use plimsoll_gpu::load::Action;
 use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
-use plimsoll_suite::probes::levels;
+use plimsoll_suite::findings::levels;
 
 use super::device::{self, Chase, Order};
 use super::{SPEC, TOLERANCE};

@@ -8,7 +8,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::finding;
+use crate::findings::finding;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -94,7 +94,7 @@ fn rate_of(rates: &Series, memory: &str, row: &Row) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
 

@@ -9,6 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
+use crate::findings::finding;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "dispatch",
@@ -78,7 +80,7 @@ fn most(device: &DeviceInfo, blocks: &Series, name: &str, factor: &dyn Fn(&Row) 
     let (row, figure) = figures.reduce(|a, b| if b.1.value > a.1.value { b } else { a })?;
     let threads = blocks.number(row, "threads")?;
     let says = format!("In blocks of {threads} threads.");
-    Some(Finding { says, ..super::finding(name, Unit::OpPerCycle, row, figure) })
+    Some(Finding { says, ..finding(name, Unit::OpPerCycle, row, figure) })
 }
 
 fn scaled(estimate: Estimate, factor: f64) -> Estimate {

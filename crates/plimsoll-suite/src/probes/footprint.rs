@@ -8,7 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::levels;
+use crate::findings::finding;
+use crate::findings::levels;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -139,13 +140,13 @@ fn plateau(info: &DeviceInfo, curve: &Series, kernel: &str, level: &Level<'_>) -
     };
     let metric = if level.name == MEMORY { "bandwidth".into() } else { String::new() };
     let name = format!("{kernel} {}", level.name);
-    Some(Finding { metric, says, ..super::finding(name, Unit::BytePerSecond, row, estimate) })
+    Some(Finding { metric, says, ..finding(name, Unit::BytePerSecond, row, estimate) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;

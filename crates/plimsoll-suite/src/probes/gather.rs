@@ -8,8 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::finding;
-use super::levels::levels;
+use crate::findings::finding;
+use crate::findings::levels::levels;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -123,7 +123,7 @@ fn reach(info: &DeviceInfo, accesses: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;

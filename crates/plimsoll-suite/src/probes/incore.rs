@@ -11,7 +11,7 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::finding;
+use crate::findings::finding;
 use crate::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number, Operation, Width};
 
 /// What the probe is.
@@ -190,7 +190,7 @@ fn published(core: &Microarchitecture, name: &str) -> Option<&'static cpus::Figu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 

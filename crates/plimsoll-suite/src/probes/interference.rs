@@ -8,6 +8,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
+use crate::findings::{HOST_PRECISION, finding};
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "interference",
@@ -44,7 +46,7 @@ pub fn rates() -> SeriesSpec {
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
         Draw::Bars { x: "work".into(), y: "bandwidth".into(), by: Some("beside".into()) },
     )
-    .within(super::HOST_PRECISION)
+    .within(HOST_PRECISION)
 }
 
 /// What each loses to each other, as a share of what it moves alone.
@@ -68,7 +70,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         Some(Finding {
             says: format!("{} beside {beside}, {} alone.", told(b), told(a)),
             flags: row.flags.union(alone.flags),
-            ..super::finding(format!("{work} loses to {beside}"), Unit::Percent, row, known)
+            ..finding(format!("{work} loses to {beside}"), Unit::Percent, row, known)
         })
     };
     rates.rows.iter().filter_map(loss).collect()

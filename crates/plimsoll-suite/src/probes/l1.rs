@@ -9,8 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Series, SeriesSpec, axis, 
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::finding;
-use super::levels::{Levels, levels};
+use crate::findings::finding;
+use crate::findings::levels::{Levels, levels};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -126,7 +126,7 @@ fn capacity(curve: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;

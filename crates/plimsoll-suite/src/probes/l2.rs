@@ -9,8 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::finding;
-use super::levels::{Plateau, levels};
+use crate::findings::finding;
+use crate::findings::levels::{Plateau, levels};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -133,7 +133,7 @@ fn beside(device: &DeviceInfo, found: Finding) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;

@@ -9,6 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
+use crate::findings::finding;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "loaded-latency",
@@ -55,8 +57,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(load) = series.iter().find(|series| series.spec.case == "load") else { return Vec::new() };
     // Every background has a point with nobody at work: they are all the same, and the first will do.
     let idle = load.rows.iter().find(|row| load.number(row, "threads") == Some(0.0));
-    let idle =
-        idle.and_then(|row| Some(super::finding("latency idle", Unit::Second, row, load.estimate(row, "latency")?)));
+    let idle = idle.and_then(|row| Some(finding("latency idle", Unit::Second, row, load.estimate(row, "latency")?)));
     idle.into_iter().chain(BACKGROUNDS.iter().flat_map(|background| under(load, background))).collect()
 }
 
@@ -88,7 +89,7 @@ fn under(load: &Series, background: &str) -> Vec<Finding> {
     };
     let finding = |name: &str, bandwidth: f64, place: Place<'_>, latency: Estimate| Finding {
         says: format!("beside {} of {background}", Unit::BytePerSecond.format(bandwidth)),
-        ..super::finding(format!("latency {name} {background}"), Unit::Second, place.row, latency)
+        ..finding(format!("latency {name} {background}"), Unit::Second, place.row, latency)
     };
     let mut found = Vec::new();
     if let Some((place, latency)) = at(&places, full.bandwidth / 2.0) {

@@ -7,6 +7,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
+use crate::findings::{HOST_PRECISION, finding};
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "managed",
@@ -51,7 +53,7 @@ pub fn triad() -> SeriesSpec {
         ],
         Draw::Bars { x: "placement".into(), y: "bandwidth".into(), by: None },
     )
-    .within(super::HOST_PRECISION)
+    .within(HOST_PRECISION)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -59,10 +61,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let one = |row: &Row| {
         let placement = triad.text(row, "placement")?;
         let figure = triad.estimate(row, "bandwidth")?;
-        Some(Finding {
-            says: meaning(placement).to_owned(),
-            ..super::finding(placement, Unit::BytePerSecond, row, figure)
-        })
+        Some(Finding { says: meaning(placement).to_owned(), ..finding(placement, Unit::BytePerSecond, row, figure) })
     };
     triad.rows.iter().filter_map(one).collect()
 }

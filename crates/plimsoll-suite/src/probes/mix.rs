@@ -9,6 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, Serie
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
+use crate::findings::finding;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "mix",
@@ -85,7 +87,7 @@ fn ceiling(ceilings: &Series, row: &Row) -> Option<Finding> {
     Some(Finding {
         metric: "bandwidth".into(),
         says: "read:write".into(),
-        ..super::finding(format!("{reads}:{writes}"), Unit::BytePerSecond, row, estimate)
+        ..finding(format!("{reads}:{writes}"), Unit::BytePerSecond, row, estimate)
     })
 }
 
@@ -111,7 +113,7 @@ fn turning(ceilings: &Series) -> Option<Finding> {
     let value = lost(copy.value, apart(read.value, write.value));
     Some(Finding {
         says: "of the bandwidth of a copy is lost against reading and writing apart".into(),
-        ..super::finding("turning", Unit::Percent, row, Estimate { value, interval })
+        ..finding("turning", Unit::Percent, row, Estimate { value, interval })
     })
 }
 
@@ -123,13 +125,13 @@ fn best_phase(ceilings: &Series, phased: &Series) -> Option<Finding> {
     let chunk = Unit::Byte.format(phased.number(row, "chunk")?);
     Some(Finding {
         says: format!("in phases of {chunk}, {change:+.1} % against the plain copy"),
-        ..super::finding("phased copy", Unit::BytePerSecond, row, best)
+        ..finding("phased copy", Unit::BytePerSecond, row, best)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};

@@ -1,8 +1,6 @@
 //! Probes that have no folder in `plimsoll-probes` yet, a file each: the [`ProbeSpec`](plimsoll_core::probe::ProbeSpec), its series
 //! (names, axes, metrics, picture) and its findings as pure functions of them. How such a probe is run is each backend's business.
-//! [`affine`], [`levels`] and what stands here is what the findings of several probes are made with.
 
-pub mod affine;
 pub mod atomics;
 pub mod dispatch;
 pub mod footprint;
@@ -12,7 +10,6 @@ pub mod interference;
 pub mod l1;
 pub mod l2;
 pub mod lab;
-pub mod levels;
 pub mod loaded_latency;
 pub mod managed;
 pub mod mix;
@@ -20,60 +17,7 @@ pub mod peer;
 pub mod roofline;
 pub mod strides;
 pub mod sync;
-#[cfg(any(test, feature = "synthetic"))]
-pub mod synthetic;
 pub mod tensor;
 pub mod topology;
 pub mod transfer;
 pub mod uniformity;
-
-use plimsoll_core::flag::Flags;
-use plimsoll_core::record::Finding;
-use plimsoll_core::series::{Axes, Estimate, Row, Series};
-use plimsoll_core::unit::Unit;
-
-/// The group of experiments that answer questions: `measure` runs it where it is asked for, or a probe of it.
-pub const LAB: &str = "lab";
-
-/// Half-width that is asked of what the host's own work decides (the call of a launch, the staging of a copy): in a virtual
-/// machine the host's speed wanders by 1–4 % within seconds, however long one samples.
-pub const HOST_PRECISION: f64 = 0.02;
-
-/// Every row with its point. Rows that are none of this version's points, by a name of a later version say, show nothing.
-pub fn known_rows<A: Axes>(series: &Series) -> impl Iterator<Item = (A, &Row)> {
-    series.parse_rows().filter_map(Result::ok)
-}
-
-/// A finding read off one row. The session fills in device and probe.
-#[must_use]
-pub fn finding(name: impl Into<String>, unit: Unit, row: &Row, estimate: Estimate) -> Finding {
-    Finding {
-        device: 0,
-        probe: String::new(),
-        name: name.into(),
-        value: estimate.value,
-        interval: estimate.interval,
-        unit,
-        flags: row.flags,
-        metric: String::new(),
-        says: String::new(),
-        published: None,
-    }
-}
-
-/// A finding from several rows, with the flags of all that it was read from. The session fills in device and probe.
-#[must_use]
-pub fn derived(name: impl Into<String>, unit: Unit, known: Estimate, flags: Flags) -> Finding {
-    Finding {
-        device: 0,
-        probe: String::new(),
-        name: name.into(),
-        value: known.value,
-        interval: known.interval,
-        unit,
-        flags,
-        metric: String::new(),
-        says: String::new(),
-        published: None,
-    }
-}

@@ -8,6 +8,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
+use crate::findings::{HOST_PRECISION, finding};
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "peer",
@@ -51,7 +53,7 @@ fn bandwidth(case: &str) -> SeriesSpec {
         ],
         Draw::Heat { x: "to".into(), y: "from".into(), value: "bandwidth".into() },
     )
-    .within(super::HOST_PRECISION)
+    .within(HOST_PRECISION)
 }
 
 /// A load by the first device from the memory of the other, by a chase of one thread; from its own on the diagonal.
@@ -102,7 +104,7 @@ fn pair(matrix: &Series, metric: &str, name: String, (row, figure): (&Row, Estim
         range: Interval { lo: link.value, hi: link.value },
         source: "links between the two that the system reports as active, at their signalling rate".to_owned(),
     });
-    Finding { says, published, ..super::finding(name, unit, row, figure) }
+    Finding { says, published, ..finding(name, unit, row, figure) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
+use crate::findings::finding;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "roofline",
@@ -87,7 +89,7 @@ fn energies(series: &Series) -> Vec<Finding> {
             Interval { lo: power.interval.lo / of_what.interval.hi, hi: power.interval.hi / of_what.interval.lo };
         let says = format!("{} of the whole board, idle power included", Unit::Watt.format(power.value));
         let energy = Estimate { value: power.value / of_what.value, interval };
-        Some(Finding { says, ..super::finding(name, unit, row, energy) })
+        Some(Finding { says, ..finding(name, unit, row, energy) })
     };
     series.rows.iter().filter_map(finding).collect()
 }
@@ -104,7 +106,7 @@ fn roof(info: &DeviceInfo, sweep: &Series, of: &str) -> Vec<Finding> {
     let Some((row, peak)) = rows.last().and_then(|row| Some((*row, sweep.estimate(row, "rate")?))) else {
         return Vec::new();
     };
-    let mut roof = super::finding(format!("peak {of}"), Unit::FlopPerSecond, row, peak);
+    let mut roof = finding(format!("peak {of}"), Unit::FlopPerSecond, row, peak);
     roof.metric = of.to_owned();
     if let Some(theory) = info.peak(of).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0) {
         roof.says =
@@ -121,7 +123,7 @@ fn roof(info: &DeviceInfo, sweep: &Series, of: &str) -> Vec<Finding> {
         let ridge = Estimate { value: peak.value / bandwidth.value, interval };
         found.push(Finding {
             says: format!("below it a kernel is bound by memory at {}", Unit::BytePerSecond.format(bandwidth.value)),
-            ..super::finding(format!("ridge {of}"), Unit::FlopPerByte, row, ridge)
+            ..finding(format!("ridge {of}"), Unit::FlopPerByte, row, ridge)
         });
     }
     found

@@ -9,7 +9,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Axis, Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::finding;
+use crate::findings::finding;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -106,7 +106,7 @@ fn of_element(tableau: &Series, element: f64) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;

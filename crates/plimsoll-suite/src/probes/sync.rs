@@ -7,7 +7,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::finding;
+use crate::findings::finding;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {

@@ -9,7 +9,7 @@ use plimsoll_core::series::{Axis, Draw, Metric, Quantity, Row, Series, SeriesSpe
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::finding;
+use crate::findings::finding;
 use crate::machines::rates;
 use crate::operations;
 

@@ -10,6 +10,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Series, SeriesSpec, axis, 
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
+use crate::findings::derived;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "topology",
@@ -74,7 +76,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             let exact = |value: f64| Estimate { value, interval: Interval { lo: value, hi: value } };
             let sides = Finding {
                 says: format!("The other {} are nearer to the other part of the cache.", mine(&near, &other)),
-                ..super::derived("multiprocessors near the first", Unit::One, exact(here as f64), flags)
+                ..derived("multiprocessors near the first", Unit::One, exact(here as f64), flags)
             };
             let step = step(&near, &far, flags);
             let found = [of("atomic near in cycles", &near), of("atomic far in cycles", &far), step, Some(sides)];
@@ -135,7 +137,7 @@ fn step(near: &[Cell], far: &[Cell], flags: Flags) -> Option<Finding> {
     let (a, b) = (level("", near)?, level("", far)?);
     let interval = Interval { lo: b.interval.lo - a.interval.hi, hi: b.interval.hi - a.interval.lo };
     let known = Estimate { value: b.value - a.value, interval };
-    Some(super::derived("far step in cycles", Unit::Cycle, known, flags))
+    Some(derived("far step in cycles", Unit::Cycle, known, flags))
 }
 
 /// The median of some cells, between their middle half.
@@ -144,7 +146,7 @@ fn level(name: &str, cells: &[Cell]) -> Option<Finding> {
     let quarter = sorted.len() / 4;
     let interval = Interval { lo: *sorted.get(quarter)?, hi: *sorted.get(sorted.len() - 1 - quarter)? };
     let flags = cells.iter().fold(Flags::NONE, |all, cell| all.union(cell.flags));
-    Some(super::derived(name, Unit::Cycle, Estimate { value: median_sorted(&sorted), interval }, flags))
+    Some(derived(name, Unit::Cycle, Estimate { value: median_sorted(&sorted), interval }, flags))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::affine;
+use crate::findings::affine;
+use crate::findings::{HOST_PRECISION, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -66,7 +67,7 @@ fn spec(case: &str, figure: Figure, y: &str) -> SeriesSpec {
         if y == "time" { vec![time, bandwidth] } else { vec![bandwidth, time] },
         Draw::Lines { x: "size".into(), y: y.into(), by: Some("path".into()), log_x: true, log_y: true },
     )
-    .within(super::HOST_PRECISION)
+    .within(HOST_PRECISION)
 }
 
 /// Per path the bandwidth of the largest copies, and the latency of a single one by the line through all sizes.
@@ -77,7 +78,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let size = |row: &Row| copies.number(row, "size").unwrap_or(0.0);
         let row = rows(copies, path).reduce(|a, b| if size(b) > size(a) { b } else { a })?;
         let says = format!("At {}{}.", Unit::Byte.format(size(row)), meaning(path));
-        let plain = super::finding(path, Unit::BytePerSecond, row, copies.estimate(row, "bandwidth")?);
+        let plain = finding(path, Unit::BytePerSecond, row, copies.estimate(row, "bandwidth")?);
         Some(Finding { says, ..plain })
     };
     let latency = |path: &str| {
@@ -90,7 +91,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
         let rate = line.b.map_or("no limit in sight".to_owned(), |b| Unit::BytePerSecond.format(b.value));
         let says = format!("a of T = a + V/b for single copies of {from} to {to}; b is {rate}.");
-        let plain = super::finding(format!("{path}, latency"), Unit::Second, rows(single, path).next()?, line.a);
+        let plain = finding(format!("{path}, latency"), Unit::Second, rows(single, path).next()?, line.a);
         Some(Finding { says, flags, ..plain })
     };
     PATHS.iter().flat_map(|path| bandwidth(path).into_iter().chain(latency(path))).collect()
@@ -111,7 +112,7 @@ fn meaning(path: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;

@@ -10,6 +10,8 @@ use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, Serie
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
+use crate::findings::derived;
+
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
     name: "uniformity",
@@ -106,8 +108,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             },
         };
         Some([
-            super::derived(name, unit, known, flags),
-            Finding { says, ..super::derived(format!("spread of {name}"), Unit::One, spread, flags) },
+            derived(name, unit, known, flags),
+            Finding { says, ..derived(format!("spread of {name}"), Unit::One, spread, flags) },
         ])
     };
     COMPARED.into_iter().filter_map(of).flatten().collect()
@@ -126,7 +128,7 @@ fn usual(series: &Series, row: &Row, metric: &str) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;

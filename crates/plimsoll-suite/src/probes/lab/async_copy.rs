@@ -8,8 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, Value, axis, metric};
 use plimsoll_core::unit::{ByteSize, Unit};
 
-use super::advice::{advice, differs, ratio};
-use crate::probes::{LAB, finding};
+use crate::findings::advice::{advice, differs, ratio};
+use crate::findings::{LAB, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -162,7 +162,7 @@ fn advise(series: &[Series]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic::{CLOCK, point};
+    use crate::findings::synthetic::{CLOCK, point};
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
 

@@ -9,8 +9,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::advice::{advice, ratio};
-use crate::probes::{LAB, finding};
+use crate::findings::advice::{advice, ratio};
+use crate::findings::{LAB, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -110,7 +110,7 @@ fn advise(orders: &Series, afresh: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic::point;
+    use crate::findings::synthetic::point;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
 

@@ -9,8 +9,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::super::{LAB, finding};
-use super::advice::{advice, differs, ratio};
+use crate::findings::advice::{advice, differs, ratio};
+use crate::findings::{LAB, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -186,13 +186,13 @@ fn holds(curve: &Series, name: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
 
-    use super::super::advice::is_advice;
     use super::*;
+    use crate::findings::advice::is_advice;
 
     fn point(at: Vec<Value>, bandwidth: f64) -> Point {
         synthetic::point(

@@ -10,8 +10,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::super::{LAB, finding};
-use super::advice::{advice, differs, ratio};
+use crate::findings::advice::{advice, differs, ratio};
+use crate::findings::{LAB, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -128,8 +128,8 @@ mod tests {
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 
-    use super::super::advice::is_advice;
     use super::*;
+    use crate::findings::advice::is_advice;
 
     fn told(rate: impl Fn(u64, u64) -> f64, fetched: Option<&dyn Fn(u64) -> f64>) -> Finding {
         let mut spec = reads();

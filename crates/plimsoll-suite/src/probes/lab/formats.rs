@@ -12,9 +12,9 @@ use plimsoll_core::series::{Axis, Draw, Estimate, Quantity, Row, Series, SeriesS
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::advice::{advice, ratio};
+use crate::findings::advice::{advice, ratio};
+use crate::findings::finding;
 use crate::formats::{self, FORMATS, Format, LIMITS, Limit, Meaning};
-use crate::probes::finding;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {

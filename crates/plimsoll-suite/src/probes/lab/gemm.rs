@@ -10,10 +10,10 @@ use plimsoll_core::series::{Axis, Draw, Estimate, Metric, Quantity, Row, Series,
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::advice::{advice, ratio};
+use crate::findings::advice::{advice, ratio};
+use crate::findings::{derived, finding};
 use crate::machines::{Arithmetic, machine, rates};
 use crate::operations;
-use crate::probes::{derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn advice_has_the_gain_the_library_and_the_zeros() {
         let found = findings(&hopper(), &measured());
-        let advice = found.iter().find(|finding| super::super::advice::is_advice(finding)).unwrap();
+        let advice = found.iter().find(|finding| crate::findings::advice::is_advice(finding)).unwrap();
         assert!((advice.value - 2.0).abs() < 1e-9);
         assert!(advice.says.starts_with("Write double precision as matrix products"), "{}", advice.says);
         assert!(advice.says.contains("cuBLAS does 60.0 TFLOP/s at n = 8192"), "{}", advice.says);

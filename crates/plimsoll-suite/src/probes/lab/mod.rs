@@ -1,7 +1,6 @@
 //! The lab: questions that a kernel engineer asks of a device, each answered by an experiment with a control and an oracle,
-//! and each ending in one sentence of [`advice`] for this device. `measure` runs them where they are asked for.
+//! and each ending in one sentence of [advice](crate::findings::advice) for this device. `measure` runs them where they are asked for.
 
-pub mod advice;
 pub mod async_copy;
 pub mod block_order;
 pub mod compression;

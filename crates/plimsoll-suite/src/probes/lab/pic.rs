@@ -8,7 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::advice;
+use crate::findings::advice;
+use crate::findings::finding;
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -79,7 +80,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
                 _ => format!("Root of the mean square after {pushes:.0} pushes."),
             };
             let name = format!("{way}, {pushes:.0} pushes{suffix}");
-            Some(Finding { says, ..super::super::finding(name, unit, row, figure) })
+            Some(Finding { says, ..finding(name, unit, row, figure) })
         }));
     }
     found.extend(advise(series));
@@ -115,7 +116,7 @@ fn advise(series: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 

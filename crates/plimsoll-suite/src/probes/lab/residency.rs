@@ -9,8 +9,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::super::{LAB, finding};
-use super::advice::{advice, differs, ratio};
+use crate::findings::advice::{advice, differs, ratio};
+use crate::findings::{LAB, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -233,13 +233,13 @@ fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::{Point, Value};
 
-    use super::super::advice::is_advice;
     use super::*;
+    use crate::findings::advice::is_advice;
 
     const MIB: f64 = 1_048_576.0;
 

@@ -8,7 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::advice;
+use crate::findings::advice;
+use crate::findings::{derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -108,7 +109,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         for (step, grid) in speeds.steps.into_iter().zip(["empty", "full"]) {
             let Some((row, speed)) = speeds.at(&case, step) else { continue };
             let says = format!("At time step {step:.0}.");
-            let plain = super::super::finding(format!("{case}, {grid} grid"), Unit::ElementPerSecond, row, speed);
+            let plain = finding(format!("{case}, {grid} grid"), Unit::ElementPerSecond, row, speed);
             found.push(Finding { says, ..plain });
         }
         let full = speeds.at(&case, speeds.steps[1]).zip(speeds.at(CEILING, speeds.steps[1]));
@@ -117,7 +118,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             let flags = row.flags.union(ceiling_row.flags);
             let says = "Of what three arrays read and one written stream at 16 bytes per cell.".to_owned();
             let name = format!("{case}, share of memory");
-            Finding { says, ..super::super::derived(name, Unit::One, share, flags) }
+            Finding { says, ..derived(name, Unit::One, share, flags) }
         }));
     }
     found.extend(advise(&speeds));
@@ -161,7 +162,7 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 

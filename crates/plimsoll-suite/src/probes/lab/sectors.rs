@@ -11,8 +11,8 @@ use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, a
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
-use super::advice::advice;
-use crate::probes::{LAB, derived, finding};
+use crate::findings::advice::advice;
+use crate::findings::{LAB, derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -346,7 +346,7 @@ fn advise(series: &[Series]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 

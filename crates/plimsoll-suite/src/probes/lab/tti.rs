@@ -8,7 +8,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
 use plimsoll_core::unit::Unit;
 
-use super::advice;
+use crate::findings::advice;
+use crate::findings::{derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -58,13 +59,13 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(series) = series.iter().find(|series| series.spec.case == "speed") else { return Vec::new() };
     let mut found = Vec::new();
     for (way, (row, speed)) in WAYS.into_iter().filter_map(|way| Some((way, known(series, way)?))) {
-        found.push(super::super::finding(way, Unit::ElementPerSecond, row, speed));
+        found.push(finding(way, Unit::ElementPerSecond, row, speed));
         if let Some((other, without)) = known(series, NONE).filter(|_| way != NONE) {
             let share = advice::ratio(speed, without);
             let flags = row.flags.union(other.flags);
             let says = "Of the speed without any copies: what is missing to 1 isn't hidden.".to_owned();
             let name = format!("{way}, share hidden");
-            found.push(Finding { says, ..super::super::derived(name, Unit::One, share, flags) });
+            found.push(Finding { says, ..derived(name, Unit::One, share, flags) });
         }
     }
     found.extend(advise(series));
@@ -101,7 +102,7 @@ fn advise(series: &Series) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic;
+    use crate::findings::synthetic;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
 

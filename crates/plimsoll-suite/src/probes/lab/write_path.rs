@@ -11,8 +11,8 @@ use plimsoll_core::series::{Axis, Draw, Estimate, Metric, Quantity, Row, Series,
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::advice::{advice, ratio};
-use crate::probes::{LAB, derived, finding};
+use crate::findings::advice::{advice, ratio};
+use crate::findings::{LAB, derived, finding};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -196,7 +196,7 @@ fn advise(found: &[Finding], memory: Option<&Series>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::synthetic::{CLOCK, point};
+    use crate::findings::synthetic::{CLOCK, point};
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
 

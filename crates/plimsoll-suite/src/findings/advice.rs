@@ -7,7 +7,7 @@ use plimsoll_core::series::{Estimate, Row};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use super::super::derived;
+use crate::findings::derived;
 
 /// The name of the finding: one at most of each probe and device.
 pub const NAME: &str = "advice";
