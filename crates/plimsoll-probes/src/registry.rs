@@ -69,7 +69,8 @@ static ON_CPU: &[&dyn Probe<Cpu>] = &[&stream::cpu::Stream, &latency::cpu::Laten
 #[cfg(feature = "cpu")]
 #[must_use]
 pub fn cpu_probes() -> &'static [&'static dyn Probe<Cpu>] {
-    static JOINED: LazyLock<Vec<&dyn Probe<Cpu>>> = LazyLock::new(|| in_order(&[ON_CPU, plimsoll_cpu::probes::PROBES]));
+    static JOINED: LazyLock<Vec<&dyn Probe<Cpu>>> =
+        LazyLock::new(|| in_order(&[ON_CPU, plimsoll_cpu::workload::PROBES]));
     &JOINED
 }
 

@@ -14,9 +14,9 @@ use plimsoll_core::sample::{Batch, Check, Effort, Work};
 use plimsoll_core::series::Series;
 use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
-use plimsoll_cpu::probes::chain::{Chain, Order, PAGE_BYTES};
-use plimsoll_cpu::probes::{Lap, TeamLoad, team};
 use plimsoll_cpu::threads::Task;
+use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
+use plimsoll_cpu::workload::{Lap, TeamLoad, team};
 use plimsoll_cpu::{Cpu, CpuDevice};
 use plimsoll_suite::findings::levels;
 

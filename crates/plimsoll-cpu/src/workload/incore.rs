@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn every_kernel_that_verify_tries_is_right() {
-        let mut bench = crate::open(crate::probes::PROBES).unwrap();
+        let mut bench = crate::open(crate::workload::PROBES).unwrap();
         let mut cases = 0;
         plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
             assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);

@@ -230,8 +230,8 @@ pub(super) fn mixed(counter: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::kernels::finite;
     use crate::timer::Timer;
+    use crate::workload::kernels::finite;
 
     fn window(parts: usize, bytes: u64) -> Arc<Window<f64>> {
         let team = Rc::new(RefCell::new(Team::new(&vec![0; parts], Timer::Os).unwrap()));

@@ -1,5 +1,4 @@
-//! What the CPU's probes share, first of all their workload: a task on a team of pinned threads. And the probes that have no
-//! folder in `plimsoll-probes` yet, one file each.
+//! What the CPU's probes share, first of all their workload: a task on a team of pinned threads.
 
 pub mod bench;
 pub mod chain;

@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn every_primitive_that_verify_tries_keeps_count() {
-        let mut bench = crate::open(crate::probes::PROBES).unwrap();
+        let mut bench = crate::open(crate::workload::PROBES).unwrap();
         plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
             assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
         })
