@@ -1,14 +1,34 @@
 //! The probes, a folder each. `mod.rs` is what a probe means: its spec, axes and series, and its findings as pure functions of them.
 //! `cpu.rs` (feature `cpu`) is how a CPU runs it, `gpu.rs` (feature `gpu`) how any GPU does, whose kernels are `plimsoll-gen`'s.
-//! How a device is driven is each backend's business. Probes that aren't here yet are `plimsoll-suite`'s and the backends'.
+//! How a device is driven is each backend's business. Runners that aren't here yet are the backends'.
 #![deny(unsafe_code)]
 
+pub mod atomics;
 pub mod cluster;
 pub mod copy;
+pub mod dispatch;
+pub mod footprint;
+pub mod gather;
+pub mod incore;
+pub mod interference;
+pub mod l1;
+pub mod l2;
+pub mod lab;
 pub mod latency;
 pub mod launch;
+pub mod loaded_latency;
+pub mod managed;
+pub mod mix;
+pub mod peer;
 mod registry;
+pub mod roofline;
 pub mod stream;
+pub mod strides;
+pub mod sync;
+pub mod tensor;
+pub mod topology;
+pub mod transfer;
+pub mod uniformity;
 
 #[cfg(feature = "cpu")]
 pub use registry::cpu_probes;

@@ -1,45 +1,44 @@
 //! Which probes there are. A probe of this crate has a line in [`ALL`], which says its place, and one in the list of each kind of
 //! device that runs it; lists that other crates have of their own are joined to these.
 
-#[cfg(feature = "cpu")]
-use std::sync::LazyLock;
-
 use plimsoll_core::probe::{Backend, Probe, ProbeSpec};
 #[cfg(feature = "cpu")]
 use plimsoll_cpu::Cpu;
 #[cfg(feature = "gpu")]
 use plimsoll_gpu::Gpu;
-use plimsoll_suite::probes::{self, lab};
 
-use crate::{cluster, copy, latency, launch, stream};
+use crate::{
+    atomics, cluster, copy, dispatch, footprint, gather, incore, interference, l1, l2, lab, latency, launch,
+    loaded_latency, managed, mix, peer, roofline, stream, strides, sync, tensor, topology, transfer, uniformity,
+};
 
 /// Every probe, in the order in which it is listed and run. `launch` and `dispatch` come early: behind the others in one
 /// process an empty kernel of a graph took 0.68 µs on an H200 instead of 0.50, for a reason that is not known.
 pub static ALL: &[&ProbeSpec] = &[
     &stream::SPEC,
-    &probes::mix::SPEC,
+    &mix::SPEC,
     &copy::SPEC,
     &launch::SPEC,
-    &probes::dispatch::SPEC,
-    &probes::gather::SPEC,
-    &probes::footprint::SPEC,
-    &probes::uniformity::SPEC,
+    &dispatch::SPEC,
+    &gather::SPEC,
+    &footprint::SPEC,
+    &uniformity::SPEC,
     &latency::SPEC,
-    &probes::loaded_latency::SPEC,
-    &probes::topology::SPEC,
-    &probes::atomics::SPEC,
+    &loaded_latency::SPEC,
+    &topology::SPEC,
+    &atomics::SPEC,
     &cluster::SPEC,
-    &probes::incore::SPEC,
-    &probes::l1::SPEC,
-    &probes::l2::SPEC,
-    &probes::strides::SPEC,
-    &probes::sync::SPEC,
-    &probes::transfer::SPEC,
-    &probes::interference::SPEC,
-    &probes::managed::SPEC,
-    &probes::peer::SPEC,
-    &probes::roofline::SPEC,
-    &probes::tensor::SPEC,
+    &incore::SPEC,
+    &l1::SPEC,
+    &l2::SPEC,
+    &strides::SPEC,
+    &sync::SPEC,
+    &transfer::SPEC,
+    &interference::SPEC,
+    &managed::SPEC,
+    &peer::SPEC,
+    &roofline::SPEC,
+    &tensor::SPEC,
     &lab::sectors::SPEC,
     &lab::fetch_granularity::SPEC,
     &lab::l2_reuse::SPEC,
@@ -63,22 +62,29 @@ pub fn find(name: &str) -> Option<&'static ProbeSpec> {
 
 /// Those that a CPU runs.
 #[cfg(feature = "cpu")]
-static ON_CPU: &[&dyn Probe<Cpu>] = &[&stream::cpu::Stream, &latency::cpu::Latency];
+static ON_CPU: &[&dyn Probe<Cpu>] = &[
+    &stream::cpu::Runner,
+    &footprint::cpu::Runner,
+    &latency::cpu::Runner,
+    &loaded_latency::cpu::Runner,
+    &incore::cpu::Runner,
+    &strides::cpu::Runner,
+    &sync::cpu::Runner,
+    &roofline::cpu::Runner,
+];
 
 /// Every probe of a CPU, in the order of [`ALL`]: what [`plimsoll_cpu::open`] takes.
 #[cfg(feature = "cpu")]
 #[must_use]
 pub fn cpu_probes() -> &'static [&'static dyn Probe<Cpu>] {
-    static JOINED: LazyLock<Vec<&dyn Probe<Cpu>>> =
-        LazyLock::new(|| in_order(&[ON_CPU, plimsoll_cpu::workload::PROBES]));
-    &JOINED
+    ON_CPU
 }
 
 /// Those that any GPU runs, in the order of [`ALL`].
 #[cfg(feature = "gpu")]
 #[must_use]
 pub const fn gpu_probes<G: Gpu>() -> &'static [&'static dyn Probe<G>] {
-    &[&stream::gpu::Stream, &copy::gpu::Copy, &launch::gpu::Launch, &latency::gpu::Latency, &cluster::gpu::Cluster]
+    &[&stream::gpu::Runner, &copy::gpu::Runner, &launch::gpu::Runner, &latency::gpu::Runner, &cluster::gpu::Runner]
 }
 
 /// One list of these, in the order of [`ALL`].

@@ -2,13 +2,7 @@
 
 pub mod bench;
 pub mod chain;
-mod footprint;
-mod incore;
 pub mod kernels;
-mod loaded_latency;
-mod roofline;
-mod strides;
-mod sync;
 pub mod window;
 
 use std::cell::RefCell;
@@ -16,22 +10,12 @@ use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Probe, Session};
+use plimsoll_core::probe::Session;
 use plimsoll_core::sample::{Batch, Check, Work, Workload};
 
 use crate::Cpu;
 use crate::threads::pulse::Gauge;
 use crate::threads::{Start, Task, Team};
-
-/// The probes of this crate, in the order on screen.
-pub static PROBES: &[&dyn Probe<Cpu>] = &[
-    &footprint::Footprint,
-    &loaded_latency::LoadedLatency,
-    &incore::Incore,
-    &strides::Strides,
-    &sync::Synchronisation,
-    &roofline::Roofline,
-];
 
 /// A team on the first `threads` cores, whose interruptions and core clock the session's clock reads from now on.
 ///

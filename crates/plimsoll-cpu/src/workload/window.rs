@@ -64,23 +64,23 @@ pub fn delay(seconds: f64, budget: f64) -> f64 {
 /// A member's place in its walk, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-pub(super) struct Place(AtomicUsize);
+pub struct Place(AtomicUsize);
 
 impl Place {
     /// The steps so far; one more is noted.
-    pub(super) fn next(&self) -> usize {
+    pub fn next(&self) -> usize {
         let walked = self.0.load(Ordering::Relaxed);
         self.0.store(walked + 1, Ordering::Relaxed);
         walked
     }
 
     /// The steps so far.
-    pub(super) fn walked(&self) -> usize {
+    pub fn walked(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Back to the beginning.
-    pub(super) fn rewind(&self) {
+    pub fn rewind(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
@@ -220,7 +220,7 @@ impl<T: Plain> Window<T> {
 }
 
 /// Random bits of a counter (the finaliser of SplitMix64: Steele, Lea and Flood, 2014).
-pub(super) fn mixed(counter: u64) -> u64 {
+pub fn mixed(counter: u64) -> u64 {
     let mut z = counter;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

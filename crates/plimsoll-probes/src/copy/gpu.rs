@@ -29,7 +29,7 @@ const WAVES: u32 = 32;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Copy;
+pub struct Runner;
 
 /// A kernel on a grid, at one size.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ struct Names {
     index: copy::Index,
 }
 
-impl<G: Gpu> Probe<G> for Copy {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &copy::SPEC
     }

@@ -24,7 +24,7 @@ use super::{Chase, SPEC, TOLERANCE};
 
 /// The probe.
 #[derive(Debug)]
-pub struct Latency;
+pub struct Runner;
 
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
@@ -80,7 +80,7 @@ fn order_axis(order: Order) -> super::Order {
     }
 }
 
-impl Probe<Cpu> for Latency {
+impl Probe<Cpu> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
     }

@@ -26,7 +26,7 @@ use crate::TRUST;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Latency;
+pub struct Runner;
 
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
@@ -78,7 +78,7 @@ impl At {
     }
 }
 
-impl<G: Gpu> Probe<G> for Latency {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
     }

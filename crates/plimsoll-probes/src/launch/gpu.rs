@@ -41,9 +41,9 @@ const ROUNDS: (u64, u64) = (4, 256);
 
 /// The probe.
 #[derive(Debug)]
-pub struct Launch;
+pub struct Runner;
 
-impl<G: Gpu> Probe<G> for Launch {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &launch::SPEC
     }

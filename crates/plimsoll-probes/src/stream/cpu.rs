@@ -33,7 +33,7 @@ const EVERY_COUNT: usize = 16;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Stream;
+pub struct Runner;
 
 /// A kernel and how it is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +66,7 @@ fn stores_axis(stores: Stores) -> stream::Stores {
     }
 }
 
-impl Probe<Cpu> for Stream {
+impl Probe<Cpu> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &stream::SPEC
     }

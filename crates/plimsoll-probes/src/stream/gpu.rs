@@ -41,7 +41,7 @@ const RESERVED_SHARED: u32 = 1024;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Stream;
+pub struct Runner;
 
 /// A configuration with its output moved by so many bytes.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ struct Occupied {
     shared: u32,
 }
 
-impl<G: Gpu> Probe<G> for Stream {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &stream::SPEC
     }
