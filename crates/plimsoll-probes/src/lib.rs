@@ -3,32 +3,38 @@
 //! How a device is driven is each backend's business. Runners that aren't here yet are the backends'.
 #![deny(unsafe_code)]
 
-pub mod atomics;
-pub mod cluster;
-pub mod copy;
-pub mod dispatch;
-pub mod footprint;
-pub mod gather;
-pub mod incore;
-pub mod interference;
-pub mod l1;
-pub mod l2;
-pub mod lab;
-pub mod latency;
-pub mod launch;
-pub mod loaded_latency;
-pub mod managed;
-pub mod mix;
-pub mod peer;
+#[macro_use]
 mod registry;
-pub mod roofline;
-pub mod stream;
-pub mod strides;
-pub mod sync;
-pub mod tensor;
-pub mod topology;
-pub mod transfer;
-pub mod uniformity;
+pub mod lab;
+
+// `launch` and `dispatch` come early: behind the others in one process an empty kernel of a graph took 0.68 µs on an H200
+// instead of 0.50, for a reason that is not known.
+registry! {
+    stream: cpu gpu;
+    mix:;
+    copy: gpu;
+    launch: gpu;
+    dispatch:;
+    gather:;
+    footprint: cpu;
+    uniformity:;
+    latency: cpu gpu;
+    loaded_latency: cpu;
+    topology:;
+    atomics:;
+    cluster: gpu;
+    incore: cpu;
+    l1:;
+    l2:;
+    strides: cpu;
+    sync: cpu;
+    transfer:;
+    interference:;
+    managed:;
+    peer:;
+    roofline: cpu;
+    tensor:;
+}
 
 #[cfg(feature = "cpu")]
 pub use registry::cpu_probes;
