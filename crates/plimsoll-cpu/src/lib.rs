@@ -1,4 +1,4 @@
-//! The CPU backend: topology, pinned memory and threads, kernels and probes.
+//! The CPU backend: topology, pinned memory and threads, timers, kernels and workloads. The probes are in `plimsoll-probes`.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]
@@ -8,12 +8,12 @@ mod device;
 pub mod elementwise;
 #[allow(unsafe_code)]
 pub mod memory;
-pub mod probes;
 pub mod steal;
 #[allow(unsafe_code)]
 pub mod threads;
 pub mod timer;
 pub mod topology;
+pub mod workload;
 
 pub use clock::CpuClock;
 pub use device::{Cpu, CpuDevice, open};

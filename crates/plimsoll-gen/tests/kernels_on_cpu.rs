@@ -10,7 +10,7 @@ use plimsoll_gen::kernel::lab::{block_order, compression, gemm, pic, residency, 
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::formats::standard;
+use plimsoll_suite::formats;
 
 /// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
 fn run(source: &Source, kernels: &[KernelDesc], checks: &str) -> String {
@@ -117,7 +117,7 @@ fn numbers_for_products_keep_sign_and_fraction() {
     let mut checks = String::new();
     let kernels = gemm::kernels();
     for (kernel, name) in kernels.iter().zip(gemm::TAMED) {
-        let format = standard::format(name).unwrap();
+        let format = formats::format(name).unwrap();
         let (numbers, scale) = (gemm::numbers(format), 1_u64 << (format.fraction + format.unused));
         let (exponents, unused) = (1_u64 << format.exponent, format.unused);
         let name = &kernel.name;

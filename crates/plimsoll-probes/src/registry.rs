@@ -1,5 +1,4 @@
-//! Which probes there are. A probe of this crate has a line in [`ALL`], which says its place, and one in the list of each kind of
-//! device that runs it; lists that other crates have of their own are joined to these.
+//! Which probes there are, and where each runs. The lines themselves are in `lib.rs`, those of the experiments in `lab/mod.rs`.
 
 #[cfg(feature = "cpu")]
 use std::sync::LazyLock;
@@ -9,51 +8,54 @@ use plimsoll_core::probe::{Backend, Probe, ProbeSpec};
 use plimsoll_cpu::Cpu;
 #[cfg(feature = "gpu")]
 use plimsoll_gpu::Gpu;
-use plimsoll_suite::probes::{self, lab};
 
-use crate::{cluster, copy, latency, launch, stream};
+use crate::lab;
 
-/// Every probe, in the order in which it is listed and run. `launch` and `dispatch` come early: behind the others in one
-/// process an empty kernel of a graph took 0.68 µs on an H200 instead of 0.50, for a reason that is not known.
-pub static ALL: &[&ProbeSpec] = &[
-    &stream::SPEC,
-    &probes::mix::SPEC,
-    &copy::SPEC,
-    &launch::SPEC,
-    &probes::dispatch::SPEC,
-    &probes::gather::SPEC,
-    &probes::footprint::SPEC,
-    &probes::uniformity::SPEC,
-    &latency::SPEC,
-    &probes::loaded_latency::SPEC,
-    &probes::topology::SPEC,
-    &probes::atomics::SPEC,
-    &cluster::SPEC,
-    &probes::incore::SPEC,
-    &probes::l1::SPEC,
-    &probes::l2::SPEC,
-    &probes::strides::SPEC,
-    &probes::sync::SPEC,
-    &probes::transfer::SPEC,
-    &probes::interference::SPEC,
-    &probes::managed::SPEC,
-    &probes::peer::SPEC,
-    &probes::roofline::SPEC,
-    &probes::tensor::SPEC,
-    &lab::sectors::SPEC,
-    &lab::fetch_granularity::SPEC,
-    &lab::l2_reuse::SPEC,
-    &lab::residency::SPEC,
-    &lab::compression::SPEC,
-    &lab::rtm::SPEC,
-    &lab::async_copy::SPEC,
-    &lab::tti::SPEC,
-    &lab::write_path::SPEC,
-    &lab::block_order::SPEC,
-    &lab::formats::SPEC,
-    &lab::gemm::SPEC,
-    &lab::pic::SPEC,
-];
+/// Declares the modules of probes and lists them, in the order on screen. A line is `name: words;`, where each word names a file
+/// with a struct `Runner`: `cpu` says that the folder has `cpu.rs`, `gpu` that it has `gpu.rs`.
+///
+/// A further word needs a line `@known`, a line `@runner` and a function that makes its list.
+macro_rules! registry {
+    ($($name:ident: $($word:ident)*;)*) => {
+        $(pub mod $name;)*
+        $($(registry!(@known $word);)*)*
+
+        /// Every probe of this module, in the order on screen.
+        pub(crate) const SPECS: &[&plimsoll_core::probe::ProbeSpec] = &[$(&$name::SPEC),*];
+
+        /// The probes of this module that a CPU runs.
+        #[cfg(feature = "cpu")]
+        pub(crate) fn on_cpu() -> Vec<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>> {
+            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cpu::Cpu>>] =
+                &[$($(registry!(@runner cpu $word $name),)*)*];
+            runners.iter().copied().flatten().collect()
+        }
+
+        /// The probes of this module that any GPU runs.
+        #[cfg(feature = "gpu")]
+        pub(crate) fn on_gpu<G: plimsoll_gpu::Gpu>() -> Vec<&'static dyn plimsoll_core::probe::Probe<G>> {
+            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<G>>] =
+                &[$($(registry!(@runner gpu $word $name),)*)*];
+            runners.iter().copied().flatten().collect()
+        }
+    };
+
+    (@known cpu) => {};
+    (@known gpu) => {};
+
+    (@runner cpu cpu $name:ident) => { Some(&$name::cpu::Runner) };
+    (@runner gpu gpu $name:ident) => { Some(&$name::gpu::Runner) };
+    (@runner $list:ident $word:ident $name:ident) => { None };
+}
+
+/// Every probe, in the order in which it is listed and run.
+pub static ALL: &[&ProbeSpec] = &{
+    let mut all = [crate::SPECS[0]; crate::SPECS.len() + lab::SPECS.len()];
+    let (probes, experiments) = all.split_at_mut(crate::SPECS.len());
+    probes.copy_from_slice(crate::SPECS);
+    experiments.copy_from_slice(lab::SPECS);
+    all
+};
 
 /// The probe of this name.
 #[must_use]
@@ -61,23 +63,19 @@ pub fn find(name: &str) -> Option<&'static ProbeSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
 }
 
-/// Those that a CPU runs.
-#[cfg(feature = "cpu")]
-static ON_CPU: &[&dyn Probe<Cpu>] = &[&stream::cpu::Stream, &latency::cpu::Latency];
-
 /// Every probe of a CPU, in the order of [`ALL`]: what [`plimsoll_cpu::open`] takes.
 #[cfg(feature = "cpu")]
 #[must_use]
 pub fn cpu_probes() -> &'static [&'static dyn Probe<Cpu>] {
-    static JOINED: LazyLock<Vec<&dyn Probe<Cpu>>> = LazyLock::new(|| in_order(&[ON_CPU, plimsoll_cpu::probes::PROBES]));
-    &JOINED
+    static PROBES: LazyLock<Vec<&dyn Probe<Cpu>>> = LazyLock::new(|| [crate::on_cpu(), lab::on_cpu()].concat());
+    &PROBES
 }
 
-/// Those that any GPU runs, in the order of [`ALL`].
+/// Every probe that any GPU runs, in the order of [`ALL`].
 #[cfg(feature = "gpu")]
 #[must_use]
-pub const fn gpu_probes<G: Gpu>() -> &'static [&'static dyn Probe<G>] {
-    &[&stream::gpu::Stream, &copy::gpu::Copy, &launch::gpu::Launch, &latency::gpu::Latency, &cluster::gpu::Cluster]
+pub fn gpu_probes<G: Gpu>() -> Vec<&'static dyn Probe<G>> {
+    [crate::on_gpu(), lab::on_gpu()].concat()
 }
 
 /// One list of these, in the order of [`ALL`].
@@ -115,8 +113,16 @@ mod tests {
 
     #[cfg(feature = "cpu")]
     #[test]
-    fn a_cpu_has_its_probes_in_the_order_on_screen() {
+    fn cpu_has_every_runner_that_a_folder_has_in_the_order_on_screen() {
+        fn files_below(folder: &Path) -> usize {
+            let paths = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+            paths
+                .map(|path| if path.is_dir() { files_below(&path) } else { usize::from(path.ends_with("cpu.rs")) })
+                .sum()
+        }
         let names: Vec<&str> = cpu_probes().iter().map(|probe| probe.spec().name).collect();
-        assert_eq!(names.join(" "), "stream footprint latency loaded-latency incore strides sync roofline");
+        let ordered: Vec<&str> = ALL.iter().map(|spec| spec.name).filter(|name| names.contains(name)).collect();
+        assert_eq!(names, ordered);
+        assert_eq!(names.len(), files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use host::{Body, Call, Device, Host};
 use plimsoll_core::probe::{Case, Depth, Probe};
 use plimsoll_gen::kernel::cluster::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
-use plimsoll_probes::cluster::gpu::Cluster;
+use plimsoll_probes::cluster::gpu::Runner;
 
 /// What a kernel gets wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ fn device(wrong: &str, fault: Fault) -> Device {
 
 fn verified(wrong: &str, fault: Fault) -> Vec<Case> {
     let mut cases = Vec::new();
-    let verify = <Cluster as Probe<Host>>::verify;
-    verify(&Cluster, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
+    let verify = <Runner as Probe<Host>>::verify;
+    verify(&Runner, &mut device(wrong, fault), Depth::Small, &mut |case| cases.push(case)).unwrap();
     cases
 }
 

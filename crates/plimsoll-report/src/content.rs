@@ -6,8 +6,8 @@ use plimsoll_core::record::{Finding, Run};
 use plimsoll_core::series::{Row, Series, SeriesSpec, Value};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flag, Flags};
+use plimsoll_suite::findings::advice::is_advice;
 use plimsoll_suite::operations::unit_at;
-use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Standing, shipped_reference, standings};
 
 use crate::faults::faults;

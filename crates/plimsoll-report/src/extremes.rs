@@ -6,8 +6,8 @@ use plimsoll_core::sample::Work;
 use plimsoll_core::series::{Point, SeriesSpec};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flags, Traffic};
+use plimsoll_probes::{footprint, strides};
 use plimsoll_probes::{launch, stream};
-use plimsoll_suite::probes::{footprint, strides};
 use proptest::prelude::*;
 
 use crate::made::{Maker, bytes};

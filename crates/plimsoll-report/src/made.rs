@@ -8,8 +8,8 @@ use plimsoll_core::stats::{Interval, Rng};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{FaultClass, Flag, Flags, Traffic};
 use plimsoll_probes::stream;
-use plimsoll_suite::probes::lab::advice;
-use plimsoll_suite::probes::{footprint, strides};
+use plimsoll_probes::{footprint, strides};
+use plimsoll_suite::findings::advice;
 
 /// A name that tries everything.
 pub(crate) const HOSTILE: &str = "=cmd()|<script>alert(\"1\")</script>\u{202e}\x1b[31m & 'x'";

@@ -194,7 +194,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             let bytes = Unit::Byte.format(series.number(row, "bytes")?);
             let estimate = series.estimate(row, "bandwidth")?;
             let says = format!("at {bytes} per tensor");
-            let finding = crate::probes::finding(name, Unit::BytePerSecond, row, estimate);
+            let finding = crate::findings::finding(name, Unit::BytePerSecond, row, estimate);
             Some(Finding { metric: "bandwidth".into(), says, ..finding })
         }));
     }
@@ -276,7 +276,7 @@ mod tests {
             let estimate = Estimate { value, interval: Interval { lo: value, hi: value } };
             let cell = cell("copy", 1 << 20);
             let row = Series::new(series(CachePolicy::Hot), [point(&cell, value)]).rows.remove(0);
-            let finding = crate::probes::finding(name, Unit::BytePerSecond, &row, estimate);
+            let finding = crate::findings::finding(name, Unit::BytePerSecond, &row, estimate);
             let finding = Finding { probe: "stream".into(), ..finding };
             let (run, when, tool, source) = Default::default();
             profile.findings.push(StoredFinding { finding, run, when, tool, source });

@@ -371,10 +371,10 @@ fn scale_scales(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 
 fn the_probes_verify(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let probes: [&dyn Probe<Vulkan>; 4] = [
-        &plimsoll_probes::stream::gpu::Stream,
-        &plimsoll_probes::copy::gpu::Copy,
-        &plimsoll_probes::latency::gpu::Latency,
-        &plimsoll_probes::launch::gpu::Launch,
+        &plimsoll_probes::stream::gpu::Runner,
+        &plimsoll_probes::copy::gpu::Runner,
+        &plimsoll_probes::latency::gpu::Runner,
+        &plimsoll_probes::launch::gpu::Runner,
     ];
     for probe in probes {
         let (mut cases, mut wrong) = (0, Vec::new());

@@ -5,7 +5,7 @@ use plimsoll::core::probe::ProbeSpec;
 use plimsoll::core::sample::Effort;
 use plimsoll::prelude::{Instrument, Request};
 use plimsoll::probes;
-use plimsoll::suite::probes::LAB;
+use plimsoll::suite::findings::LAB;
 use plimsoll::suite::slip;
 
 use super::args::{ListArgs, ProbeChoice};

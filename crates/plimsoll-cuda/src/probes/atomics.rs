@@ -1,5 +1,5 @@
 //! atomics on a GPU: chains of additions and additions of all threads. What the figures mean is
-//! `plimsoll_suite::probes::atomics`'s; the kernels are `atomics.cu`'s.
+//! `plimsoll_probes::atomics`'s; the kernels are `atomics.cu`'s.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::atomics::{self as kernels, Number, Space, THREADS, UNROLL};
-use plimsoll_suite::probes::atomics::{self, DISTINCT, RATES, SAME};
+use plimsoll_probes::atomics::{self, DISTINCT, RATES, SAME};
 
 use super::folds;
 use super::inside::{Inside, Of};

@@ -1,4 +1,4 @@
-//! dispatch on a GPU: grids of empty blocks. What the figures mean is `plimsoll_suite::probes::dispatch`'s; the kernels are
+//! dispatch on a GPU: grids of empty blocks. What the figures mean is `plimsoll_probes::dispatch`'s; the kernels are
 //! `dispatch.cu`'s.
 
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use plimsoll_core::sample::{Clock as _, Work};
 use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
 use plimsoll_gen::kernel::{KernelDesc, Output};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::dispatch::{self, SIGNALLING, WAITING};
+use plimsoll_probes::dispatch::{self, SIGNALLING, WAITING};
 
 use super::kit::{GRAPH, Kit, late};
 use super::verify::{self, Rules};

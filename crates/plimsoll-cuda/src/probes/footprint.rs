@@ -1,5 +1,5 @@
 //! footprint on a GPU: read, copy and triad over private data of every block, from what a first-level cache holds to memory.
-//! What the figures mean is `plimsoll_suite::probes::footprint`'s; the kernels are `footprint.cu`'s.
+//! What the figures mean is `plimsoll_probes::footprint`'s; the kernels are `footprint.cu`'s.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::footprint::{self as kernels, BLOCKS, THREADS};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::footprint::{self, KERNELS};
+use plimsoll_probes::footprint::{self, KERNELS};
 
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, asked, late};

@@ -1,5 +1,5 @@
 //! gather on a GPU: reads, writes and additions at random places. What the figures mean is
-//! `plimsoll_suite::probes::gather`'s; the kernels are `gather.cu`'s.
+//! `plimsoll_probes::gather`'s; the kernels are `gather.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::gather::{self as kernels, ADDED, LINE, SIZES, THREADS,
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::gather::{self, CASES, wasted};
+use plimsoll_probes::gather::{self, CASES, wasted};
 
 use super::folds::{self, MANY, SOME};
 use super::kit::{GRAPH, Kit, asked, late};

@@ -1,6 +1,6 @@
 //! incore on a GPU: chains of every instruction in one block per multiprocessor, by its own clock. Every instruction in one
 //! chain of one warp and with all warps, some over chains and warps, and each once more where it went fastest. What the
-//! figures mean is `plimsoll_suite::probes::incore`'s; the kernels are `incore.cu`'s.
+//! figures mean is `plimsoll_probes::incore`'s; the kernels are `incore.cu`'s.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::incore::{CHAINS, Instruction};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_suite::probes::incore;
+use plimsoll_probes::incore;
 
 use super::inside::Inside;
 use super::kit::{Kit, late};

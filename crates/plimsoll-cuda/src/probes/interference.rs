@@ -1,5 +1,5 @@
 //! interference on a GPU: kernels of `stream` and copies by a copy engine, each alone and beside each of the other kind. What
-//! the figures mean is `plimsoll_suite::probes::interference`'s.
+//! the figures mean is `plimsoll_probes::interference`'s.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_suite::probes::interference::{self, ALONE, COPIES, COPY, DOWN, KERNELS, READ, UP};
+use plimsoll_probes::interference::{self, ALONE, COPIES, COPY, DOWN, KERNELS, READ, UP};
 
 use super::checker::Checker;
 use super::kit::{Kit, asked, late};

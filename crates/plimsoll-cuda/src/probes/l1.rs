@@ -1,5 +1,5 @@
 //! l1 on a GPU: one block per multiprocessor walks over a piece of its own. What the figures mean is
-//! `plimsoll_suite::probes::l1`'s; the kernels are `l1.cu`'s.
+//! `plimsoll_probes::l1`'s; the kernels are `l1.cu`'s.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::l1::{self as kernels, THREADS, WIDTHS};
 use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_suite::probes::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
+use plimsoll_probes::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
 
 use super::folds::{self, MANY, SOME, Walk};
 use super::inside::{Inside, Of};

@@ -1,5 +1,5 @@
 //! l2 on a GPU: walks past the first-level cache, each multiprocessor over its own lines or all over the same in turn. What
-//! the figures mean is `plimsoll_suite::probes::l2`'s; the kernels are `l2.cu`'s.
+//! the figures mean is `plimsoll_probes::l2`'s; the kernels are `l2.cu`'s.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::l2::{self as kernels, THREADS};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
+use plimsoll_probes::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
 
 use super::folds::{self, MANY, SOME, Walk};
 use super::kit::{GRAPH, Kit, asked, late};

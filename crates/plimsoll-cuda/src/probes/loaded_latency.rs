@@ -1,5 +1,5 @@
 //! loaded-latency on a GPU: one thread chases pointers, alone on its multiprocessor, while all others read or copy and pause
-//! after every piece. What the curve shows is `plimsoll_suite::probes::loaded_latency`'s; the kernels are
+//! after every piece. What the curve shows is `plimsoll_probes::loaded_latency`'s; the kernels are
 //! `loaded_latency.cu`'s.
 
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::loaded_latency::{self as kernels, Background, LEAD_HOP
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
+use plimsoll_probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 
 use super::inside::{Inside, Last, Of, Place, Told};
 use super::kit::{Kit, all, alone, asked, late};

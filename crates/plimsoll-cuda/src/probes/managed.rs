@@ -1,5 +1,5 @@
 //! managed on a GPU: one triad over unified memory by where its pages are, and prefetches. What the figures mean is
-//! `plimsoll_suite::probes::managed`'s; the kernel is one of `stream.cu`.
+//! `plimsoll_probes::managed`'s; the kernel is one of `stream.cu`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_suite::probes::managed::{
+use plimsoll_probes::managed::{
     self, FIRST_TOUCH, FROM_HOST, ORDINARY, PLACEMENTS, PREFETCH, PREFETCH_BACK, READ_MOSTLY, RESIDENT, STAYING,
 };
 

@@ -1,5 +1,5 @@
 //! mix on a GPU: every mix by burst, the best burst of each measured afresh, and the copy in phases through the
-//! second-level cache. What the figures mean is `plimsoll_suite::probes::mix`'s; the kernels are `mix.cu`'s.
+//! second-level cache. What the figures mean is `plimsoll_probes::mix`'s; the kernels are `mix.cu`'s.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, mix as kernels};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::mix;
+use plimsoll_probes::mix;
 
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, asked, late};

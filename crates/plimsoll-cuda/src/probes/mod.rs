@@ -81,7 +81,7 @@ mod window {
 
 /// Every probe of this backend, in the order of [`plimsoll_probes::ALL`].
 pub static PROBES: LazyLock<Vec<&'static dyn Probe<Cuda>>> =
-    LazyLock::new(|| plimsoll_probes::in_order(&[OWN, plimsoll_probes::gpu_probes()]));
+    LazyLock::new(|| plimsoll_probes::in_order(&[OWN, &plimsoll_probes::gpu_probes()]));
 
 /// Those that have no folder in `plimsoll-probes` yet.
 static OWN: &[&dyn Probe<Cuda>] = &[

@@ -1,5 +1,5 @@
 //! peer on GPUs: copies, reads and loads between every two devices of one process. What the figures mean is
-//! `plimsoll_suite::probes::peer`'s; the chase is `loaded_latency.cu`'s without a background, the read one of `stream.cu`.
+//! `plimsoll_probes::peer`'s; the chase is `loaded_latency.cu`'s without a background, the read one of `stream.cu`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use plimsoll_gen::kernel::loaded_latency::{self as chasing, Background, LEAD_HOP
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::peer::{self, LINK};
+use plimsoll_probes::peer::{self, LINK};
 
 use super::checker::Checker;
 use super::inside::{Inside, Of, Told};

@@ -1,5 +1,5 @@
 //! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all multiprocessors, in four
-//! types; in runs to be quoted also the energy of steady loads. What the curve shows is `plimsoll_suite::probes::roofline`'s;
+//! types; in runs to be quoted also the energy of steady loads. What the curve shows is `plimsoll_probes::roofline`'s;
 //! the kernels are `roofline.cu`'s.
 
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::roofline::{self as kernels, Form, Real};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::roofline;
+use plimsoll_probes::roofline;
 
 use super::kit::{GRAPH, Kit, asked, late};
 use super::meter::{Meter, Metered};

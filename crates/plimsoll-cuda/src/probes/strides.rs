@@ -1,5 +1,5 @@
 //! strides on a GPU: warps that read at a stride, or in rows, from the first-level cache and from shared memory. What the
-//! figures mean is `plimsoll_suite::probes::strides`'s; the kernels are `strides.cu`'s.
+//! figures mean is `plimsoll_probes::strides`'s; the kernels are `strides.cu`'s.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::strides::{self as kernels, APART, ELEMENTS, THREADS, UNROLL};
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::strides;
+use plimsoll_probes::strides;
 
 use super::folds::{self, MANY, SOME};
 use super::inside::{Inside, Of};

@@ -1,5 +1,5 @@
 //! sync on a GPU: barriers of every reach by the kernel's own clock, and events by the device's and the host's. What the
-//! figures mean is `plimsoll_suite::probes::sync`'s; the kernels are `sync.cu`'s.
+//! figures mean is `plimsoll_probes::sync`'s; the kernels are `sync.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::sync::{self as kernels, Meeting};
-use plimsoll_suite::probes::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
+use plimsoll_probes::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
 
 use super::inside::{Inside, Last, Of, Told};
 use super::kit::{Kit, late};

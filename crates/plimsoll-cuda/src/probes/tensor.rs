@@ -1,5 +1,5 @@
 //! tensor on a GPU: every matrix instruction in one block per multiprocessor, by its own clock, and the fastest of each on
-//! the whole device by the device's time. What the figures mean is `plimsoll_suite::probes::tensor`'s; the kernels are
+//! the whole device by the device's time. What the figures mean is `plimsoll_probes::tensor`'s; the kernels are
 //! `tensor.cu`'s, what their results must be `tensor_oracle`'s.
 
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::tensor::{CHAINS, Instruction, Number};
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::tensor;
+use plimsoll_probes::tensor;
 
 use super::inside::Inside;
 use super::kit::{Kit, late};

@@ -4,7 +4,7 @@
 use plimsoll_gen::kernel::lab::gemm::tamed;
 use plimsoll_gen::kernel::tensor::{A_ROWS, B_ROWS, Instruction, Number, ROW_WORDS};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::formats::standard::{self, Meaning};
+use plimsoll_suite::formats::{self, Meaning};
 
 /// Bytes of a row of A, and of a column of B.
 const ROW_BYTES: u32 = 4 * ROW_WORDS;
@@ -62,8 +62,8 @@ fn whole(of: Number, value: i32) -> u64 {
 }
 
 /// A number of a format; integers have none.
-fn format(of: Number) -> Option<&'static standard::Format> {
-    standard::format(match of {
+fn format(of: Number) -> Option<&'static formats::Format> {
+    formats::format(match of {
         Number::F16 => "f16",
         Number::Bf16 => "bf16",
         Number::Tf32 => "tf32",

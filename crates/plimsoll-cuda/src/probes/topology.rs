@@ -1,5 +1,5 @@
 //! topology on a GPU: atomics from every multiprocessor at lines of the last cache. What the figures mean is
-//! `plimsoll_suite::probes::topology`'s; the kernels are `topology.cu`'s.
+//! `plimsoll_probes::topology`'s; the kernels are `topology.cu`'s.
 //!
 //! Lines anywhere in an array are sorted by how far they are from one multiprocessor first; the nearest and the farthest are
 //! kept, so that a group of them lies on one side of the cache.
@@ -12,7 +12,7 @@ use plimsoll_core::stats::Rng;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::LINE;
 use plimsoll_gen::kernel::topology::{self as kernels, TIMES};
-use plimsoll_suite::probes::topology;
+use plimsoll_probes::topology;
 
 use super::inside::{Inside, Place, Told, ran_on};
 use super::kit::{Kit, late};

@@ -1,5 +1,5 @@
 //! transfer on a GPU: copies by the copy engines, back to back and alone. What the figures mean is
-//! `plimsoll_suite::probes::transfer`'s.
+//! `plimsoll_probes::transfer`'s.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Index, KernelDesc, copy};
-use plimsoll_suite::probes::transfer::{
+use plimsoll_probes::transfer::{
     self, ACROSS, BOTH_PINNED, DOWN_KERNEL, DOWN_PAGEABLE, DOWN_PINNED, PATHS, UP_COMBINED, UP_KERNEL, UP_PAGEABLE,
     UP_PINNED,
 };

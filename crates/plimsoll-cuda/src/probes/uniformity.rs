@@ -1,5 +1,5 @@
 //! uniformity on a GPU: each multiprocessor alone, each part of the memory alone. What the figures mean is
-//! `plimsoll_suite::probes::uniformity`'s; the kernels are `uniformity.cu`'s.
+//! `plimsoll_probes::uniformity`'s; the kernels are `uniformity.cu`'s.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, latency, uniformity as kernels};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::uniformity::{self, CYCLES, LINE_CYCLES};
+use plimsoll_probes::uniformity::{self, CYCLES, LINE_CYCLES};
 
 use super::checker::Checker;
 use super::inside::{Inside, Last, Place, ran_on};

@@ -31,14 +31,14 @@ const CHAIN_BYTES: u64 = 4 * WORDS as u64;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Cluster;
+pub struct Runner;
 
 /// A chase: blocks of the cluster, and whose memory. One block alone uses plain loads.
 type Chase = (u32, u32);
 /// A move in clusters of so many blocks.
 type Move = (Access, u32);
 
-impl<G: Gpu> Probe<G> for Cluster {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &cluster::SPEC
     }

@@ -13,7 +13,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::{finding, known_rows};
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {

@@ -30,7 +30,7 @@ const WAVES: u32 = 32;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Copy;
+pub struct Runner;
 
 /// A kernel on a grid, at one size.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ const RULES: Rules = Rules {
     sizes: verify::sizes,
 };
 
-impl<G: Gpu> Probe<G> for Copy {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &copy::SPEC
     }

@@ -14,7 +14,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Axes, Bytes, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::{finding, known_rows};
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -311,7 +311,7 @@ mod tests {
     use plimsoll_core::device::Calibration;
     use plimsoll_core::sample::Work;
     use plimsoll_core::series::Point;
-    use plimsoll_suite::probes::synthetic;
+    use plimsoll_suite::findings::synthetic;
 
     use super::*;
 

@@ -14,17 +14,17 @@ use plimsoll_core::sample::{Batch, Check, Effort, Work};
 use plimsoll_core::series::Series;
 use plimsoll_cpu::arch::chase::SharedChase;
 use plimsoll_cpu::memory::{Buffer, Pages, free_bytes};
-use plimsoll_cpu::probes::chain::{Chain, Order, PAGE_BYTES};
-use plimsoll_cpu::probes::{Lap, TeamLoad, team};
 use plimsoll_cpu::threads::Task;
+use plimsoll_cpu::workload::chain::{Chain, Order, PAGE_BYTES};
+use plimsoll_cpu::workload::{Lap, TeamLoad, team};
 use plimsoll_cpu::{Cpu, CpuDevice};
-use plimsoll_suite::probes::levels;
+use plimsoll_suite::findings::levels;
 
 use super::{Chase, SPEC, TOLERANCE};
 
 /// The probe.
 #[derive(Debug)]
-pub struct Latency;
+pub struct Runner;
 
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
@@ -80,7 +80,7 @@ fn order_axis(order: Order) -> super::Order {
     }
 }
 
-impl Probe<Cpu> for Latency {
+impl Probe<Cpu> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
     }

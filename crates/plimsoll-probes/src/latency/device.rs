@@ -9,8 +9,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::levels::{Plateau, knee_between, levels};
-use plimsoll_suite::probes::{derived, known_rows};
+use plimsoll_suite::findings::levels::{Plateau, knee_between, levels};
+use plimsoll_suite::findings::{derived, known_rows};
 
 use super::TOLERANCE;
 

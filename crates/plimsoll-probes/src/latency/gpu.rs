@@ -18,7 +18,7 @@ use plimsoll_gpu::kit::{Kit, all, asked};
 use plimsoll_gpu::load::Action;
 use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
-use plimsoll_suite::probes::levels;
+use plimsoll_suite::findings::levels;
 
 use super::device::{self, Chase, Order};
 use super::{SPEC, TOLERANCE};
@@ -26,7 +26,7 @@ use crate::TRUST;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Latency;
+pub struct Runner;
 
 /// The smallest footprint, bytes.
 const LEAST: u64 = 2 << 10;
@@ -78,7 +78,7 @@ impl At {
     }
 }
 
-impl<G: Gpu> Probe<G> for Latency {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &SPEC
     }

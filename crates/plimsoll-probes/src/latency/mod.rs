@@ -18,8 +18,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Axes as _, Bytes, Draw, Estimate, Point, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::levels::{Knee, Levels, Plateau, levels};
-use plimsoll_suite::probes::{derived, finding, known_rows};
+use plimsoll_suite::findings::levels::{Knee, Levels, Plateau, levels};
+use plimsoll_suite::findings::{derived, finding, known_rows};
 
 plimsoll_core::names! {
     /// The kind of pages that a buffer lies in.

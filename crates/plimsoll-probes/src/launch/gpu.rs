@@ -40,7 +40,7 @@ const ROUNDS: (u64, u64) = (4, 256);
 
 /// The probe.
 #[derive(Debug)]
-pub struct Launch;
+pub struct Runner;
 
 /// Rounds of the kernel with barriers where it is verified.
 const VERIFIED_ROUNDS: u32 = 3;
@@ -59,7 +59,7 @@ const RULES: Rules = Rules {
     sizes: verify::sizes,
 };
 
-impl<G: Gpu> Probe<G> for Launch {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &launch::SPEC
     }

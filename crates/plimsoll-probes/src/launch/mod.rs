@@ -14,8 +14,8 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::affine::{self, Affine};
-use plimsoll_suite::probes::{HOST_PRECISION, finding, known_rows};
+use plimsoll_suite::findings::affine::{self, Affine};
+use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {

@@ -13,10 +13,10 @@ use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
 use plimsoll_core::series::{Axes as _, Series, Threads};
 use plimsoll_cpu::arch::best;
 use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
-use plimsoll_cpu::probes::kernels::{self, Kernel, POISON, store_kinds};
-use plimsoll_cpu::probes::window::{self, Chunk, Window};
-use plimsoll_cpu::probes::{Lap, TeamLoad, team, verdict};
 use plimsoll_cpu::threads::{Task, Team};
+use plimsoll_cpu::workload::kernels::{self, Kernel, POISON, store_kinds};
+use plimsoll_cpu::workload::window::{self, Chunk, Window};
+use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
 use crate::stream::{self, BestOnCores, OnAllCores, OnSomeCores};
@@ -33,7 +33,7 @@ const EVERY_COUNT: usize = 16;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Stream;
+pub struct Runner;
 
 /// A kernel and how it is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +66,7 @@ fn stores_axis(stores: Stores) -> stream::Stores {
     }
 }
 
-impl Probe<Cpu> for Stream {
+impl Probe<Cpu> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &stream::SPEC
     }

@@ -40,7 +40,7 @@ const RESERVED_SHARED: u32 = 1024;
 
 /// The probe.
 #[derive(Debug)]
-pub struct Stream;
+pub struct Runner;
 
 /// A configuration with its output moved by so many bytes.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ const RULES: Rules = Rules {
     sizes: verify::sizes,
 };
 
-impl<G: Gpu> Probe<G> for Stream {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &stream::SPEC
     }

@@ -16,7 +16,7 @@ use plimsoll_core::sample::{CachePolicy, Figure};
 use plimsoll_core::series::{Axes, Draw, Estimate, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::{finding, known_rows};
+use plimsoll_suite::findings::{finding, known_rows};
 
 pub use plimsoll_suite::kernels::{KERNELS, Mix};
 

@@ -7,7 +7,7 @@ use plimsoll_core::record::Finding;
 use plimsoll_core::series::{Metric, Quantity, SeriesSpec};
 use plimsoll_core::unit::Unit;
 use plimsoll_probes::launch::{self, Mode};
-use plimsoll_suite::probes::affine::Affine;
+use plimsoll_suite::findings::affine::Affine;
 
 use super::build::spec_of;
 use super::bundle::beside_others;

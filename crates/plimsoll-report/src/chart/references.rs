@@ -3,7 +3,7 @@
 
 use plimsoll_core::series::{Row, Series};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::LAB;
+use plimsoll_suite::findings::LAB;
 use plimsoll_suite::references::{self, Reference};
 
 use super::{Mark, Trace};

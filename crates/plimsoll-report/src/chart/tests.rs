@@ -4,8 +4,8 @@ use plimsoll_core::record::Run;
 use plimsoll_core::sample::{CachePolicy, Figure, Work};
 use plimsoll_core::series::{Draw, Quantity, SeriesSpec, Value, axis, metric};
 use plimsoll_core::unit::Unit;
-use plimsoll_suite::probes::lab::compression;
-use plimsoll_suite::probes::tensor;
+use plimsoll_probes::lab::compression;
+use plimsoll_probes::tensor;
 use plimsoll_suite::references;
 
 use super::*;

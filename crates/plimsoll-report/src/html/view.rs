@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use plimsoll_core::device::{DeviceInfo, Peak};
 use plimsoll_core::unit::Unit;
+use plimsoll_suite::findings::advice::is_advice;
 use plimsoll_suite::operations::{unit, unit_of_finding};
-use plimsoll_suite::probes::lab::advice::is_advice;
 use plimsoll_suite::standing::{Beside, Standing};
 
 use crate::chart::charts;

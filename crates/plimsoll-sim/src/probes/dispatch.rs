@@ -2,7 +2,7 @@
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::dispatch::{self, SIGNALLING, SPEC, WAITING};
+use plimsoll_probes::dispatch::{self, SIGNALLING, SPEC, WAITING};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::footprint::{self, SPEC};
+use plimsoll_probes::footprint::{self, SPEC};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;

@@ -3,7 +3,7 @@
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::Value;
-use plimsoll_suite::probes::incore::{self, SPEC};
+use plimsoll_probes::incore::{self, SPEC};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;

@@ -3,7 +3,7 @@
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_probes::latency::{self, Chase, Order, Pages, SPEC};
-use plimsoll_suite::probes::levels::{levels, refinement};
+use plimsoll_suite::findings::levels::{levels, refinement};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;

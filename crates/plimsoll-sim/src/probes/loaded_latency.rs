@@ -4,7 +4,7 @@ use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::Value;
-use plimsoll_suite::probes::loaded_latency::{self, SPEC};
+use plimsoll_probes::loaded_latency::{self, SPEC};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;

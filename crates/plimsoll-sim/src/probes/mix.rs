@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::mix::{self, MOST, SPEC};
+use plimsoll_probes::mix::{self, MOST, SPEC};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::roofline::{self, SPEC};
+use plimsoll_probes::roofline::{self, SPEC};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_suite::probes::strides::{self, SPEC};
+use plimsoll_probes::strides::{self, SPEC};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;

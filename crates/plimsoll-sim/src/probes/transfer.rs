@@ -4,9 +4,7 @@ use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
 use plimsoll_core::series::SeriesSpec;
-use plimsoll_suite::probes::transfer::{
-    self, ACROSS, BOTH_PINNED, DOWN_PAGEABLE, DOWN_PINNED, SPEC, UP_PAGEABLE, UP_PINNED,
-};
+use plimsoll_probes::transfer::{self, ACROSS, BOTH_PINNED, DOWN_PAGEABLE, DOWN_PINNED, SPEC, UP_PAGEABLE, UP_PINNED};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;

@@ -15,7 +15,7 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::{Bench, Instrument, Outcome, Probe, Request, RunContext};
 use plimsoll_core::record::{Record, Sink};
 use plimsoll_cpu::Cpu;
-use plimsoll_cpu::probes::bench::{Bench as CpuBench, Point as CpuPoint};
+use plimsoll_cpu::workload::bench::{Bench as CpuBench, Point as CpuPoint};
 use plimsoll_cuda::elementwise::Engine;
 use plimsoll_cuda::probes::bench::{Bench as CudaBench, Point as CudaPoint};
 use plimsoll_cuda::{Cuda, Options as CudaOptions};

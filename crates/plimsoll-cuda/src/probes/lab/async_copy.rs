@@ -1,5 +1,5 @@
 //! async-copy on a GPU: one small block on each multiprocessor brings tiles into shared memory, by several ways. What the figures
-//! mean is `plimsoll_suite::probes::lab::async_copy`'s; the kernels are `lab/async_copy.cu`'s.
+//! mean is `plimsoll_probes::lab::async_copy`'s; the kernels are `lab/async_copy.cu`'s.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::async_copy::{self as kernels, STAGES, THREADS, TILES, Way};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::async_copy::{self, AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
+use plimsoll_probes::lab::async_copy::{self, AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
 
 use crate::driver::Attribute;
 use crate::launch::{Arguments, TRUST};

@@ -1,5 +1,5 @@
 //! block-order on a GPU: one kernel over all tiles of two matrices, in several orders of its blocks. What the figures mean is
-//! `plimsoll_suite::probes::lab::block_order`'s; the kernel is `lab/block_order.cu`'s.
+//! `plimsoll_probes::lab::block_order`'s; the kernel is `lab/block_order.cu`'s.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::block_order::{self as kernels, THREADS, TURN};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
+use plimsoll_probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
 
 use crate::Load;
 use crate::launch::{Arguments, TRUST};

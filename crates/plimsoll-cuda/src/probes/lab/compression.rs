@@ -1,5 +1,5 @@
 //! compression on a GPU: z = a·x + y, and reads over footprint, in memory that may be compressed and in memory mapped the
-//! same way that may not. What the figures mean is `plimsoll_suite::probes::lab::compression`'s; the kernels are
+//! same way that may not. What the figures mean is `plimsoll_probes::lab::compression`'s; the kernels are
 //! `lab/compression.cu`'s.
 
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::lab::compression::{self as kernels, Kind, datum};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, uniformity};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::compression::{self, CURVES, DATA, GRIDS, place};
+use plimsoll_probes::lab::compression::{self, CURVES, DATA, GRIDS, place};
 
 use super::super::checker::{Checker, POISON};
 use super::super::folds;

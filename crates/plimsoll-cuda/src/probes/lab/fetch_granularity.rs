@@ -1,5 +1,5 @@
 //! fetch-granularity on a GPU: the limit is held by a guard for as long as the probe runs. What the figures mean is
-//! `plimsoll_suite::probes::lab::fetch_granularity`'s; the kernels are `lab/fetch_granularity.cu`'s.
+//! `plimsoll_probes::lab::fetch_granularity`'s; the kernels are `lab/fetch_granularity.cu`'s.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::gather::{LINE, place};
 use plimsoll_gen::kernel::lab::fetch_granularity::{self as kernels, HINTS, UNROLL};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::fetch_granularity::{self, IN_FORCE, LIMITS, hint};
+use plimsoll_probes::lab::fetch_granularity::{self, IN_FORCE, LIMITS, hint};
 
 use super::super::folds::{self, MANY, SOME};
 use super::super::kit::{GRAPH, Kit, asked, late};

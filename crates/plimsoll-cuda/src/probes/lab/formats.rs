@@ -1,6 +1,6 @@
 //! formats on a GPU: limits by a kernel per format, rates by the kernels of `incore` and `tensor` on the whole device, each
 //! at the configuration that is fastest at a glance. What the figures mean, and what the limits must be, is
-//! `plimsoll_suite::probes::lab::formats`'s.
+//! `plimsoll_probes::lab::formats`'s.
 
 use std::rc::Rc;
 
@@ -14,8 +14,8 @@ use plimsoll_gen::kernel::lab::formats::{kernel, of};
 use plimsoll_gen::kernel::tensor::Number;
 use plimsoll_gen::kernel::{incore as links, tensor as products};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::formats::standard::{Format, LIMITS};
-use plimsoll_suite::probes::lab::formats::{self, Form};
+use plimsoll_probes::lab::formats::{self, Form};
+use plimsoll_suite::formats::{Format, LIMITS};
 
 use crate::launch::{Arguments, Launch, TRUST};
 use crate::memory::DeviceBuffer;

@@ -1,6 +1,6 @@
 //! gemm on a GPU: the multiply-add of `incore` and the matrix instructions of `tensor` on random numbers, on the whole
 //! device, and square products by cuBLAS where it is installed. What the figures mean is
-//! `plimsoll_suite::probes::lab::gemm`'s; products and their oracle are `products`'.
+//! `plimsoll_probes::lab::gemm`'s; products and their oracle are `products`'.
 
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
@@ -12,8 +12,8 @@ use plimsoll_gen::kernel::incore as links;
 use plimsoll_gen::kernel::lab::gemm::{TAMED, kernel};
 use plimsoll_gen::kernel::tensor::{Instruction, Number};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::formats::standard::format;
-use plimsoll_suite::probes::lab::gemm::{self, ERROR, Form};
+use plimsoll_probes::lab::gemm::{self, ERROR, Form};
+use plimsoll_suite::formats::format;
 
 use super::products::{self, Size};
 use crate::Load;

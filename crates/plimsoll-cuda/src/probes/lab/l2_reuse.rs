@@ -1,5 +1,5 @@
 //! l2-reuse on a GPU: a producer and a consumer of one tile in a stream, in a graph and in one cooperative launch, and of
-//! many tiles one after the other. What the figures mean is `plimsoll_suite::probes::lab::l2_reuse`'s; the kernels are
+//! many tiles one after the other. What the figures mean is `plimsoll_probes::lab::l2_reuse`'s; the kernels are
 //! `lab/l2_reuse.cu`'s.
 
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::lab::l2_reuse::{self as kernels, word};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STREAM};
+use plimsoll_probes::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STREAM};
 
 use super::super::folds;
 use super::super::kit::{GRAPH, Kit, asked, late};

@@ -1,4 +1,4 @@
-//! The lab's experiments on a GPU, one file each. What their figures mean, and the advice, is `plimsoll_suite::probes::lab`'s.
+//! The lab's experiments on a GPU, one file each. What their figures mean, and the advice, is `plimsoll_probes::lab`'s.
 
 pub(super) mod async_copy;
 pub(super) mod block_order;

@@ -1,5 +1,5 @@
 //! pic on a GPU: velocities of particles turned by a magnetic field, a thread per particle or sixteen by a warp's matrix products.
-//! What the figures mean is `plimsoll_suite::probes::lab::pic`'s; the kernels are `pic.cu`'s, what must come out
+//! What the figures mean is `plimsoll_probes::lab::pic`'s; the kernels are `pic.cu`'s, what must come out
 //! `pic_oracle`'s.
 
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::lab::pic::{self as kernels, CELLS, CORNERS, NUMBERS, Way};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
+use plimsoll_probes::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
 
 use super::super::kit::{GRAPH, Kit, late};
 use super::super::window::room;

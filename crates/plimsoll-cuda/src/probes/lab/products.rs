@@ -9,8 +9,8 @@ use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::gemm::{kernel, tamed, words};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::formats::standard::{Format, Meaning, format};
-use plimsoll_suite::probes::lab::gemm::ERROR;
+use plimsoll_probes::lab::gemm::ERROR;
+use plimsoll_suite::formats::{Format, Meaning, format};
 
 use crate::CudaDevice;
 use crate::StreamAction;

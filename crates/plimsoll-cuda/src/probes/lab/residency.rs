@@ -1,5 +1,5 @@
 //! residency on a GPU: part of the second-level cache set aside, access policy windows, and how they end. The limit is held
-//! by a guard for as long as the probe runs. What the figures mean is `plimsoll_suite::probes::lab::residency`'s; the kernels
+//! by a guard for as long as the probe runs. What the figures mean is `plimsoll_probes::lab::residency`'s; the kernels
 //! are `lab/residency.cu`'s.
 
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::residency as kernels;
 use plimsoll_gen::kernel::{Element, KernelDesc, uniformity};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::residency::{self, ENDS, LEFT, NEVER, NONE, SET_ASIDE, STREAM, TUNED, WAYS};
+use plimsoll_probes::lab::residency::{self, ENDS, LEFT, NEVER, NONE, SET_ASIDE, STREAM, TUNED, WAYS};
 
 use super::super::checker::Checker;
 use super::super::kit::{GRAPH, Kit, asked, late};

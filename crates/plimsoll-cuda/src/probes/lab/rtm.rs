@@ -1,5 +1,5 @@
 //! rtm on a GPU: time steps of a wave equation in blocks of two shapes, through all planes or in slabs, while the wave fills
-//! the grid. What the figures mean is `plimsoll_suite::probes::lab::rtm`'s; the kernels are `rtm.cu`'s, the fields
+//! the grid. What the figures mean is `plimsoll_probes::lab::rtm`'s; the kernels are `rtm.cu`'s, the fields
 //! `rtm_model`'s.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use plimsoll_gen::kernel::lab::rtm::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
 use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, KernelDesc, Machine};
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::rtm::{self, CEILING, PRESSURE, WALKS};
+use plimsoll_probes::lab::rtm::{self, CEILING, PRESSURE, WALKS};
 
 use super::super::kit::{GRAPH, late};
 use super::super::unit::Unit;

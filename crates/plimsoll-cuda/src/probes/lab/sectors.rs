@@ -1,5 +1,5 @@
 //! sectors on a GPU: warps whose lanes read where a table says, through the first-level cache and past it. What the figures mean
-//! is `plimsoll_suite::probes::lab::sectors`'s; the kernels are `lab/sectors.cu`'s.
+//! is `plimsoll_probes::lab::sectors`'s; the kernels are `lab/sectors.cu`'s.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::lab::sectors::{self as kernels, THREADS, UNROLL};
 use plimsoll_gen::pattern;
-use plimsoll_suite::probes::lab::sectors::{
+use plimsoll_probes::lab::sectors::{
     self, ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched,
 };
 

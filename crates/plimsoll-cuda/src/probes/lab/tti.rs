@@ -1,5 +1,5 @@
 //! tti on a GPU: time steps in a tilted medium, one block per multiprocessor, by the way in which planes come into shared
-//! memory. What the figures mean is `plimsoll_suite::probes::lab::tti`'s; the kernels are `tti.cu`'s, the fields
+//! memory. What the figures mean is `plimsoll_probes::lab::tti`'s; the kernels are `tti.cu`'s, the fields
 //! `tti_model`'s.
 
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::lab::tti::{BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
 use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::tti::{self, ASYNC, BULK, DIRECT, NONE};
+use plimsoll_probes::lab::tti::{self, ASYNC, BULK, DIRECT, NONE};
 
 use super::super::kit::{GRAPH, late};
 use super::grid::{Wanted, grid};

@@ -1,5 +1,5 @@
 //! write-path on a GPU: stores of parts of sectors, chains of stores and loads, and pinned memory read again. What the figures mean
-//! is `plimsoll_suite::probes::lab::write_path`'s; the kernels are `lab/write_path.cu`'s.
+//! is `plimsoll_probes::lab::write_path`'s; the kernels are `lab/write_path.cu`'s.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use plimsoll_gen::kernel::lab::write_path::{
 };
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
-use plimsoll_suite::probes::lab::write_path::{
+use plimsoll_probes::lab::write_path::{
     self, BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
     LOAD_SECOND, MEMORY,
 };

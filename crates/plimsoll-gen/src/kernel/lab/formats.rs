@@ -1,7 +1,7 @@
 //! Limits of number formats, as the device's own conversions and arithmetic find them.
 
 use super::super::parameter::takes;
-use plimsoll_suite::probes::lab::formats::standard::{FORMATS, Format, LIMITS};
+use plimsoll_suite::formats::{FORMATS, Format, LIMITS};
 
 use crate::Target;
 use crate::kernel::{Element, Grid, KernelDesc, Source};

@@ -1,7 +1,7 @@
 //! Random numbers for matrix products: any bits of a format made into numbers whose sums of products stay finite.
 
 use super::super::parameter::takes;
-use plimsoll_suite::probes::lab::formats::standard::{Format, format};
+use plimsoll_suite::formats::{Format, format};
 
 use crate::kernel::{Element, Grid, KernelDesc, Source};
 
@@ -74,7 +74,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use plimsoll_suite::probes::lab::formats::standard::{FORMATS, Meaning};
+    use plimsoll_suite::formats::{FORMATS, Meaning};
 
     proptest! {
         #[test]

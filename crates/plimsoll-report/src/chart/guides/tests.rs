@@ -3,7 +3,7 @@ use plimsoll_core::sample::{CachePolicy, Figure, Work};
 use plimsoll_core::series::{Draw, Quantity, SeriesSpec, axis, metric};
 use plimsoll_core::{Flags, Traffic};
 use plimsoll_probes::launch::{self, Mode};
-use plimsoll_suite::probes::roofline;
+use plimsoll_probes::roofline;
 
 use super::super::{Chart, Plot, charts};
 use super::*;

@@ -1,0 +1,279 @@
+//! footprint on the CPU: read, copy and triad over private data of every core, from 4 KiB each to what memory allows. What
+//! the figures mean is told in `mod.rs`.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work};
+use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
+use plimsoll_cpu::threads::{Task, Team};
+use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
+use plimsoll_cpu::workload::window::{self, Place, Window};
+use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
+use plimsoll_cpu::{Cpu, CpuDevice};
+
+use crate::footprint;
+
+/// Smallest footprint of one core.
+const LEAST: f64 = 4096.0;
+/// Largest footprint of all cores together, where effort and memory allow.
+const MOST: u64 = 8 << 30;
+/// Bytes of one core's data that a launch moves at the most: a larger footprint is walked through in several launches.
+const SEGMENT: usize = 8 << 20;
+/// Bytes of one core's data that a launch moves at least: a smaller footprint is gone through several times.
+const PASS: usize = 256 << 10;
+/// Data are a whole number of lines for one, two and three arrays alike: elements of six lines.
+const GRAIN: usize = 6 * 8;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// One core's data at one footprint, all arrays together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Elements of a segment: what a launch goes through.
+    length: usize,
+    /// Segments.
+    segments: usize,
+    /// How often a launch goes through its segment.
+    passes: usize,
+}
+
+impl Shape {
+    /// About `bytes` bytes.
+    fn of(bytes: f64) -> Self {
+        let segments = ((bytes / SEGMENT as f64).ceil() as usize).max(1);
+        let length = ((bytes / (8 * segments * GRAIN) as f64).round() as usize).max(1) * GRAIN;
+        Self { length, segments, passes: (PASS / (8 * length)).max(1) }
+    }
+
+    fn elements(self) -> usize {
+        self.length * self.segments
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    kernel: Kernel,
+    shape: Shape,
+    footprint: u64,
+}
+
+impl Probe<Cpu> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &footprint::SPEC
+    }
+
+    fn points(&self, device: &CpuDevice, request: &Request) -> usize {
+        let most = room(request, device.last_level_bytes());
+        spots(device.cpus.len(), most.map_or(0, |size| size.bytes), request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let (cores, effort) = (session.device.cpus.len(), session.request.effort);
+        let size = room(session.request, session.device.last_level_bytes())?;
+        // A curve that ends earlier because there is less memory is not wrong; one that was asked for is.
+        let shrunk = size.shrunk && session.request.bytes.is_some();
+        let spots = spots(cores, size.bytes, effort);
+        let team = team(session, cores)?;
+        let largest = spots.iter().map(|spot| spot.shape.elements()).max().unwrap_or(GRAIN);
+        let segments = spots.iter().map(|spot| spot.shape.segments).max().unwrap_or(1);
+        let window = |array: u64, elements: usize| {
+            let data = (session.request.seed ^ array, kernels::finite as fn(u64) -> f64);
+            Window::new(&team, 1, (8 * elements * cores) as u64, data, &|| session.stopped())
+        };
+        // A copy's target is half of its footprint.
+        let (source, target) = (window(0, largest)?, window(1, largest / 2)?);
+        let data = Arc::new(Data {
+            source,
+            target,
+            places: (0..cores).map(|_| Place::default()).collect(),
+            sums: (0..cores * segments).map(|_| AtomicU64::new(0)).collect(),
+        });
+        let late = window::delay(session.clock().now() - begin, footprint::SPEC.budget(effort));
+        let last_level = session.device.last_level_bytes();
+        let flags = shrunk.then_some(Flag::Shrunk).into_iter().collect();
+        let sweep = Sweep { series: footprint::curve(), points: &spots, share: 1.0 + late, flags };
+        let at = |spot: &Spot| vec![spot.kernel.name().into(), spot.footprint.into()];
+        session.sweep(sweep, at, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
+        Ok(())
+    }
+
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let kernels: Vec<Kernel> = footprint::KERNELS.into_iter().filter_map(Kernel::named).collect();
+        kernels::verify(&kernels, depth, report)
+    }
+}
+
+/// The bytes of source and target, half as much again as the largest footprint: the user's, or as effort has it, since a
+/// quick curve may end where memory is all that is left to see.
+fn room(request: &Request, last_level: u64) -> Result<window::Size, Fault> {
+    let both = |footprint: u64| footprint.saturating_add(footprint / 2);
+    let own = if request.effort == Effort::Quick { last_level.saturating_mul(4).clamp(1 << 30, MOST) } else { MOST };
+    window::size(request.bytes.map(both), both(own), 1)
+}
+
+/// Every kernel at every footprint of `cores` cores, smallest first, for which `bytes` bytes hold source and target.
+fn spots(cores: usize, bytes: u64, effort: Effort) -> Vec<Spot> {
+    let per_octave = match effort {
+        Effort::Quick | Effort::Unknown => 3.0,
+        Effort::Standard => 4.0,
+        Effort::Thorough => 6.0,
+    };
+    let most = (bytes as f64 / 1.5 / cores as f64).max(LEAST);
+    let steps = ((most / LEAST).log2() * per_octave).floor() as usize;
+    let shapes = (0..=steps).map(|step| Shape::of(LEAST * (step as f64 / per_octave).exp2()));
+    let shapes: Vec<Shape> = shapes.collect();
+    let kernels = footprint::KERNELS.into_iter().filter_map(Kernel::named);
+    let spot = |kernel, shape: &Shape| Spot { kernel, shape: *shape, footprint: (8 * shape.elements() * cores) as u64 };
+    kernels.flat_map(|kernel| shapes.iter().map(move |shape| spot(kernel, shape))).collect()
+}
+
+/// What all points share.
+struct Data {
+    source: Arc<Window<f64>>,
+    target: Arc<Window<f64>>,
+    places: Box<[Place]>,
+    /// The latest sum of each segment of each member, as bits.
+    sums: Box<[AtomicU64]>,
+}
+
+impl Data {
+    /// Gives `with` the arrays of one segment of member `rank`.
+    fn on_segment<R>(
+        &self,
+        rank: usize,
+        segment: usize,
+        Spot { kernel, shape, .. }: Spot,
+        with: impl FnOnce(&mut [f64], [&[f64]; 3]) -> R,
+    ) -> R {
+        let mix = kernel.mix();
+        let (reads, writes) = (mix.reads as usize, mix.writes as usize);
+        let each = shape.length / (reads + writes);
+        let source = self.source.part(0, rank);
+        let mut target = self.target.part(0, rank);
+        // An operand that the kernel doesn't have is the last that it has; it is not touched.
+        let operand = |i: usize| &source[(i.min(reads - 1) * shape.segments + segment) * each..][..each];
+        let operands = [operand(0), operand(1), operand(2)];
+        // Kernels write one array, or none.
+        with(&mut target[segment * each * writes..][..each * writes], operands)
+    }
+
+    fn sum(&self, rank: usize, segment: usize) -> &AtomicU64 {
+        &self.sums[segment * self.places.len() + rank]
+    }
+}
+
+/// A point's workload. Where `warm`, all of the footprint has been gone through before.
+fn load(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot, warm: bool) -> Result<TeamLoad, Fault> {
+    let Spot { kernel, shape, .. } = spot;
+    let (with, shared) = (StreamKernels::best(), Arc::clone(data));
+    let task = Task::new(move |rank| {
+        let segment = shared.places[rank.index].next() % shape.segments;
+        let sum = shared.on_segment(rank.index, segment, spot, |a, operands| {
+            let mut sum = 0.0;
+            for _ in 0..shape.passes {
+                sum = kernel.run(with, Stores::Ordinary, a, black_box(operands));
+            }
+            sum
+        });
+        shared.sum(rank.index, segment).store(sum.to_bits(), Ordering::Relaxed);
+    });
+    let shared = Arc::clone(data);
+    let poison = Task::new(move |rank| {
+        for segment in 0..shape.segments {
+            shared.on_segment(rank.index, segment, spot, |a, _| with.init(a, POISON, Stores::Ordinary));
+            shared.sum(rank.index, segment).store(POISON.to_bits(), Ordering::Relaxed);
+        }
+    });
+    {
+        let mut team = team.borrow_mut();
+        team.run(&poison)?;
+        data.places.iter().for_each(Place::rewind);
+        if warm {
+            team.timed(shape.segments as u64, &task)?;
+        }
+    }
+    let cores = data.places.len() as u64;
+    let elements = (shape.length * shape.passes) as u64 / u64::from(kernel.mix().reads + kernel.mix().writes);
+    let traffic = kernel.traffic(elements * cores);
+    let work = Work { traffic, write_allocate: traffic.written, ..Work::default() };
+    let check = checker(team, data, spot);
+    Ok(TeamLoad { team: Rc::clone(team), task, work, lap: Lap::Team, batch: Batch::default(), check })
+}
+
+/// Every segment that was visited, against the oracle.
+fn checker(team: &Rc<RefCell<Team>>, data: &Arc<Data>, spot: Spot) -> Box<dyn FnMut() -> Check> {
+    let (team, data, found) = (Rc::clone(team), Arc::clone(data), Arc::new(Mutex::new(None)));
+    let note = Arc::clone(&found);
+    let task = Task::new(move |rank| {
+        for segment in 0..data.places[rank.index].walked().min(spot.shape.segments) {
+            let sum = f64::from_bits(data.sum(rank.index, segment).load(Ordering::Relaxed));
+            let wrong = |a: &mut [f64], operands: [&[f64]; 3]| spot.kernel.wrong(a, operands, sum);
+            if let Some(wrong) = data.on_segment(rank.index, segment, spot, wrong) {
+                let what = format!("{} in segment {segment} of thread {}: {wrong}", spot.kernel.name(), rank.index);
+                note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+            }
+        }
+    });
+    Box::new(move || verdict(&team, &task, &found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_grow_divide_by_lines_and_fit_what_was_allowed() {
+        for (cores, bytes) in [(1, 64 << 20), (2, 3 << 30), (7, 1 << 34)] {
+            let spots = spots(cores, bytes, Effort::Quick);
+            let reads: Vec<&Spot> = spots.iter().filter(|spot| spot.kernel == Kernel::Read).collect();
+            assert_eq!(3 * reads.len(), spots.len());
+            assert!(reads.windows(2).all(|pair| pair[0].footprint < pair[1].footprint));
+            let last = reads[reads.len() - 1];
+            assert!(last.footprint as f64 * 1.5 <= 1.01 * bytes as f64 && last.footprint * 3 > bytes, "{last:?}");
+            for spot in reads {
+                assert!(spot.shape.length % GRAIN == 0 && 8 * spot.shape.length <= SEGMENT + 8 * GRAIN);
+                assert!(8 * spot.shape.length * spot.shape.passes >= PASS / 2, "{spot:?}");
+            }
+        }
+        assert_eq!(spots(2, 1, Effort::Quick).len(), 3, "a request too small is met by the smallest footprint");
+    }
+
+    #[test]
+    fn a_skipped_segment_is_found() {
+        use plimsoll_cpu::timer::Timer;
+        let team = Rc::new(RefCell::new(Team::new(&[0], Timer::Os).unwrap()));
+        let window = || Window::new(&team, 1, 1 << 20, (7, kernels::finite as fn(u64) -> f64), &|| false).unwrap();
+        let data = Arc::new(Data {
+            source: window(),
+            target: window(),
+            places: [Place::default()].into(),
+            sums: (0..4).map(|_| AtomicU64::new(0)).collect(),
+        });
+        let shape = Shape { length: 100 * GRAIN, segments: 4, passes: 2 };
+        for name in footprint::KERNELS {
+            let spot = Spot { kernel: Kernel::named(name).unwrap(), shape, footprint: 0 };
+            let mut load = load(&team, &data, spot, true).unwrap();
+            assert_eq!((load.check)(), Check::Passed, "{name}");
+            team.borrow_mut()
+                .run(&Task::new({
+                    let data = Arc::clone(&data);
+                    move |_| {
+                        data.on_segment(0, 3, spot, |a, _| a.fill(POISON));
+                        data.sum(0, 3).store(POISON.to_bits(), Ordering::Relaxed);
+                    }
+                }))
+                .unwrap();
+            assert!(matches!((load.check)(), Check::Failed(_)), "{name}");
+        }
+    }
+}

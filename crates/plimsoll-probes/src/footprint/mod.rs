@@ -1,0 +1,240 @@
+//! footprint: bandwidth against footprint, hot: every cache level, memory and translation in one curve, on private data
+//! per core.
+
+#[cfg(feature = "cpu")]
+pub mod cpu;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::levels;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "footprint",
+    group: "bandwidth",
+    sentence: "Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.",
+    page: "footprint.md",
+    seconds: [6.0, 40.0, 120.0],
+    findings,
+};
+
+/// Bandwidth over the bytes that all arrays of all cores take together.
+#[must_use]
+pub fn curve() -> SeriesSpec {
+    SeriesSpec::new(
+        "curve",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("kernel", Unit::One), axis("footprint", Unit::Byte)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Lines {
+            x: "footprint".into(),
+            y: "bandwidth".into(),
+            by: Some("kernel".into()),
+            log_x: true,
+            log_y: true,
+        },
+    )
+}
+
+/// The kernels of the curve: only reads, one read a write, two reads a write.
+pub const KERNELS: [&str; 3] = ["read", "copy", "triad"];
+
+/// What one level can hold: its name and the total footprints, bytes, at which the data are in it and nowhere nearer.
+#[derive(Clone, Debug, PartialEq)]
+struct Level<'a> {
+    name: &'a str,
+    from: f64,
+    to: f64,
+}
+
+/// A level's plateau lies between twice what the level before holds and three quarters of what it holds itself: nearer
+/// to either end the curve is on its way from one plateau to the next. Memory begins at three times the last level.
+fn reported(info: &DeviceInfo) -> Vec<Level<'_>> {
+    let cores = f64::from(info.multiprocessors.max(1));
+    let mut levels = Vec::new();
+    let mut nearer = 0.0;
+    for (i, cache) in info.caches.iter().enumerate() {
+        // The last level counts all its instances already where several processors share one.
+        let whole = i + 1 == info.caches.len() && cache.shared_by > 1;
+        let bytes = cache.bytes as f64 * if whole { 1.0 } else { cores };
+        let from = if i == 0 { bytes / 4.0 } else { 2.0 * nearer };
+        levels.push(Level { name: &cache.level, from, to: 0.75 * bytes });
+        nearer = bytes;
+    }
+    if nearer > 0.0 {
+        levels.push(Level { name: MEMORY, from: 3.0 * nearer, to: f64::INFINITY });
+    }
+    levels
+}
+
+/// The levels of a GPU, which tells of its last cache alone. Before it lies a plateau of what is only read, where the
+/// multiprocessors' own caches hold it; they hold what copies and triads read just as well, though their stores go on.
+fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: &str) -> Vec<Level<'a>> {
+    let Some(cache) = info.caches.last() else { return Vec::new() };
+    let bytes = cache.bytes as f64;
+    let mut found = Vec::new();
+    let mut nearer = 0.0;
+    let point = |row| Some((curve.number(row, "footprint")?, curve.estimate(row, "bandwidth")?.value));
+    let read = curve.rows.iter().filter(|row| curve.text(row, "kernel") == Some(KERNELS[0]));
+    let points: Vec<(f64, f64)> = read.filter_map(point).collect();
+    let first = levels::levels(&points, TOLERANCE).plateaus.first().copied();
+    if let Some(first) = first.filter(|first| first.to < 0.75 * bytes) {
+        if kernel == KERNELS[0] {
+            found.push(Level { name: "L1", from: first.from, to: first.to });
+        }
+        // Of a copy's footprint the reads are a half, of a triad's two thirds.
+        nearer = first.to
+            * match kernel {
+                "copy" => 2.0,
+                "triad" => 1.5,
+                _ => 1.0,
+            };
+    }
+    found.push(Level { name: &cache.level, from: 2.0 * nearer, to: 0.85 * bytes });
+    found.push(Level { name: MEMORY, from: 3.0 * bytes, to: f64::INFINITY });
+    found
+}
+
+/// How much the figures of a GPU's first plateau may differ from their median.
+const TOLERANCE: f64 = 0.1;
+
+/// What the level behind all caches is called.
+const MEMORY: &str = "memory";
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
+    let of = |kernel: &'static str| {
+        let levels = if info.backend == "cuda" { device_levels(info, curve, kernel) } else { reported(info) };
+        levels.into_iter().filter_map(move |level| plateau(info, curve, kernel, &level))
+    };
+    KERNELS.into_iter().flat_map(of).collect()
+}
+
+/// The median of a level's rows; the interval spans their middle half.
+fn plateau(info: &DeviceInfo, curve: &Series, kernel: &str, level: &Level<'_>) -> Option<Finding> {
+    let within = |row: &&Row| {
+        let footprint = curve.number(row, "footprint").unwrap_or(0.0);
+        curve.text(row, "kernel") == Some(kernel) && (level.from..=level.to).contains(&footprint)
+    };
+    let mut rows: Vec<(&Row, Estimate)> =
+        curve.rows.iter().filter(within).filter_map(|row| Some((row, curve.estimate(row, "bandwidth")?))).collect();
+    rows.sort_by(|one, other| one.1.value.total_cmp(&other.1.value));
+    let (row, mut estimate) = *rows.get(rows.len() / 2)?;
+    let quartile = |quarters: usize| rows[(rows.len() - 1) * quarters / 4].1.value;
+    estimate.interval.lo = estimate.interval.lo.min(quartile(1));
+    estimate.interval.hi = estimate.interval.hi.max(quartile(3));
+    let per_core =
+        curve.estimate(row, "bytes per cycle").map(|cycle| cycle.value / f64::from(info.multiprocessors.max(1)));
+    let core = if info.backend == "cuda" { "multiprocessor" } else { "core" };
+    let says = match per_core {
+        Some(bytes) => format!("{bytes:.1} B/cycle per {core}, median of {} footprints", rows.len()),
+        None => format!("median of {} footprints", rows.len()),
+    };
+    let metric = if level.name == MEMORY { "bandwidth".into() } else { String::new() };
+    let name = format!("{kernel} {}", level.name);
+    Some(Finding { metric, says, ..finding(name, Unit::BytePerSecond, row, estimate) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic;
+
+    fn cache(level: &str, bytes: u64, shared_by: u32) -> CacheInfo {
+        CacheInfo { level: level.into(), bytes, line: 64, shared_by }
+    }
+
+    fn two_cores() -> DeviceInfo {
+        let caches = vec![cache("L1", 48 << 10, 1), cache("L2", 2 << 20, 1), cache("L3", 32 << 20, 2)];
+        DeviceInfo { multiprocessors: 2, caches, ..DeviceInfo::default() }
+    }
+
+    /// 1 MiB at a rate, at a clock of 2 GHz.
+    fn point(kernel: &str, footprint: f64, bytes_per_second: f64) -> Point {
+        synthetic::point(
+            vec![kernel.into(), footprint.into()],
+            (1 << 20) as f64 / bytes_per_second,
+            Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
+            &[],
+        )
+    }
+
+    /// A curve with a step at each capacity of [`two_cores`], at a clock of 2 GHz.
+    fn curve(largest: f64) -> Series {
+        let mut points = Vec::new();
+        let mut footprint = 8192.0;
+        while footprint <= largest {
+            let bytes_per_second = match footprint {
+                f if f <= 98304.0 => 400e9,
+                f if f <= 4_194_304.0 => 160e9,
+                f if f <= 33_554_432.0 => 80e9,
+                _ => 40e9,
+            };
+            points.push(point("read", footprint, bytes_per_second));
+            footprint *= 2.0_f64.powf(1.0 / 3.0);
+        }
+        Series::new(super::curve(), points)
+    }
+
+    #[test]
+    fn every_level_has_its_plateau_and_memory_alone_competes_with_stream() {
+        let found = findings(&two_cores(), &[curve(1e9)]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), (f.value / 1e9).round())).collect();
+        assert_eq!(figures, [("read L1", 400.0), ("read L2", 160.0), ("read L3", 80.0), ("read memory", 40.0)]);
+        assert!(found[0].says.starts_with("100.0 B/cycle per core"), "{}", found[0].says);
+        let competing: Vec<bool> = found.iter().map(|f| f.metric == "bandwidth").collect();
+        assert_eq!(competing, [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_gpu_has_a_first_level_where_it_only_reads_and_the_last_one_beyond_it() {
+        let info = DeviceInfo {
+            backend: "cuda".into(),
+            multiprocessors: 132,
+            caches: vec![cache("L2", 60 << 20, 132)],
+            ..DeviceInfo::default()
+        };
+        let mut points = Vec::new();
+        for (kernel, first) in [("read", 33e12), ("copy", 4e12)] {
+            for i in 0..=36 {
+                let footprint = 2e6 * (f64::from(i) / 3.0).exp2();
+                let bytes_per_second = match footprint {
+                    f if f <= 14e6 => first,
+                    f if f <= 58e6 => 5.5e12,
+                    _ => 4.5e12,
+                };
+                let mut point = point(kernel, footprint, bytes_per_second);
+                point.work.traffic = Traffic::new(1 << 40, 0);
+                point.samples = vec![((1_u64 << 40) as f64 / bytes_per_second * 1e12) as u64; 30];
+                points.push(point);
+            }
+        }
+        let found = findings(&info, &[Series::new(super::curve(), points)]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), (f.value / 1e11).round())).collect();
+        let expected =
+            [("read L1", 330.0), ("read L2", 55.0), ("read memory", 45.0), ("copy L2", 55.0), ("copy memory", 45.0)];
+        assert_eq!(figures, expected);
+    }
+
+    #[test]
+    fn a_curve_that_ends_early_says_nothing_of_what_it_did_not_reach() {
+        let found = findings(&two_cores(), &[curve(5e6)]);
+        assert_eq!(found.len(), 2);
+        assert!(findings(&DeviceInfo::default(), &[curve(1e9)]).is_empty());
+    }
+}

@@ -1,0 +1,170 @@
+//! gather: reads, writes and atomic additions at random places, by their size and by the footprint that they are
+//! spread over: updates per second, what of each sector is wasted, and how far address translation reaches.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::levels::levels;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "gather",
+    group: "bandwidth",
+    sentence: "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
+    page: "gather.md",
+    seconds: [4.0, 17.0, 60.0],
+    findings,
+};
+
+/// Names of the series.
+pub const CASES: [&str; 3] = ["reads", "writes", "additions"];
+/// Bytes that memory and second-level cache move at least (CUDA C++ Best Practices Guide, 'Coalesced Access').
+pub const SECTOR: u64 = 32;
+
+/// Bytes that an access of `size` bytes, aligned to it, moves but doesn't want.
+#[must_use]
+pub fn wasted(size: u64) -> u64 {
+    size.next_multiple_of(SECTOR) - size
+}
+
+/// One kind of access, of [`CASES`]. An operation is an access. `whole sectors` counts what each sector wastes as well.
+#[must_use]
+pub fn accesses(case: &str) -> SeriesSpec {
+    SeriesSpec::new(
+        case,
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("access", Unit::Byte), axis("footprint", Unit::Byte)],
+        vec![
+            metric("updates", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("whole sectors", Unit::BytePerSecond, Quantity::BandwidthWithAllocate),
+        ],
+        Draw::Lines { x: "footprint".into(), y: "updates".into(), by: Some("access".into()), log_x: true, log_y: true },
+    )
+}
+
+/// A footprint from which on no GPU's second-level cache helps: ten times the largest there is.
+const BEYOND_CACHES: f64 = 2e9;
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for case in CASES {
+        let Some(accesses) = series.iter().find(|series| series.spec.case == case) else { continue };
+        for size in sizes(accesses) {
+            found.extend(rates(info, accesses, case, size));
+        }
+        if case == CASES[0] {
+            found.extend(reach(info, accesses));
+        }
+    }
+    found
+}
+
+fn sizes(accesses: &Series) -> Vec<f64> {
+    let mut sizes: Vec<f64> = accesses.rows.iter().filter_map(|row| accesses.number(row, "access")).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    sizes
+}
+
+/// Rows of one size by footprint.
+fn of_size(accesses: &Series, size: f64) -> Vec<(f64, &Row, Estimate)> {
+    let of = accesses.rows.iter().filter(|row| accesses.number(row, "access") == Some(size));
+    let point = |row| Some((accesses.number(row, "footprint")?, row, accesses.estimate(row, "updates")?));
+    let mut rows: Vec<_> = of.filter_map(point).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rows
+}
+
+/// The rate in the last cache, on the smallest footprint, and in memory, on the smallest beyond all caches.
+fn rates(info: &DeviceInfo, accesses: &Series, case: &str, size: f64) -> Vec<Finding> {
+    let rows = of_size(accesses, size);
+    let in_cache = rows.first().filter(|row| row.0 <= 0.5 * info.last_level_cache() as f64);
+    let in_memory = rows.iter().find(|row| row.0 >= BEYOND_CACHES);
+    let rate = |level: &str, (footprint, row, figure): &(f64, &Row, Estimate)| Finding {
+        says: says(accesses, *footprint, row, size),
+        ..finding(format!("{case} of {size} B, {level}"), Unit::OpPerSecond, row, *figure)
+    };
+    in_cache.map(|row| rate("L2", row)).into_iter().chain(in_memory.map(|row| rate("memory", row))).collect()
+}
+
+fn says(accesses: &Series, footprint: f64, row: &Row, size: f64) -> String {
+    let over = format!("over {}", Unit::Byte.format(footprint));
+    let useful = accesses.estimate(row, "bandwidth").map(|figure| Unit::BytePerSecond.format(figure.value));
+    let waste = wasted(size as u64) as f64;
+    let share = 100.0 * waste / (size + waste);
+    match useful {
+        Some(useful) if waste > 0.0 => format!("{over}, {useful} useful, {share:.0} % of each sector wasted"),
+        Some(useful) => format!("{over}, {useful}"),
+        None => over,
+    }
+}
+
+/// Where reads in memory begin to cost translations: the last knee of the finest curve beyond the caches.
+fn reach(info: &DeviceInfo, accesses: &Series) -> Option<Finding> {
+    let finest = sizes(accesses).into_iter().max_by_key(|size| of_size(accesses, *size).len())?;
+    let rows = of_size(accesses, finest);
+    let curve: Vec<(f64, f64)> = rows.iter().map(|(x, _, figure)| (*x, figure.value)).collect();
+    let levels = levels(&curve, 0.1);
+    let beyond = 4.0 * info.last_level_cache() as f64;
+    let knee = levels.knees.iter().rfind(|knee| knee.capacity > beyond && knee.step < 1.0)?;
+    let row = rows.iter().find(|row| row.0 >= knee.capacity)?.1;
+    let says = format!("beyond which random reads of {finest} B fall to {:.0} %", 100.0 * knee.step);
+    let estimate = Estimate { value: knee.capacity, interval: knee.interval };
+    Some(Finding { says, ..finding("translation reach", Unit::Byte, row, estimate) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::CacheInfo;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic;
+
+    const GIB: f64 = 1_073_741_824.0;
+
+    fn point(size: u64, footprint: f64, rate: f64) -> Point {
+        let operations = 1e7;
+        let traffic = Traffic::new(10_000_000 * size, 0);
+        synthetic::point(
+            vec![size.into(), footprint.into()],
+            operations / rate,
+            Work { traffic, write_allocate: 10_000_000 * wasted(size), operations, ..Work::default() },
+            &[],
+        )
+    }
+
+    #[test]
+    fn rates_waste_and_the_reach_of_translation_are_found() {
+        let cache = CacheInfo { level: "L2".into(), bytes: 60 << 20, line: 128, shared_by: 100 };
+        let device = DeviceInfo { caches: vec![cache], ..DeviceInfo::default() };
+        let rate = |x: f64| match x / GIB {
+            ..0.05 => 3e11,
+            ..20.0 => 1e11,
+            _ => 3e10,
+        };
+        let sizes = (0..=48).map(|i| 16_777_216.0 * 2.0_f64.powf(f64::from(i) / 4.0));
+        let mut points: Vec<Point> = sizes.map(|x| point(32, x, rate(x))).collect();
+        points.extend([0.015_625, 4.0].map(|gib| point(4, gib * GIB, rate(gib * GIB))));
+        let found = findings(&device, &[Series::new(accesses(CASES[0]), points)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
+        assert!((of("reads of 4 B, L2").value / 3e11 - 1.0).abs() < 1e-3);
+        assert!((of("reads of 32 B, memory").value / 1e11 - 1.0).abs() < 1e-3);
+        assert!(of("reads of 4 B, memory").says.contains("88 % of each sector wasted"), "{found:?}");
+        assert!((of("translation reach").value / GIB / 20.0 - 1.0).abs() < 0.3, "{found:?}");
+        assert!(findings(&device, &[]).is_empty());
+    }
+
+    #[test]
+    fn only_accesses_smaller_than_a_sector_waste_any() {
+        assert_eq!([4, 8, 16, 32, 64, 128].map(wasted), [28, 24, 16, 0, 0, 0]);
+    }
+}

@@ -1,0 +1,201 @@
+//! incore on the CPU: each instruction of the machine in 1 to 12 independent chains, on one core; then each once more
+//! where it went fastest, since the best of several figures flatters. What the figures mean is told in `mod.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Effort, Work};
+use plimsoll_core::series::{Series, Value};
+use plimsoll_cpu::arch::instruction::{
+    Element, ILP, Instruction, Kernel, Operation, Width, instructions, kernel, naive,
+};
+use plimsoll_cpu::threads::{Task, Team};
+use plimsoll_cpu::timer::Timer;
+use plimsoll_cpu::workload::{Lap, TeamLoad, team};
+use plimsoll_cpu::{Cpu, CpuDevice};
+
+use crate::incore::{self, SPEC};
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// Length of one launch, seconds. Between two launches stands other code, and a core that goes from wide vectors to other
+/// code and back may halt for a microsecond to change its clock (measured on an Emerald Rapids core: 1.3 µs in about every
+/// second launch of dense 512-bit FMA): half a per cent of this.
+const LAUNCH_SECONDS: f64 = 300e-6;
+/// Turns of the loop that a launch's length is planned from, and the fewest of one.
+const TRIAL_TURNS: u64 = 64;
+/// Most turns in one launch: as many as a loop makes before it seeds its chains again.
+const MOST_TURNS: u64 = 1 << 15;
+/// Chains tried in a first look.
+const QUICK_ILP: [usize; 5] = [1, 2, 4, 8, 12];
+/// Share of the budget for the sweep over chains.
+const SEARCH: f64 = 0.8;
+
+impl Probe<Cpu> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &CpuDevice, request: &Request) -> usize {
+        let kernels = plan(request.effort);
+        kernels.len() + kernels.iter().filter(|kernel| kernel.ilp() == 1).count()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let kernels = plan(session.request.effort);
+        let team = team(session, 1)?;
+        let load = |kernel: &Kernel| Ok(load(&team, *kernel));
+        let sweep = Sweep { series: incore::operations(), points: &kernels, share: SEARCH, flags: Flags::NONE };
+        let series = session.sweep(sweep, coordinates, |_, kernel| load(kernel))?;
+        let fastest = fastest(series, &kernels);
+        let sweep = Sweep { series: incore::best(), points: &fastest, share: 1.0 - SEARCH, flags: Flags::NONE };
+        session.sweep(sweep, coordinates, |_, kernel| load(kernel)).map(drop)
+    }
+
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let mut turns = vec![1, 2, 3, 5, 7, 31, 32, 33];
+        match depth {
+            Depth::Small => {}
+            Depth::Usual => turns.push(1025),
+            Depth::Exhaustive => turns.extend((1..=100).chain([1025, 32_767, 32_768, 32_769])),
+        }
+        let all = instructions();
+        for kernel in all.into_iter().flat_map(|one| ILP.into_iter().filter_map(|ilp| kernel(one, ilp))) {
+            for &turns in &turns {
+                let wrong = wrong(kernel, turns, |chain| kernel.run(turns)[chain]);
+                let on = format!("{} chains, {turns} turns", kernel.ilp());
+                report(Case { kernel: name(kernel.instruction()), on, wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The instruction as the axis names it: operation, type, width.
+fn name(instruction: &Instruction) -> String {
+    format!("{} {} {}", instruction.name(), instruction.element.name(), instruction.width.name())
+}
+
+fn coordinates(kernel: &Kernel) -> Vec<Value> {
+    vec![name(kernel.instruction()).as_str().into(), (kernel.ilp() as u64).into()]
+}
+
+/// Every kernel that an effort measures.
+fn plan(effort: Effort) -> Vec<Kernel> {
+    let quick = effort == Effort::Quick;
+    let wanted = |one: &&Instruction| !quick || matches!(one.element, Element::F64 | Element::I64);
+    let ilp: &[usize] = if quick { &QUICK_ILP } else { &ILP };
+    let kernels = |one: &'static Instruction| ilp.iter().filter_map(move |&ilp| kernel(one, ilp));
+    instructions().into_iter().filter(wanted).flat_map(kernels).collect()
+}
+
+/// The kernel of each instruction that took the fewest cycles.
+fn fastest(series: &Series, kernels: &[Kernel]) -> Vec<Kernel> {
+    let first = kernels.iter().filter(|kernel| kernel.ilp() == 1);
+    let best = |first: &Kernel| {
+        let name = name(first.instruction());
+        let (row, _) = series.best("cycles", |row| series.text(row, "instruction") == Some(&name))?;
+        kernel(first.instruction(), series.number(row, "ilp")? as usize)
+    };
+    first.filter_map(best).collect()
+}
+
+fn load(team: &std::rc::Rc<std::cell::RefCell<Team>>, kernel: Kernel) -> TeamLoad {
+    let turns = turns(&team.borrow().timer(), kernel);
+    // Until the first launch they hold what no chain ends on.
+    let last: Arc<Vec<AtomicU64>> = Arc::new((0..kernel.ilp()).map(|_| AtomicU64::new(u64::MAX)).collect());
+    let task = Task::new({
+        let last = last.clone();
+        move |_| {
+            let links = kernel.run(turns);
+            last.iter().zip(links).for_each(|(last, link)| last.store(link, Ordering::Relaxed));
+        }
+    });
+    let check =
+        move || match wrong(kernel, turns, |chain| last.get(chain).map_or(0, |link| link.load(Ordering::Relaxed))) {
+            right if right.is_empty() => Check::Passed,
+            wrong => Check::Failed(wrong),
+        };
+    let work = Work { operations: kernel.operations(turns) as f64, in_kernel: true, ..Work::default() };
+    let lap = lap(&kernel);
+    TeamLoad { team: team.clone(), task, work, lap, batch: Batch::default(), check: Box::new(check) }
+}
+
+/// 512-bit multipliers in at least eight chains keep their ports full, and the core then lowers its clock; the same in
+/// fewer chains, additions and dividers don't (measured on an Emerald Rapids core, whose clock is 2.77 GHz there and 2.99
+/// elsewhere).
+fn lap(kernel: &Kernel) -> Lap {
+    let Instruction { width, operation, .. } = kernel.instruction();
+    let multiplies = matches!(operation, Operation::Mul | Operation::Fma);
+    match width {
+        Width::V512 if multiplies && kernel.ilp() >= 8 => Lap::Dense,
+        Width::V256 | Width::V512 => Lap::Warm,
+        Width::Scalar | Width::V128 => Lap::First,
+    }
+}
+
+/// Turns of the loop that make a launch about [`LAUNCH_SECONDS`] long.
+fn turns(timer: &Timer, kernel: Kernel) -> u64 {
+    let trial = |_| {
+        let begin = timer.now();
+        std::hint::black_box(kernel.run(TRIAL_TURNS));
+        timer.now().saturating_sub(begin)
+    };
+    let seconds = timer.seconds((0..3).map(trial).min().unwrap_or(0)).max(1e-9);
+    ((LAUNCH_SECONDS / seconds * TRIAL_TURNS as f64) as u64).clamp(TRIAL_TURNS, MOST_TURNS)
+}
+
+/// The first chain that doesn't end where the oracle's does; empty where all do.
+fn wrong(kernel: Kernel, turns: u64, last: impl Fn(usize) -> u64) -> String {
+    let kept = kernel.instruction().kept();
+    let mut expected = naive(kernel, turns).into_iter().enumerate();
+    let differs = expected.find(|&(chain, expected)| last(chain) & kept != expected);
+    differs.map_or_else(String::new, |(chain, expected)| {
+        format!("chain {chain} ended on {:#x} instead of {expected:#x}", last(chain) & kept)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_is_measured_as_one_chain_and_as_many() {
+        for effort in Effort::ALL {
+            let kernels = plan(effort);
+            let one = |kernel: &&Kernel| kernel.ilp() == 1;
+            for kernel in kernels.iter().filter(one) {
+                let same = kernels.iter().filter(|other| name(other.instruction()) == name(kernel.instruction()));
+                assert!(same.count() >= 3);
+            }
+        }
+    }
+
+    #[test]
+    fn every_kernel_that_verify_tries_is_right() {
+        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
+        let mut cases = 0;
+        plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
+            assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
+            cases += 1;
+        })
+        .unwrap();
+        assert!(cases >= 8 * 8);
+    }
+
+    #[test]
+    fn a_chain_that_ends_elsewhere_is_reported() {
+        let kernel = plan(Effort::Quick)[0];
+        assert_eq!(wrong(kernel, 3, |chain| kernel.run(3)[chain]), "");
+        assert!(wrong(kernel, 3, |chain| kernel.run(4)[chain]).contains("chain 0"));
+    }
+}

@@ -1,0 +1,255 @@
+//! incore: latency and throughput of single instructions, by the number of independent dependency chains (ILP) on one
+//! core. At ILP 1 the cycles per operation are the latency; where more chains no longer help, the reciprocal throughput.
+//! On a GPU, whose multiprocessor has many warps to choose from, by the number of warps as well: an operation is then one
+//! instruction of one warp.
+
+#[cfg(feature = "cpu")]
+pub mod cpu;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::{Finding, Published};
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::finding;
+use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number, Operation, Width};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "incore",
+    group: "arithmetic",
+    sentence: "Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.",
+    page: "incore.md",
+    seconds: [7.0, 60.0, 180.0],
+    findings,
+};
+
+/// Cycles per instruction over the number of independent chains.
+#[must_use]
+pub fn operations() -> SeriesSpec {
+    let draw =
+        Draw::Lines { x: "ilp".into(), y: "cycles".into(), by: Some("instruction".into()), log_x: false, log_y: true };
+    spec("operations", draw)
+}
+
+/// Each instruction at the number of chains that was fastest, measured afresh: its reciprocal throughput.
+#[must_use]
+pub fn best() -> SeriesSpec {
+    spec("best", Draw::Table)
+}
+
+/// On a multiprocessor: each instruction in one chain of one warp, and in some chains of all warps.
+#[must_use]
+pub fn instructions() -> SeriesSpec {
+    of_warps("instructions", Draw::Table)
+}
+
+/// On a multiprocessor: each instruction at the number of chains that was fastest, measured afresh.
+#[must_use]
+pub fn saturated() -> SeriesSpec {
+    of_warps("saturated", Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None })
+}
+
+/// On a multiprocessor: an instruction of each pipe over chains and warps.
+#[must_use]
+pub fn grid() -> SeriesSpec {
+    of_warps("chains and warps", Draw::Heat { x: "warps".into(), y: "ilp".into(), value: "rate".into() })
+}
+
+fn of_warps(case: &str, draw: Draw) -> SeriesSpec {
+    let mut spec = spec(case, draw);
+    spec.axes.push(axis("warps", Unit::One));
+    spec
+}
+
+fn spec(case: &str, draw: Draw) -> SeriesSpec {
+    SeriesSpec::new(
+        case,
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("instruction", Unit::One), axis("ilp", Unit::One)],
+        vec![
+            metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
+            metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle),
+        ],
+        draw,
+    )
+}
+
+fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let case = |name: &str| series.iter().find(|series| series.spec.case == name);
+    let known = MICROARCHITECTURES.iter().find(|core| Some(core.name) == device.architecture.as_deref());
+    let mut findings = Vec::new();
+    for (row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == 1.0)) {
+        let Some(name) = row.at[0].text() else { continue };
+        let published = known.and_then(|core| Some(beside(core, published(core, name)?.latency?)));
+        findings.push(Finding { published, ..finding(format!("latency {name}"), Unit::Cycle, row, cycles) });
+    }
+    for (row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {
+        let Some(name) = row.at[0].text() else { continue };
+        let cycles_of = |core| published(core, name)?.reciprocal_throughput;
+        let published = known.and_then(|core| cycles_of(core).map(|cycles| beside(core, [cycles, cycles])));
+        findings.push(Finding {
+            published,
+            ..finding(format!("reciprocal throughput {name}"), Unit::CyclePerOp, row, cycles)
+        });
+    }
+    findings.extend(case("instructions").into_iter().flat_map(latencies));
+    findings.extend(case("saturated").into_iter().flat_map(|series| rates(device, series)));
+    findings
+}
+
+/// Lanes of a warp.
+const WARP: f64 = 32.0;
+
+/// One chain of one warp: its cycles per instruction are the latency.
+fn latencies(series: &Series) -> impl Iterator<Item = Finding> {
+    let alone = |row: &&Row| series.number(row, "ilp") == Some(1.0) && series.number(row, "warps") == Some(1.0);
+    series.rows.iter().filter(alone).filter_map(|row| {
+        let name = series.text(row, "instruction")?;
+        Some(finding(format!("latency {name}"), Unit::Cycle, row, series.estimate(row, "cycles")?))
+    })
+}
+
+/// Instructions of a warp per cycle and multiprocessor, beside what the vendor publishes.
+fn rates(device: &DeviceInfo, series: &Series) -> Vec<Finding> {
+    let rate = |row: &Row| {
+        let name = series.text(row, "instruction")?;
+        let rate = series.estimate(row, "rate")?;
+        let published = published_results(device, name).map(|results| Published {
+            range: Interval { lo: results / WARP, hi: results / WARP },
+            source: RESULTS_SOURCE.to_owned(),
+        });
+        let (chains, warps) = (series.number(row, "ilp")?, series.number(row, "warps")?);
+        let says = format!("{:.1} lanes per cycle, with {chains} chains in {warps} warps", WARP * rate.value);
+        Some(Finding { published, says, ..finding(format!("throughput {name}"), Unit::OpPerCycle, row, rate) })
+    };
+    series.rows.iter().filter_map(rate).collect()
+}
+
+const RESULTS_SOURCE: &str = "CUDA C++ Programming Guide, 'Throughput of Native Arithmetic Instructions'";
+
+/// Lanes per cycle and multiprocessor as published, for what is one instruction; of pairs half of the published results.
+fn published_results(device: &DeviceInfo, name: &str) -> Option<f64> {
+    let column = match device.architecture.as_deref()? {
+        "sm_80" => 0,
+        "sm_86" => 1,
+        "sm_89" => 2,
+        "sm_90" => 3,
+        _ => return None,
+    };
+    let row = match name {
+        "FMA f32" | "ADD f32" | "MUL f32" => [64.0, 128.0, 128.0, 128.0],
+        "FMA f64" | "ADD f64" | "MUL f64" => [32.0, 2.0, 2.0, 64.0],
+        "FMA f16x2" | "ADD f16x2" | "MUL f16x2" => [128.0, 64.0, 64.0, 128.0],
+        "RCP f32" | "RSQRT f32" | "EX2 f32" | "LG2 f32" | "SIN f32" | "POPC i32" => [16.0; 4],
+        "MAD i32" | "ADD3 i32" | "SHF i32" | "LOP3 i32" => [64.0; 4],
+        "SHFL b32" => [32.0; 4],
+        _ => return None,
+    };
+    Some(row[column])
+}
+
+fn rows(series: &Series, keep: impl Fn(f64) -> bool) -> impl Iterator<Item = (&Row, Estimate)> {
+    let kept = move |row: &&Row| series.number(row, "ilp").is_some_and(&keep);
+    series.rows.iter().filter(kept).filter_map(|row| Some((row, series.estimate(row, "cycles")?)))
+}
+
+fn beside(core: &Microarchitecture, [lo, hi]: [f64; 2]) -> Published {
+    Published { range: Interval { lo, hi }, source: format!("{}: {}", core.name, core.source) }
+}
+
+/// The published figure of an instruction as the axis names it: `FMA f64 512`.
+fn published(core: &Microarchitecture, name: &str) -> Option<&'static cpus::Figure> {
+    let mut words = name.split(' ');
+    let operation = match words.next()? {
+        "ADD" => Operation::Add,
+        "MUL" => Operation::Mul,
+        "FMA" => Operation::Fma,
+        "DIV" => Operation::Div,
+        "SQRT" => Operation::Sqrt,
+        _ => return None,
+    };
+    let number = match words.next()? {
+        "f64" => Number::F64,
+        "f32" => Number::F32,
+        "i64" => Number::I64,
+        "i32" => Number::I32,
+        _ => return None,
+    };
+    let width = match words.next()? {
+        "scalar" => Width::Scalar,
+        "128" => Width::V128,
+        "256" => Width::V256,
+        "512" => Width::V512,
+        _ => return None,
+    };
+    core.figure(operation, number, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic;
+
+    fn point(name: &str, ilp: u64, cycles: f64) -> Point {
+        synthetic::point(
+            vec![name.into(), ilp.into()],
+            cycles * 1e6 / 2e9,
+            Work { operations: 1e6, ..Work::default() },
+            &[],
+        )
+    }
+
+    #[test]
+    fn latency_is_that_of_one_chain_and_throughput_that_of_the_fresh_best() {
+        let device =
+            DeviceInfo { architecture: Some("Raptor Cove (Emerald Rapids)".to_owned()), ..DeviceInfo::default() };
+        let search =
+            [("FMA f64 512", 1, 4.01), ("FMA f64 512", 8, 0.49), ("ADD f64 256", 1, 2.0), ("ROR i64 scalar", 1, 1.0)];
+        let search = Series::new(operations(), search.map(|(name, ilp, cycles)| point(name, ilp, cycles)));
+        let best = Series::new(best(), [point("FMA f64 512", 8, 0.51)]);
+        let found = findings(&device, &[search, best]);
+        let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
+        let fma = one("latency FMA f64 512");
+        assert!((fma.value - 4.01).abs() < 1e-6 && fma.unit == Unit::Cycle);
+        let published = |finding: &Finding| finding.published.as_ref().map(|known| (known.range.lo, known.range.hi));
+        assert_eq!(published(fma), Some((4.0, 4.0)));
+        let throughput = one("reciprocal throughput FMA f64 512");
+        assert!((throughput.value - 0.51).abs() < 1e-6 && published(throughput) == Some((0.5, 0.5)), "{throughput:?}");
+        assert_eq!(published(one("latency ADD f64 256")), Some((2.0, 3.0)));
+        assert_eq!(published(one("latency ROR i64 scalar")), None);
+        assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn a_multiprocessors_latency_is_one_warps_and_its_rate_the_fresh_best() {
+        let at = |name: &str, ilp: u64, warps: u64, cycles: f64| {
+            let point = point(name, ilp, cycles);
+            Point { at: vec![name.into(), ilp.into(), warps.into()], ..point }
+        };
+        let all = [at("FMA f32", 1, 1, 4.1), at("FMA f32", 4, 32, 0.26), at("DIV f64", 1, 1, 136.0)];
+        let series = [Series::new(instructions(), all), Series::new(saturated(), [at("FMA f32", 4, 32, 0.255)])];
+        let hopper = DeviceInfo { architecture: Some("sm_90".to_owned()), ..DeviceInfo::default() };
+        let found = findings(&hopper, &series);
+        let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
+        assert_eq!(names, ["latency FMA f32", "latency DIV f64", "throughput FMA f32"]);
+        assert!((found[0].value - 4.1).abs() < 1e-6 && (found[2].value - 1.0 / 0.255).abs() < 1e-4, "{found:?}");
+        assert_eq!(found[2].published.as_ref().map(|known| known.range.hi), Some(4.0));
+        assert!(found[2].says.starts_with("125.5 lanes"), "{}", found[2].says);
+        assert_eq!(findings(&DeviceInfo::default(), &series)[2].published, None);
+    }
+
+    #[test]
+    fn an_unknown_core_is_measured_all_the_same() {
+        let series = Series::new(operations(), [point("FMA f64 512", 1, 4.0)]);
+        let found = findings(&DeviceInfo::default(), &[series]);
+        assert_eq!((found.len(), &found[0].published), (1, &None));
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! l2: the bandwidth of a GPU's second-level cache past the first: of lines that are one multiprocessor's own and of lines
+//! that all of them come to in turn, over footprint.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::levels::{Plateau, levels};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "l2",
+    group: "caches",
+    sentence: "Bandwidth of the second-level cache, for lines of one multiprocessor and lines that all share, over footprint.",
+    page: "l2.md",
+    seconds: [5.0, 23.0, 75.0],
+    findings,
+};
+
+/// Reads of lines that are each one multiprocessor's own.
+pub const READ_UNIQUE: &str = "read, unique";
+/// Reads of lines that all multiprocessors come to in turn.
+pub const READ_SHARED: &str = "read, shared";
+/// Writes of lines that are each one multiprocessor's own.
+pub const WRITE: &str = "write, unique";
+/// Copies of such lines; the footprint counts both sides.
+pub const COPY: &str = "copy, unique";
+
+/// Bandwidth over footprint.
+#[must_use]
+pub fn curve() -> SeriesSpec {
+    SeriesSpec::new(
+        "curve",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("access", Unit::One), axis("footprint", Unit::Byte)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
+        ],
+        Draw::Lines {
+            x: "footprint".into(),
+            y: "bandwidth".into(),
+            by: Some("access".into()),
+            log_x: true,
+            log_y: false,
+        },
+    )
+}
+
+/// Footprints from this share of the cache on tell of it.
+const LEAST: f64 = 0.25;
+/// What counts as still on the plateau.
+const NEAR: f64 = 0.95;
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
+    let mut found = Vec::new();
+    for access in [READ_SHARED, READ_UNIQUE, WRITE, COPY] {
+        // Few lines show something else: reads of one line at one time are answered together, or wait for each other.
+        let least = LEAST * info.last_level_cache() as f64;
+        let rows: Rows<'_> = of_access(curve, access).into_iter().filter(|row| row.0 >= least).collect();
+        let levels = levels(&rows.iter().map(|(x, _, figure)| (*x, figure.value)).collect::<Vec<_>>(), 0.1);
+        let Some(first) = levels.plateaus.first() else { continue };
+        found.extend(plateau(info, access, first, &rows));
+        match access {
+            READ_SHARED => found.extend(end("full rate to", access, first, &rows)),
+            READ_UNIQUE => found.extend(end("L2 capacity", access, first, &rows).map(|end| beside(info, end))),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Footprint, row and figure, by footprint.
+type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
+
+fn of_access<'s>(curve: &'s Series, access: &str) -> Rows<'s> {
+    let of = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(access));
+    let mut rows: Rows<'s> =
+        of.filter_map(|row| Some((curve.number(row, "footprint")?, row, curve.estimate(row, "bandwidth")?))).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rows
+}
+
+fn nearest<'s>(rows: &Rows<'s>, footprint: f64) -> Option<&'s Row> {
+    rows.iter().min_by(|a, b| (a.0 - footprint).abs().total_cmp(&(b.0 - footprint).abs())).map(|point| point.1)
+}
+
+fn plateau(info: &DeviceInfo, access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
+    let row = nearest(rows, (first.from * first.to).sqrt())?;
+    let per_cycle = row.clock_hz().map(|clock| first.value / clock / f64::from(info.multiprocessors.max(1)));
+    let says = per_cycle.map_or(String::new(), |bytes| format!("{bytes:.1} B/cycle per multiprocessor"));
+    let estimate = Estimate { value: first.value, interval: first.interval };
+    let within = rows.iter().filter(|point| (first.from..=first.to).contains(&point.0));
+    let flags = within.fold(row.flags, |flags, point| flags.union(point.1.flags));
+    Some(Finding { says, flags, ..finding(format!("{access} L2"), Unit::BytePerSecond, row, estimate) })
+}
+
+/// The largest footprint up to which the curve keeps 95 % of what its plateau begins with.
+///
+/// Of unique lines this is the cache's capacity: where 1 read in 18 comes from memory at half of the speed, 5 % are lost. It
+/// is not read further up the slope: replaced at random, a footprint F that is walked over again and again misses a capacity
+/// C with a share m = 1 − exp(−m F / C) of its reads, a third at 1.2 C only.
+///
+/// Where lines are copied into the partition near each multiprocessor it lies beyond what a partition holds: bandwidth stays
+/// for a while when latency no longer does (`latency` finds the partition).
+fn end(name: &str, access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
+    let after = rows.iter().position(|(x, _, figure)| *x > first.from && figure.value < NEAR * first.begin)?;
+    let before = after.checked_sub(1)?;
+    let interval = Interval { lo: rows[before].0, hi: rows[after].0 };
+    let estimate = Estimate { value: rows[before].0, interval };
+    let says = format!("to which '{access}' keeps 95 % of {}", Unit::BytePerSecond.format(first.begin));
+    Some(Finding { says, ..finding(name, Unit::Byte, rows[before].1, estimate) })
+}
+
+/// The finding with what the device reports of itself.
+fn beside(device: &DeviceInfo, found: Finding) -> Finding {
+    match device.last_level_cache() {
+        0 => found,
+        bytes => {
+            let says = format!("{}; the device reports {}", found.says, Unit::Byte.format(bytes as f64));
+            Finding { says, ..found }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn point(access: &str, footprint: f64, bandwidth: f64) -> Point {
+        synthetic::point(
+            vec![access.into(), footprint.into()],
+            (1_u64 << 31) as f64 / bandwidth,
+            Work { traffic: Traffic::new(1 << 31, 0), ..Work::default() },
+            &[],
+        )
+    }
+
+    /// Memory at 4.6 TB/s behind a cache of so many MiB, as hits fall over a fifth above it.
+    fn machine(fast: f64, holds: f64) -> impl Fn(f64) -> f64 {
+        move |mib| {
+            let misses = ((mib / holds - 0.9) / 0.3).clamp(0.0, 1.0);
+            1.0 / ((1.0 - misses) / fast + misses / 4.6e12)
+        }
+    }
+
+    #[test]
+    fn plateaus_of_both_patterns_and_their_capacities_are_found() {
+        let sizes: Vec<f64> = (0..=90).map(|i| 2.0_f64.powf(f64::from(i) / 10.0)).collect();
+        let points = |access, of: &dyn Fn(f64) -> f64| {
+            sizes.iter().map(|mib| point(access, mib * MIB, of(*mib))).collect::<Vec<_>>()
+        };
+        let mut all = points(READ_SHARED, &machine(9.6e12, 30.0));
+        all.extend(points(READ_UNIQUE, &machine(8.0e12, 60.0)));
+        let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
+        let found = findings(&device, &[Series::new(curve(), all)]);
+        let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));
+        assert!((of("read, shared L2").value / 9.6e12 - 1.0).abs() < 0.01);
+        assert_eq!(of("read, shared L2").says, "48.0 B/cycle per multiprocessor");
+        assert!((of("read, unique L2").value / 8.0e12 - 1.0).abs() < 0.01);
+        assert!((of("full rate to").value / MIB - 27.0).abs() < 2.0, "{found:?}");
+        // Misses begin at nine tenths of 60 MiB.
+        let capacity = of("L2 capacity");
+        assert!(capacity.interval.lo <= 56.0 * MIB && capacity.interval.hi >= 54.0 * MIB, "{found:?}");
+        assert!(findings(&device, &[]).is_empty());
+    }
+}

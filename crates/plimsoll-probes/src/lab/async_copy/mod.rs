@@ -1,0 +1,227 @@
+//! async-copy: which way from global to shared memory. Tiles of 2 to 32 KiB by loads and stores, by asynchronous copies of 4 to 16
+//! bytes and by bulk copies, with one to four tiles under way, by few threads, from the L2 and from memory.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, Value, axis, metric};
+use plimsoll_core::unit::{ByteSize, Unit};
+
+use plimsoll_suite::findings::advice::{advice, differs, ratio};
+use plimsoll_suite::findings::{LAB, finding};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "async-copy",
+    group: LAB,
+    sentence: "Which way from global to shared memory, by the size of a tile: registers, asynchronous copies, bulk copies.",
+    page: "async-copy.md",
+    seconds: [5.0, 20.0, 60.0],
+    findings,
+};
+
+/// Tiles that the L2 holds, and tiles that memory alone holds.
+pub const FROM_L2: &str = "from the L2";
+/// See [`FROM_L2`].
+pub const FROM_MEMORY: &str = "from memory";
+
+/// The best stages of every way and tile from the L2, measured once more: the best of many is told by no sample that chose it.
+pub const AFRESH: &str = "from the L2, best afresh";
+
+/// Ways: loads and stores of 16 bytes.
+pub const REGISTERS: &str = "load and store";
+/// Asynchronous copies past the first-level cache.
+pub const PAST: &str = "cp.async 16 B, past L1";
+/// One bulk copy for each tile.
+pub const BULK: &str = "bulk copy";
+
+/// Asynchronous copies of so many bytes through the first-level cache.
+#[must_use]
+pub fn through(bytes: u32) -> String {
+    format!("cp.async {bytes} B, through L1")
+}
+
+/// Bytes per cycle and multiprocessor by way, tile and tiles that have room at once. An operation is a byte of one multiprocessor; the
+/// bandwidth is that of all.
+#[must_use]
+pub fn tiles(case: &str) -> SeriesSpec {
+    let cache = if case == FROM_MEMORY { CachePolicy::Stream } else { CachePolicy::Hot };
+    let axes = vec![axis("way", Unit::One), axis("tile", Unit::Byte), axis("stages", Unit::One)];
+    let metrics = vec![
+        metric("bytes per cycle", Unit::BytePerCycle, Quantity::OperationsPerCycle),
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+    ];
+    let (x, y) = ("tile".to_owned(), "bytes per cycle".to_owned());
+    let draw = Draw::Lines { x, y, by: Some("way".into()), log_x: true, log_y: false };
+    SeriesSpec::new(case, Figure::Throughput, cache, axes, metrics, draw)
+}
+
+/// The best stages of one way on tiles of one size.
+struct Best<'s> {
+    way: &'s str,
+    stages: f64,
+    rate: Estimate,
+    row: &'s Row,
+}
+
+/// The best of each way on tiles of this size, in the order of the ways.
+fn best_of_each(series: &Series, tile: f64) -> Vec<Best<'_>> {
+    let mut all: Vec<Best<'_>> = Vec::new();
+    for row in series.rows.iter().filter(|row| series.number(row, "tile") == Some(tile)) {
+        let figures = (series.text(row, "way"), series.number(row, "stages"), series.estimate(row, "bytes per cycle"));
+        let (Some(way), Some(stages), Some(rate)) = figures else { continue };
+        match all.iter_mut().find(|best| best.way == way) {
+            Some(best) if best.rate.value >= rate.value => {}
+            Some(best) => *best = Best { way, stages, rate, row },
+            None => all.push(Best { way, stages, rate, row }),
+        }
+    }
+    all
+}
+
+/// Where the best stages of every way and tile were measured.
+#[must_use]
+pub fn chosen(series: &Series) -> Vec<Vec<Value>> {
+    let best = |tile| best_of_each(series, tile).into_iter().map(|best| best.row.at.clone());
+    sizes(series).into_iter().flat_map(best).collect()
+}
+
+/// What was measured from the L2: afresh, where that was.
+fn from_l2(series: &[Series]) -> Option<&Series> {
+    let case = |case: &str| series.iter().find(|series| series.spec.case == case && !series.rows.is_empty());
+    case(AFRESH).or(case(FROM_L2))
+}
+
+/// The sizes of tiles, ascending.
+fn sizes(series: &Series) -> Vec<f64> {
+    let mut sizes: Vec<f64> = series.rows.iter().filter_map(|row| series.number(row, "tile")).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    sizes
+}
+
+fn fastest<'b, 's>(ways: &'b [Best<'s>]) -> Option<&'b Best<'s>> {
+    ways.iter().reduce(|best, next| if next.rate.value > best.rate.value { next } else { best })
+}
+
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let of = |case: &str, series: &Series, tile: f64| {
+        let ways = best_of_each(series, tile);
+        let best = fastest(&ways)?;
+        let told = |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.way, way.rate.value, stages(way.stages));
+        let says = ways.iter().map(told).collect::<Vec<_>>().join("; ");
+        let name = format!("best of tiles of {}, {}", ByteSize(tile as u64), case);
+        Some(Finding { says, ..finding(name, Unit::BytePerCycle, best.row, best.rate) })
+    };
+    let memory = series.iter().find(|series| series.spec.case == FROM_MEMORY);
+    let cases = [(FROM_L2, from_l2(series)), (FROM_MEMORY, memory)];
+    let cases = cases.into_iter().filter_map(|(case, series)| Some((case, series?)));
+    let all = cases.flat_map(|(case, series)| sizes(series).into_iter().filter_map(move |tile| of(case, series, tile)));
+    all.chain(advise(series)).collect()
+}
+
+fn stages(stages: f64) -> String {
+    if stages == 1.0 { "1 stage".to_owned() } else { format!("{stages} stages") }
+}
+
+/// The way for the smallest tiles and for the largest, from the L2, and what bulk copies gain or lose at either.
+fn advise(series: &[Series]) -> Option<Finding> {
+    let series = from_l2(series)?;
+    let sizes = sizes(series);
+    let (small, large) = (*sizes.first()?, *sizes.last()?);
+    let (at_small, at_large) = (best_of_each(series, small), best_of_each(series, large));
+    let way = |ways: &[Best<'_>]| fastest(ways).map(|best| format!("{} with {}", best.way, stages(best.stages)));
+    // Bulk copies beside the best of the others.
+    let bulk = |ways: &[Best<'_>]| {
+        let bulk = ways.iter().find(|best| best.way == BULK)?;
+        let others: Vec<f64> = ways.iter().filter(|best| best.way != BULK).map(|best| best.rate.value).collect();
+        let most = others.into_iter().fold(0.0, f64::max);
+        let other = ways.iter().find(|best| best.way != BULK && best.rate.value >= most)?;
+        Some(ratio(bulk.rate, other.rate))
+    };
+    let plain = at_small.iter().find(|best| best.way == REGISTERS)?;
+    let gain = ratio(fastest(&at_small)?.rate, plain.rate);
+    let words = ["faster than any other", "as fast as the others", "slower than the best other"];
+    let of_bulk = bulk(&at_small).zip(bulk(&at_large)).map(|(small, large)| {
+        format!("; bulk copies are {} there and {} here", differs(small, words), differs(large, words))
+    });
+    let says = format!(
+        "Bring tiles of {} by {} ({:.1} times loads and stores), tiles of {} by {}{}.",
+        ByteSize(small as u64),
+        way(&at_small)?,
+        gain.value,
+        ByteSize(large as u64),
+        way(&at_large)?,
+        of_bulk.unwrap_or_default()
+    );
+    let rows: Vec<&Row> = at_small.iter().chain(&at_large).map(|best| best.row).collect();
+    Some(advice(says, Unit::One, bulk(&at_small).unwrap_or(gain), rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_suite::findings::synthetic::{CLOCK, point};
+
+    /// Tiles that arrive at so many bytes per cycle.
+    fn measured(rows: &[(&str, u64, u64, f64)]) -> Series {
+        let row = |(way, tile, stages, rate): &(&str, u64, u64, f64)| {
+            let operations = (1 << 20) as f64;
+            let work = Work { traffic: Traffic::new(100 << 20, 0), operations, ..Work::default() };
+            let at = vec![(*way).into(), (*tile).into(), (*stages).into()];
+            point(at, operations / rate / CLOCK, work, &[])
+        };
+        Series::new(tiles(FROM_L2), rows.iter().map(row))
+    }
+
+    #[test]
+    fn each_size_of_tile_has_its_best_way_with_its_best_stages() {
+        let rows = [
+            (REGISTERS, 2048, 1, 4.0),
+            (PAST, 2048, 1, 5.0),
+            (PAST, 2048, 4, 16.0),
+            (BULK, 2048, 4, 12.0),
+            (REGISTERS, 32768, 1, 20.0),
+            (PAST, 32768, 2, 30.0),
+            (BULK, 32768, 3, 33.0),
+        ];
+        let found = findings(&DeviceInfo::default(), &[measured(&rows)]);
+        assert_eq!(found[0].name, "best of tiles of 2 KiB, from the L2");
+        assert!((found[0].value - 16.0).abs() < 1e-3);
+        let says = "load and store 4.0 B/cycle (1 stage); cp.async 16 B, past L1 16.0 B/cycle (4 stages); \
+                    bulk copy 12.0 B/cycle (4 stages)";
+        assert_eq!(found[0].says, says);
+        let advice = found.last().unwrap();
+        let says = "Bring tiles of 2 KiB by cp.async 16 B, past L1 with 4 stages (4.0 times loads and stores), tiles of 32 KiB by \
+                    bulk copy with 3 stages; bulk copies are 25 % slower than the best other there and 10 % faster than any \
+                    other here.";
+        assert_eq!(advice.says, says);
+        assert!((advice.value - 0.75).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_best_stages_are_measured_afresh_and_told_from_that() {
+        let rows = [(PAST, 2048, 1, 5.0), (PAST, 2048, 4, 16.0), (REGISTERS, 2048, 1, 4.0)];
+        let first = measured(&rows);
+        let expected: [Vec<Value>; 2] =
+            [vec![PAST.into(), 2048_u64.into(), 4_u64.into()], vec![REGISTERS.into(), 2048_u64.into(), 1_u64.into()]];
+        assert_eq!(chosen(&first), expected);
+        let mut afresh = measured(&[(PAST, 2048, 4, 15.0), (REGISTERS, 2048, 1, 4.0)]);
+        afresh.spec.case = AFRESH.to_owned();
+        let found = findings(&DeviceInfo::default(), &[first, afresh]);
+        assert_eq!((found[0].name.as_str(), found.len()), ("best of tiles of 2 KiB, from the L2", 2));
+        assert!((found[0].value - 15.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_device_without_bulk_copies_is_advised_all_the_same() {
+        let rows = [(REGISTERS, 2048, 1, 4.0), (PAST, 2048, 4, 16.0), (REGISTERS, 32768, 1, 20.0)];
+        let found = findings(&DeviceInfo::default(), &[measured(&rows)]);
+        let advice = found.last().unwrap();
+        assert!(!advice.says.contains("bulk") && (advice.value - 4.0).abs() < 1e-3, "{}", advice.says);
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

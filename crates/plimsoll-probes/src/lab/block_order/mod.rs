@@ -1,0 +1,159 @@
+//! block-order: L2 reuse between the blocks of one kernel. Every block reads a panel of one matrix and a panel of another, as a
+//! tile of a product needs them; which tile comes when decides how much of that memory must deliver.
+
+use plimsoll_core::counted;
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::advice::{advice, ratio};
+use plimsoll_suite::findings::{LAB, finding};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "block-order",
+    group: LAB,
+    sentence: "What the order of a kernel's blocks leaves of its traffic to memory: rows, columns and groups of rows of tiles.",
+    page: "block-order.md",
+    seconds: [4.0, 12.0, 40.0],
+    findings,
+};
+
+/// The orders: tile after tile of a row, or of a column, or along the diagonals, where neighbours share nothing.
+pub const ROWS: &str = "rows";
+/// See [`ROWS`].
+pub const COLUMNS: &str = "columns";
+/// See [`ROWS`].
+pub const DIAGONALS: &str = "diagonals";
+
+/// All orders, and then the plain one, the best and the slowest once more: a choice is told by no sample that made it.
+pub const ORDERS: &str = "orders";
+/// See [`ORDERS`].
+pub const AFRESH: &str = "afresh";
+
+/// Both matrices once: what memory must deliver at least.
+pub const LEAST: &str = "least from memory";
+
+/// So many rows of tiles at a time, column after column.
+#[must_use]
+pub fn groups(rows: u32) -> String {
+    format!("groups of {rows} rows")
+}
+
+/// Time of one walk over all tiles, by its order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
+#[must_use]
+pub fn orders(case: &str) -> SeriesSpec {
+    let metrics = vec![
+        metric("time", Unit::Second, Quantity::Time),
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metric(LEAST, Unit::Byte, Quantity::Extra),
+    ];
+    let draw = Draw::Bars { x: "order".into(), y: "time".into(), by: None };
+    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, vec![axis("order", Unit::One)], metrics, draw)
+}
+
+/// How often memory delivered the least that it must, where that was counted.
+fn delivered(orders: &Series, row: &Row) -> Option<f64> {
+    Some(orders.estimate(row, counted::DRAM_READ)?.value / orders.estimate(row, LEAST)?.value)
+}
+
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let case = |case: &str| series.iter().find(|series| series.spec.case == case && !series.rows.is_empty());
+    let Some(orders) = case(ORDERS) else { return Vec::new() };
+    let of = |row| {
+        let counted = delivered(orders, row).map(|times| format!("memory read {times:.2} times what it must at least"));
+        let bandwidth = orders.estimate(row, "bandwidth").map(|known| Unit::BytePerSecond.format(known.value));
+        let says = counted.or(bandwidth.map(|bandwidth| format!("blocks read {bandwidth}")))?;
+        let time = finding(orders.text(row, "order")?, Unit::Second, row, orders.estimate(row, "time")?);
+        Some(Finding { says, ..time })
+    };
+    orders.rows.iter().filter_map(of).chain(advise(orders, case(AFRESH).unwrap_or(orders))).collect()
+}
+
+/// The plain order, the best and the slowest, by their names: what is measured once more.
+#[must_use]
+pub fn chosen(orders: &Series) -> Option<[String; 3]> {
+    let name = |row: &Row| orders.text(row, "order").map(str::to_owned);
+    let (best, _) = orders.best("time", |_| true)?;
+    let slowest = orders.rows.iter().max_by(|a, b| a.time.value.total_cmp(&b.time.value))?;
+    Some([ROWS.to_owned(), name(best)?, name(slowest)?])
+}
+
+/// The fastest order beside the one that a plain index gives, and beside the slowest: chosen by the one, told by the other.
+fn advise(orders: &Series, afresh: &Series) -> Option<Finding> {
+    /// What an order must gain to be worth its index arithmetic.
+    const GAIN: f64 = 1.02;
+    let time = |row: &Row| afresh.estimate(row, "time");
+    let names = chosen(orders)?;
+    let row = |name: &str| afresh.rows.iter().find(|row| afresh.text(row, "order") == Some(name));
+    let (plain, best, slowest) = (row(&names[0])?, row(&names[1])?, row(&names[2])?);
+    let (gain, most) = (ratio(time(plain)?, time(best)?), ratio(time(slowest)?, time(best)?));
+    let bytes = delivered(afresh, plain).zip(delivered(afresh, best)).map_or_else(String::new, |(plain, best)| {
+        format!(", and memory reads {best:.1} times the least instead of {plain:.1} times")
+    });
+    let order = &names[1];
+    let last = format!("{} take {:.2} times as long as the best", names[2], most.value);
+    let says = if gain.value > GAIN {
+        format!("Walk tiles in {order}: {:.2} times as fast as row by row{bytes}; {last}.", gain.value)
+    } else {
+        format!(
+            "Row by row will do: the best order ({order}) gains {:.1} %{bytes}; {last}.",
+            100.0 * (gain.value - 1.0)
+        )
+    };
+    Some(advice(says, Unit::One, gain, [plain, best, slowest]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_suite::findings::synthetic::point;
+
+    fn measured(rows: f64, grouped: f64, counted: bool) -> Series {
+        let mut spec = orders(ORDERS);
+        spec.metrics.extend(counted::metrics());
+        let order = |name: &str, seconds: f64, read: f64| {
+            let work = Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() };
+            let extra = [(LEAST, 1e8), (counted::DRAM_READ, read)];
+            point(vec![name.into()], seconds, work, if counted { &extra } else { &extra[..1] })
+        };
+        let diagonals = order(DIAGONALS, 2.0 * grouped, 3e9);
+        Series::new(spec, [order(ROWS, rows, 1e9), order(&groups(16), grouped, 2e8), diagonals])
+    }
+
+    fn advised(series: Series) -> Finding {
+        findings(&DeviceInfo::default(), &[series]).into_iter().find(|finding| finding.name == "advice").unwrap()
+    }
+
+    #[test]
+    fn the_fastest_order_is_advised_with_the_time_and_bytes_that_it_saves() {
+        let found = advised(measured(1.5e-3, 1e-3, true));
+        assert!((found.value - 1.5).abs() < 1e-6);
+        let says = "Walk tiles in groups of 16 rows: 1.50 times as fast as row by row, and memory reads 2.0 times the least \
+                    instead of 10.0 times; diagonals take 2.00 times as long as the best.";
+        assert_eq!(found.says, says);
+    }
+
+    #[test]
+    fn what_was_chosen_is_told_by_what_was_measured_afresh() {
+        let (first, mut afresh) = (measured(1.5e-3, 1e-3, false), measured(1.4e-3, 1e-3, false));
+        assert_eq!(chosen(&first).unwrap(), [ROWS, "groups of 16 rows", DIAGONALS]);
+        afresh.spec.case = AFRESH.to_owned();
+        let found = findings(&DeviceInfo::default(), &[first, afresh]);
+        assert!((found.last().unwrap().value - 1.4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn an_order_that_gains_nothing_is_not_advised_and_nothing_uncounted_is_told() {
+        let found = advised(measured(1.001e-3, 1e-3, false));
+        assert!(found.says.starts_with("Row by row will do") && !found.says.contains("memory reads"), "{}", found.says);
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+        let named = findings(&DeviceInfo::default(), &[measured(1e-3, 1e-3, true)]);
+        assert_eq!(named[0].says, "memory read 10.00 times what it must at least");
+    }
+}

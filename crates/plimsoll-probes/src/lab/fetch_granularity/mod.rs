@@ -1,0 +1,176 @@
+//! fetch-granularity: how much memory gives where 32 bytes are wanted: whether the context's limit and the loads' hints are
+//! honoured.
+
+use plimsoll_core::counted::DRAM_READ;
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::advice::{advice, differs, ratio};
+use plimsoll_suite::findings::{LAB, finding};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "fetch-granularity",
+    group: LAB,
+    sentence: "Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?",
+    page: "fetch-granularity.md",
+    seconds: [3.0, 10.0, 30.0],
+    findings,
+};
+
+/// The limits that are asked for, bytes.
+pub const LIMITS: [u64; 3] = [32, 64, 128];
+/// A load without a hint.
+pub const PLAIN: &str = "none";
+/// The limit in force, bytes: told by the workload.
+pub const IN_FORCE: &str = "limit in force";
+
+/// Reads of 32 bytes at random places far beyond the cache, by limit and hint. An operation is a read.
+#[must_use]
+pub fn reads() -> SeriesSpec {
+    let metrics = vec![
+        metric("reads", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        metric(IN_FORCE, Unit::Byte, Quantity::Extra),
+    ];
+    let draw = Draw::Bars { x: "limit".into(), y: "reads".into(), by: Some("hint".into()) };
+    let axes = vec![axis("limit", Unit::Byte), axis("hint", Unit::One)];
+    SeriesSpec::new("reads", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+}
+
+/// The name of a load that asks for so many bytes.
+#[must_use]
+pub fn hint(bytes: u64) -> String {
+    if bytes == 0 { PLAIN.to_owned() } else { format!("{bytes} B") }
+}
+
+/// Bytes from memory per byte that was wanted, where they were counted.
+fn moved(reads: &Series, row: &Row) -> Option<Estimate> {
+    let useful = row.points.first()?.work.traffic.read as f64;
+    let counted = reads.estimate(row, DRAM_READ).filter(|_| useful > 0.0)?;
+    let Interval { lo, hi } = counted.interval;
+    Some(Estimate { value: counted.value / useful, interval: Interval { lo: lo / useful, hi: hi / useful } })
+}
+
+fn at<'s>(reads: &'s Series, limit: u64, hint: &str) -> Option<(&'s Row, Estimate)> {
+    let here = |row: &&Row| reads.number(row, "limit") == Some(limit as f64) && reads.text(row, "hint") == Some(hint);
+    let row = reads.rows.iter().find(here)?;
+    Some((row, reads.estimate(row, "reads")?))
+}
+
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(reads) = series.iter().find(|series| series.spec.case == "reads") else { return Vec::new() };
+    let mut found = Vec::new();
+    for row in &reads.rows {
+        let Some((limit, hint)) = reads.number(row, "limit").zip(reads.text(row, "hint")) else { continue };
+        let name = format!("limit {limit} B, hint {hint}");
+        let force = reads.estimate(row, IN_FORCE).map_or(limit, |known| known.value);
+        let says = if force == limit { String::new() } else { format!("{force} B are in force") };
+        if let Some(rate) = reads.estimate(row, "reads") {
+            found.push(Finding { says, ..finding(name.clone(), Unit::OpPerSecond, row, rate) });
+        }
+        found.extend(
+            moved(reads, row).map(|moved| finding(format!("moved per byte wanted, {name}"), Unit::One, row, moved)),
+        );
+    }
+    found.extend(advised(reads));
+    found
+}
+
+/// Whether limit and hint are honoured, and which is best for such reads.
+fn advised(reads: &Series) -> Option<Finding> {
+    /// The engine repeats to a hundredth; a fetch of twice as much moves far more.
+    const HONOURED: f64 = 0.05;
+    let of = |limit: u64| at(reads, limit, PLAIN);
+    let (small, large) = (of(LIMITS[0])?, of(LIMITS[2])?);
+    let decides = ratio(small.1, large.1);
+    let words = |ratio: Estimate| differs(ratio, ["faster", "as fast", "slower"]);
+    let counted = moved(reads, small.0).zip(moved(reads, large.0));
+    let bytes = counted.as_ref().map_or(String::new(), |(small, large)| {
+        format!(", {:.1} bytes fetched per byte wanted against {:.1}", small.value, large.value)
+    });
+    let shares = counted.map_or(decides.value, |(small, large)| large.value / small.value);
+    let than = differs(decides, ["faster than", "as fast as", "slower than"]);
+    let limit = if (shares - 1.0).abs() >= HONOURED {
+        let better = if decides.value >= 1.0 { LIMITS[0] } else { LIMITS[2] };
+        format!(
+            "Set the limit to {better} B where such reads decide, since it is honoured: with 32 B they are {than} with 128 \
+             B{bytes}"
+        )
+    } else {
+        format!("Leave the limit alone, it is not honoured: with 32 B random reads are {than} with 128 B{bytes}")
+    };
+    let usual = of(LIMITS[1]).unwrap_or(small);
+    let hints = LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| at(reads, LIMITS[1], &hint(*bytes)));
+    let worst = hints.min_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let mut rows = vec![small.0, large.0];
+    let per_load = worst.map_or(String::new(), |worst| {
+        rows.extend([worst.0, usual.0]);
+        let by = ratio(worst.1, usual.1);
+        let heed = if (by.value - 1.0).abs() >= HONOURED {
+            "hints of loads are honoured, so give random reads none"
+        } else {
+            "hints of loads change nothing"
+        };
+        format!("; {heed}: {} at the worst, '{}'", words(by), reads.text(worst.0, "hint").unwrap_or_default())
+    });
+    Some(advice(format!("{limit}{per_load}."), Unit::One, decides, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+
+    use super::*;
+    use plimsoll_suite::findings::advice::is_advice;
+
+    fn told(rate: impl Fn(u64, u64) -> f64, fetched: Option<&dyn Fn(u64) -> f64>) -> Finding {
+        let mut spec = reads();
+        spec.metrics.extend(plimsoll_core::counted::metrics());
+        let all = LIMITS.iter().flat_map(|limit| [0, 64, 128, 256].map(|asked| (*limit, asked)));
+        let points = all.map(|(limit, asked)| Point {
+            series: 0,
+            round: 0,
+            at: vec![limit.into(), hint(asked).as_str().into()],
+            k: 1,
+            tick: 1e-12,
+            work: Work { traffic: Traffic::new(32_000_000, 0), operations: 1e6, ..Work::default() },
+            samples: vec![(1e6 / rate(limit, asked) * 1e12) as u64; 30],
+            evidence: Default::default(),
+            flags: Default::default(),
+            extra: fetched.map(|of| (DRAM_READ.to_owned(), 32e6 * of(limit))).into_iter().collect(),
+        });
+        let found = findings(&DeviceInfo::default(), &[Series::new(spec, points.collect::<Vec<Point>>())]);
+        assert_eq!(found.len(), 13 + if fetched.is_some() { 12 } else { 0 });
+        found.into_iter().find(is_advice).unwrap()
+    }
+
+    #[test]
+    fn a_limit_that_is_honoured_is_advised_with_its_bytes() {
+        let told = told(|limit, _| 1e11 * 32.0 / limit as f64, Some(&|limit| limit as f64 / 32.0));
+        for part in [
+            "Set the limit to 32 B",
+            "4.0 times as fast as with 128",
+            "1.0 bytes fetched per byte wanted against 4.0",
+            "change nothing",
+        ] {
+            assert!(told.says.contains(part), "{part}: {}", told.says);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_changes_nothing_is_left_alone_and_a_hint_that_costs_is_told() {
+        let told = told(|_, asked| if asked == 256 { 5e10 } else { 1e11 }, None);
+        for part in ["Leave the limit alone", "as fast as with 128 B", "50 % slower at the worst, '256 B'"] {
+            assert!(told.says.contains(part), "{part}: {}", told.says);
+        }
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

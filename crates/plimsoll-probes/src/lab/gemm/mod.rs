@@ -1,0 +1,352 @@
+//! gemm: what matrix products on random numbers reach: one instruction without any memory (double precision against its own
+//! multiply-add, products of which half of A is zeros against dense ones), and whole products by the vendor's library.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::{Finding, Published};
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Axis, Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::advice::{advice, ratio};
+use plimsoll_suite::findings::{derived, finding};
+use plimsoll_suite::machines::{Arithmetic, machine, rates};
+use plimsoll_suite::operations;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "gemm",
+    group: "lab",
+    sentence: "Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.",
+    page: "gemm.md",
+    seconds: [5.0, 20.0, 60.0],
+    findings,
+};
+
+/// What an instruction multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One number per thread.
+    Scalar,
+    /// Matrices.
+    Dense,
+    /// Matrices of which A has two zeros in four numbers (of tf32 one in two).
+    Sparse,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL: [Self; 3] = [Self::Scalar, Self::Dense, Self::Sparse];
+
+    /// As the axis names it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Dense => "dense",
+            Self::Sparse => "half zeros",
+        }
+    }
+}
+
+/// Operations per second of the whole device, by one instruction over and over, at the fastest of its configurations.
+/// Zeros count as numbers, as vendors count them.
+#[must_use]
+pub fn instructions() -> SeriesSpec {
+    let axes = ["numbers", "form", "instruction"].map(|name| axis(name, Unit::One)).to_vec();
+    let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
+    spec("instructions", axes, draw)
+}
+
+/// The same of whole products by the library: square matrices of n rows.
+#[must_use]
+pub fn products() -> SeriesSpec {
+    let axes = vec![axis("numbers", Unit::One), axis("n", Unit::One)];
+    let draw = Draw::Bars { x: "numbers".into(), y: "rate".into(), by: Some("n".into()) };
+    spec("products", axes, draw)
+}
+
+/// The largest error of what was looked at, relative to the sum of the products' magnitudes.
+pub const ERROR: &str = "error";
+
+fn spec(case: &str, axes: Vec<Axis>, draw: Draw) -> SeriesSpec {
+    let metrics: Vec<Metric> = vec![
+        metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
+        metric(ERROR, Unit::One, Quantity::Extra),
+    ];
+    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+}
+
+/// A row with what it is of.
+struct Found<'s> {
+    row: &'s Row,
+    numbers: &'s str,
+    form: Form,
+    /// The instruction, or how large the product is.
+    which: String,
+    rate: Estimate,
+    error: Option<Estimate>,
+}
+
+fn found<'s>(series: &'s [Series], case: &str) -> Vec<Found<'s>> {
+    let Some(series) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
+    let of = |row: &'s Row| {
+        let form = series.text(row, "form");
+        let which = match series.number(row, "n") {
+            Some(n) => n.to_string(),
+            None => series.text(row, "instruction")?.to_owned(),
+        };
+        Some(Found {
+            row,
+            numbers: series.text(row, "numbers")?,
+            form: form.and_then(|name| Form::ALL.into_iter().find(|form| form.name() == name)).unwrap_or(Form::Dense),
+            which,
+            rate: series.estimate(row, "rate")?,
+            error: series.estimate(row, ERROR),
+        })
+    };
+    series.rows.iter().filter_map(of).collect()
+}
+
+impl Found<'_> {
+    /// The kind of arithmetic as peaks name it; products with zeros have none.
+    fn kind(&self) -> Option<String> {
+        match self.form {
+            Form::Scalar => Some(self.numbers.to_owned()),
+            Form::Dense => Some(format!("{} matrix", self.numbers)),
+            Form::Sparse => None,
+        }
+    }
+
+    fn unit(&self) -> Unit {
+        operations::unit(&Unit::FlopPerSecond, self.numbers)
+    }
+
+    /// What the vendor publishes for the device: at its highest clock, dense.
+    fn published(&self, info: &DeviceInfo) -> Option<Published> {
+        let arithmetic = match (self.form, self.numbers) {
+            (Form::Scalar, "f64") => Arithmetic::F64,
+            (Form::Dense, "f64") => Arithmetic::F64Matrix,
+            (Form::Dense, "tf32") => Arithmetic::Tf32Matrix,
+            (Form::Dense, "f16" | "bf16") => Arithmetic::F16Matrix,
+            (Form::Dense, "f8") => Arithmetic::F8Matrix,
+            (Form::Dense, "i8") => Arithmetic::I8Matrix,
+            _ => return None,
+        };
+        let known = machine(&info.name).ok()?;
+        let peak = known.peak(arithmetic)?;
+        Some(Published { range: Interval { lo: peak, hi: peak }, source: format!("{}: {}", known.name, known.source) })
+    }
+
+    /// The share of what is published, the clock, what the units do at that clock, and whether power lowered it.
+    fn evidence(&self, info: &DeviceInfo) -> String {
+        let mut parts = Vec::new();
+        if let Some(known) = self.published(info) {
+            let share = 100.0 * self.rate.value / known.range.lo;
+            parts.push(format!("{share:.1} % of the published {}", self.unit().format(known.range.lo)));
+        }
+        if let Some(clock) = self.row.clock_hz() {
+            parts.push(format!("at {}", Unit::Hertz.format(clock)));
+            let capability = info.architecture.as_deref().and_then(|name| name.strip_prefix("sm_")?.parse().ok());
+            let per_cycle =
+                capability.zip(self.kind()).and_then(|(capability, kind)| rates::per_cycle(capability, &kind));
+            if let Some(most) = per_cycle.map(|rate| rate * f64::from(info.multiprocessors) * clock) {
+                parts.push(format!("{:.1} % of what the units do at that clock", 100.0 * self.rate.value / most));
+            }
+        }
+        if self.row.flags.contains(Flag::ThrottlePower) {
+            parts.push("the power limit lowered the clock".to_owned());
+        }
+        parts.join(", ")
+    }
+}
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let (instructions, products) = (found(series, "instructions"), found(series, "products"));
+    let told = |one: &Found<'_>, name: String| {
+        let mut told = finding(name, one.unit(), one.row, one.rate);
+        told.metric = one.kind().unwrap_or_default();
+        Finding { says: one.evidence(info), published: one.published(info), ..told }
+    };
+    let errors = products.iter().filter_map(|one| {
+        let name = format!("error {} {}", one.numbers, one.which);
+        let says = "the largest of some elements, relative to the sum of their products' magnitudes".to_owned();
+        Some(Finding { says, ..finding(name, Unit::One, one.row, one.error?) })
+    });
+    let mut all: Vec<Finding> = instructions.iter().map(|one| told(one, format!("rate {}", one.which))).collect();
+    all.extend(gains(&instructions));
+    all.extend(products.iter().map(|one| told(one, format!("product {} {}", one.numbers, one.which))));
+    all.extend(errors);
+    all.extend(advised(info, &instructions, &products));
+    all
+}
+
+/// The fastest of some numbers in a form.
+fn best<'f, 's>(all: &'f [Found<'s>], numbers: &str, form: Form) -> Option<&'f Found<'s>> {
+    let of = all.iter().filter(|one| one.numbers == numbers && one.form == form);
+    of.max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))
+}
+
+/// Numbers of which there are both dense products and such with zeros, in the order of the rows.
+fn pairs<'f, 's>(all: &'f [Found<'s>]) -> Vec<(&'f Found<'s>, &'f Found<'s>)> {
+    let mut seen: Vec<&str> = Vec::new();
+    for one in all {
+        if !seen.contains(&one.numbers) {
+            seen.push(one.numbers);
+        }
+    }
+    seen.into_iter()
+        .filter_map(|numbers| Some((best(all, numbers, Form::Sparse)?, best(all, numbers, Form::Dense)?)))
+        .collect()
+}
+
+/// How many times the control each case is.
+fn gains(all: &[Found<'_>]) -> Vec<Finding> {
+    let gain = |name: String, case: &Found<'_>, control: &Found<'_>| {
+        let flags = case.row.flags.union(control.row.flags);
+        let says = format!("{} against {}", case.which, control.which);
+        Finding { says, ..derived(name, Unit::One, ratio(case.rate, control.rate), flags) }
+    };
+    let double = best(all, "f64", Form::Dense).zip(best(all, "f64", Form::Scalar));
+    let double = double.map(|(case, control)| gain("f64 matrix over scalar".to_owned(), case, control));
+    let sparse = pairs(all).into_iter();
+    double.into_iter().chain(sparse.map(|(s, d)| gain(format!("half zeros over dense {}", d.numbers), s, d))).collect()
+}
+
+/// The sentence for this device: where double precision belongs, what the library reaches, and what zeros bring.
+fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]) -> Option<Finding> {
+    let scalar = best(instructions, "f64", Form::Scalar)?;
+    let matrix = best(instructions, "f64", Form::Dense)?;
+    let double = ratio(matrix.rate, scalar.rate);
+    let mut says = if double.interval.lo > 1.0 {
+        format!(
+            "Write double precision as matrix products: {} brings {:.2} times a multiply-add",
+            matrix.which, double.value
+        )
+    } else {
+        format!("Matrices bring double precision nothing here ({:.2} times a multiply-add)", double.value)
+    };
+    let mut rows = vec![scalar.row, matrix.row];
+    if let Some(library) = best(products, "f64", Form::Dense) {
+        let evidence = library.evidence(info);
+        let rate = Unit::FlopPerSecond.format(library.rate.value);
+        says.push_str(&format!("; cuBLAS does {rate} at n = {}", library.which));
+        if !evidence.is_empty() {
+            says.push_str(&format!(" ({evidence})"));
+        }
+        rows.push(library.row);
+    }
+    let gained: Vec<String> = pairs(instructions)
+        .into_iter()
+        .map(|(sparse, dense)| {
+            rows.extend([sparse.row, dense.row]);
+            format!("{:.2} in {}", sparse.rate.value / dense.rate.value, dense.numbers)
+        })
+        .collect();
+    if !gained.is_empty() {
+        says.push_str(&format!(
+            "; zeros in every other place bring the units a factor of {}, not two for granted",
+            gained.join(", ")
+        ));
+    }
+    says.push('.');
+    Some(advice(says, Unit::One, double, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::flag::Flags;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::{Point, Value};
+
+    fn point(at: Vec<Value>, rate: f64, clock: f64, error: Option<f64>) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at,
+            k: 1,
+            tick: 1e-9,
+            work: Work { operations: rate * 1e-6, ..Work::default() },
+            samples: vec![1000; 30],
+            evidence: Evidence { clock_hz: Some(clock), ..Evidence::default() },
+            flags: Flags::NONE,
+            extra: error.map(|error| (ERROR.to_owned(), error)).into_iter().collect(),
+        }
+    }
+
+    fn instruction(numbers: &str, form: Form, name: &str, rate: f64) -> Point {
+        point(vec![numbers.into(), form.name().into(), name.into()], rate, 1.98e9, None)
+    }
+
+    fn hopper() -> DeviceInfo {
+        DeviceInfo {
+            name: "NVIDIA H200".into(),
+            architecture: Some("sm_90".into()),
+            multiprocessors: 132,
+            ..DeviceInfo::default()
+        }
+    }
+
+    fn measured() -> [Series; 2] {
+        let all = [
+            instruction("f64", Form::Scalar, "FMA f64", 33e12),
+            instruction("f64", Form::Dense, "mma f64 8x8x4", 33e12),
+            instruction("f64", Form::Dense, "mma f64 16x8x16", 66e12),
+            instruction("f16", Form::Dense, "mma f16", 600e12),
+            instruction("f16", Form::Dense, "wgmma f16", 750e12),
+            instruction("f16", Form::Sparse, "wgmma.sp f16", 1200e12),
+        ];
+        let mut library = point(vec!["f64".into(), 8192_u64.into()], 60e12, 1.8e9, Some(3e-16));
+        library.flags.insert_if(Flag::ThrottlePower, true);
+        [Series::new(instructions(), all), Series::new(products(), [library])]
+    }
+
+    #[test]
+    fn every_gain_stands_beside_its_control() {
+        let found = findings(&hopper(), &measured());
+        let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
+        let double = one("f64 matrix over scalar");
+        assert!((double.value - 2.0).abs() < 1e-9 && double.says == "mma f64 16x8x16 against FMA f64", "{double:?}");
+        let zeros = one("half zeros over dense f16");
+        assert!((zeros.value - 1.6).abs() < 1e-9 && zeros.says == "wgmma.sp f16 against wgmma f16", "{zeros:?}");
+        assert_eq!(one("rate mma f64 16x8x16").metric, "f64 matrix");
+        assert_eq!((one("rate wgmma.sp f16").metric.as_str(), one("rate FMA f64").metric.as_str()), ("", "f64"));
+    }
+
+    #[test]
+    fn a_product_below_its_peak_is_told_with_clock_and_power() {
+        let found = findings(&hopper(), &measured());
+        let product = found.iter().find(|finding| finding.name == "product f64 8192").unwrap();
+        assert!(product.published.as_ref().is_some_and(|known| (known.range.lo / 66.9e12 - 1.0).abs() < 0.01));
+        // 132 · 256 · 1.8 GHz = 60.8 TFLOP/s.
+        for part in ["% of the published", "at 1.800 GHz", "98.6 % of what the units do", "power limit lowered"] {
+            assert!(product.says.contains(part), "{part}: {}", product.says);
+        }
+        let error = found.iter().find(|finding| finding.name == "error f64 8192").unwrap();
+        assert_eq!(error.value, 3e-16);
+    }
+
+    #[test]
+    fn advice_has_the_gain_the_library_and_the_zeros() {
+        let found = findings(&hopper(), &measured());
+        let advice = found.iter().find(|finding| plimsoll_suite::findings::advice::is_advice(finding)).unwrap();
+        assert!((advice.value - 2.0).abs() < 1e-9);
+        assert!(advice.says.starts_with("Write double precision as matrix products"), "{}", advice.says);
+        assert!(advice.says.contains("cuBLAS does 60.0 TFLOP/s at n = 8192"), "{}", advice.says);
+        assert!(advice.says.contains("1.60 in f16"), "{}", advice.says);
+        let [instructions, _] = measured();
+        assert!(!findings(&hopper(), &[instructions]).last().unwrap().says.contains("cuBLAS"));
+    }
+
+    #[test]
+    fn a_device_whose_matrices_bring_nothing_is_told_so() {
+        let all =
+            [instruction("f64", Form::Scalar, "FMA f64", 1e12), instruction("f64", Form::Dense, "mma f64 8x8x4", 1e12)];
+        let found = findings(&DeviceInfo::default(), &[Series::new(instructions(), all)]);
+        assert!(found.last().unwrap().says.starts_with("Matrices bring double precision nothing"));
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

@@ -1,0 +1,202 @@
+//! l2-reuse: what is gained where a consumer finds in the second-level cache what a producer has just written: tiles of some
+//! size, updated by kernels in a stream, in a graph and in one cooperative launch, beside the same without tiles.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::advice::{advice, differs, ratio};
+use plimsoll_suite::findings::{LAB, finding};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "l2-reuse",
+    group: LAB,
+    sentence: "What does staging through the second-level cache gain, and in tiles of what size?",
+    page: "l2-reuse.md",
+    seconds: [4.0, 20.0, 60.0],
+    findings,
+};
+
+/// Producer and consumer of the same tile in turn, in a stream.
+pub const STREAM: &str = "stream";
+/// The same as nodes of a graph.
+pub const GRAPH: &str = "graph";
+/// The same in one launch, with barriers of the grid.
+pub const COOPERATIVE: &str = "cooperative";
+/// The producer on every tile of what no cache holds, then the consumer on every tile: the control.
+pub const APART: &str = "no tiles";
+/// Every form.
+pub const FORMS: [&str; 4] = [STREAM, GRAPH, COOPERATIVE, APART];
+
+/// Updates of a tile by producer and consumer, over the tile's size: each reads and writes it once.
+#[must_use]
+pub fn tiles() -> SeriesSpec {
+    let draw =
+        Draw::Lines { x: "tile".into(), y: "bandwidth".into(), by: Some("form".into()), log_x: true, log_y: false };
+    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
+    let axes = vec![axis("form", Unit::One), axis("tile", Unit::Byte)];
+    SeriesSpec::new("tiles", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+}
+
+/// What counts as still at full speed.
+const NEAR: f64 = 0.9;
+/// Less than this over the control is no gain any more.
+const GAIN: f64 = 1.05;
+
+/// Tile, row and figure, by tile.
+type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
+
+fn of_form<'s>(tiles: &'s Series, form: &str) -> Rows<'s> {
+    let of = tiles.rows.iter().filter(|row| tiles.text(row, "form") == Some(form));
+    let mut rows: Rows<'s> =
+        of.filter_map(|row| Some((tiles.number(row, "tile")?, row, tiles.estimate(row, "bandwidth")?))).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rows
+}
+
+/// Where a form is at its best, up to which tile it keeps nine tenths of that, and from which on nothing is gained.
+struct Reach<'s> {
+    best: (f64, &'s Row, Estimate),
+    keeps: (f64, &'s Row, Interval),
+    gone: Option<f64>,
+    /// The control at the tile of the best.
+    control: (f64, &'s Row, Estimate),
+}
+
+fn reach<'s>(rows: &Rows<'s>, control: &Rows<'s>) -> Option<Reach<'s>> {
+    let peak = (0..rows.len()).max_by(|a, b| rows[*a].2.value.total_cmp(&rows[*b].2.value))?;
+    let best = rows[peak];
+    let beside = |tile: f64| control.iter().find(|row| row.0 == tile).copied();
+    let after = rows[peak..].iter().position(|row| row.2.value < NEAR * best.2.value).map(|step| peak + step);
+    let kept = rows[after.unwrap_or(rows.len()) - 1];
+    let end = after.map_or(kept.0, |after| rows[after].0);
+    let gains = |row: &(f64, &Row, Estimate)| beside(row.0).is_some_and(|other| row.2.value >= GAIN * other.2.value);
+    let last = rows.iter().rposition(gains);
+    let gone = last.and_then(|last| rows.get(last + 1)).map(|row| row.0);
+    let keeps = (kept.0, kept.1, Interval { lo: kept.0, hi: end });
+    Some(Reach { best, keeps, gone, control: beside(best.0)? })
+}
+
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(tiles) = series.iter().find(|series| series.spec.case == "tiles") else { return Vec::new() };
+    let control = of_form(tiles, APART);
+    let mut found = Vec::new();
+    for form in &FORMS[..3] {
+        let Some(reach) = reach(&of_form(tiles, form), &control) else { continue };
+        let (tile, row, known) = reach.best;
+        let against = Unit::BytePerSecond.format(reach.control.2.value);
+        let says = format!("in tiles of {}, against {against} without", Unit::Byte.format(tile));
+        found.push(Finding { says, ..finding(format!("{form}, best"), Unit::BytePerSecond, row, known) });
+        let (tile, row, interval) = reach.keeps;
+        let gone = reach.gone.map(|tile| format!("; from {} on nothing is gained", Unit::Byte.format(tile)));
+        let says = format!("to which it keeps nine tenths of that{}", gone.unwrap_or_default());
+        let known = Estimate { value: tile, interval };
+        found.push(Finding { says, ..finding(format!("{form}, full speed to"), Unit::Byte, row, known) });
+    }
+    found.extend(advised(tiles, &control));
+    found
+}
+
+/// How large tiles may be, in which form, and what that gains.
+fn advised(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
+    let forms = FORMS[..3].iter().filter_map(|form| Some((*form, reach(&of_form(tiles, form), control)?)));
+    let (form, reach) = forms.max_by(|a, b| a.1.best.2.value.total_cmp(&b.1.best.2.value))?;
+    let gain = ratio(reach.best.2, reach.control.2);
+    let rate = |known: Estimate| Unit::BytePerSecond.format(known.value);
+    let mut rows = vec![reach.best.1, reach.control.1, reach.keeps.1];
+    let at_best = |other: &str| of_form(tiles, other).into_iter().find(|row| row.0 == reach.best.0);
+    let others: Vec<String> = [STREAM, GRAPH]
+        .into_iter()
+        .filter(|other| *other != form)
+        .filter_map(|other| {
+            let row = at_best(other)?;
+            rows.push(row.1);
+            let by = differs(ratio(row.2, reach.best.2), ["faster", "as fast", "slower"]);
+            Some(format!("in a {other} it is {by}"))
+        })
+        .collect();
+    let says = if gain.interval.lo >= GAIN {
+        let gone =
+            reach.gone.map_or(String::new(), |tile| format!(", and from {} on is gone", Unit::Byte.format(tile)));
+        format!(
+            "Stage through the second-level cache in tiles of {} or less: {} against {} without tiles ({form}, tiles of {}); full \
+             speed ends there{gone}. At the best tile, {}.",
+            Unit::Byte.format(reach.keeps.0),
+            rate(reach.best.2),
+            rate(reach.control.2),
+            Unit::Byte.format(reach.best.0),
+            others.join(", ")
+        )
+    } else {
+        format!(
+            "Don't cut into tiles for the second-level cache: at the best {} against {} without ({form}, tiles of {}).",
+            rate(reach.best.2),
+            rate(reach.control.2),
+            Unit::Byte.format(reach.best.0)
+        )
+    };
+    Some(advice(says, Unit::One, gain, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic;
+
+    use super::*;
+    use plimsoll_suite::findings::advice::is_advice;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn told(rate: impl Fn(&str, f64) -> f64) -> Vec<Finding> {
+        let sizes: Vec<f64> = (0..=14).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect();
+        let all = FORMS.iter().flat_map(|form| sizes.iter().map(move |mib| (*form, *mib)));
+        let points = all.map(|(form, mib)| {
+            synthetic::point(
+                vec![form.into(), (mib * MIB).into()],
+                (1_u64 << 30) as f64 / rate(form, mib),
+                Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() },
+                &[],
+            )
+        });
+        findings(&DeviceInfo::default(), &[Series::new(tiles(), points.collect::<Vec<Point>>())])
+    }
+
+    #[test]
+    fn the_advice_names_the_largest_tile_at_full_speed_and_where_the_gain_ends() {
+        let found = told(|form, mib| match (form, mib) {
+            (APART, _) => 4e12,
+            (_, 30.0..70.0) => 5e12,
+            (_, 70.0..) => 4e12,
+            (GRAPH, _) => 8e12,
+            (COOPERATIVE, _) => 7e12,
+            _ => 6e12,
+        });
+        let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
+        assert!((advice.value - 2.0).abs() < 1e-6 && advice.is_sound(), "{advice:?}");
+        for part in [
+            "tiles of 22.6 MiB or less",
+            "8.00 TB/s against 4.00 TB/s",
+            "from 90.5 MiB on is gone",
+            "in a stream it is 25 % slower",
+        ] {
+            assert!(advice.says.contains(part), "{part}: {}", advice.says);
+        }
+        assert_eq!(found.len(), 7);
+    }
+
+    #[test]
+    fn where_tiles_gain_nothing_they_are_advised_against() {
+        let found = told(|_, _| 4e12);
+        let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
+        assert!(advice.says.starts_with("Don't cut into tiles"), "{}", advice.says);
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

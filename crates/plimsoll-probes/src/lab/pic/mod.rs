@@ -1,0 +1,165 @@
+//! pic: whether small products on the matrix units turn the velocities of particles faster than fused multiply-adds do, and what
+//! half precision costs.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::advice;
+use plimsoll_suite::findings::finding;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "pic",
+    group: "lab",
+    sentence: "Whether matrix units turn particles in a magnetic field faster than fused multiply-adds, and how exactly.",
+    page: "pic.md",
+    seconds: [3.0, 12.0, 40.0],
+    findings,
+};
+
+/// A particle by a thread, in single precision: the control.
+pub const FUSED: &str = "fused multiply-add";
+/// Sixteen particles by a warp, directions in half precision.
+pub const MATRIX: &str = "matrix units";
+/// Both ways, the control first.
+pub const WAYS: [&str; 2] = [FUSED, MATRIX];
+
+/// How far |v| is off after the pushes of a launch, as a share of it: the mean of squares over particles, rooted.
+pub const SPEED: &str = "speed drift";
+/// The angle between a velocity and the right one after the pushes of a launch, radians: the mean of squares, rooted.
+pub const ANGLE: &str = "angle error";
+/// Operations of the scalar units per push.
+pub const SCALAR_OPERATIONS: &str = "scalar operations";
+/// Operations of the matrix units per push.
+pub const MATRIX_OPERATIONS: &str = "matrix operations";
+
+/// Pushes per second by way and by how often a particle is pushed for each time that it is read and written.
+#[must_use]
+pub fn rate() -> SeriesSpec {
+    SeriesSpec::new(
+        "pushes",
+        Figure::Throughput,
+        CachePolicy::Stream,
+        vec![axis("way", Unit::One), axis("pushes", Unit::One)],
+        vec![
+            metric("rate", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric(SPEED, Unit::One, Quantity::Extra),
+            metric(ANGLE, Unit::One, Quantity::Extra),
+            metric(SCALAR_OPERATIONS, Unit::One, Quantity::Extra),
+            metric(MATRIX_OPERATIONS, Unit::One, Quantity::Extra),
+        ],
+        Draw::Bars { x: "pushes".into(), y: "rate".into(), by: Some("way".into()) },
+    )
+}
+
+/// A row of a way at so many pushes.
+fn row<'s>(series: &'s Series, way: &str, pushes: f64) -> Option<&'s Row> {
+    let here = |row: &&Row| series.text(row, "way") == Some(way) && series.number(row, "pushes") == Some(pushes);
+    series.rows.iter().find(here)
+}
+
+/// The rate, the errors and the arithmetic of each way, and the advice.
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(series) = series.iter().find(|series| series.spec.case == "pushes") else { return Vec::new() };
+    let mut found = Vec::new();
+    for row in &series.rows {
+        let (Some(way), Some(pushes)) = (series.text(row, "way"), series.number(row, "pushes")) else { continue };
+        let spent =
+            [SCALAR_OPERATIONS, MATRIX_OPERATIONS].map(|metric| series.estimate(row, metric).map_or(0.0, |e| e.value));
+        let metrics =
+            [("rate", Unit::OpPerSecond, ""), (SPEED, Unit::One, ", speed drift"), (ANGLE, Unit::One, ", angle error")];
+        found.extend(metrics.into_iter().filter_map(|(metric, unit, suffix)| {
+            let figure = series.estimate(row, metric)?;
+            let says = match metric {
+                "rate" => format!("Each push spends {:.0} scalar and {:.0} matrix operations.", spent[0], spent[1]),
+                _ => format!("Root of the mean square after {pushes:.0} pushes."),
+            };
+            let name = format!("{way}, {pushes:.0} pushes{suffix}");
+            Some(Finding { says, ..finding(name, unit, row, figure) })
+        }));
+    }
+    found.extend(advise(series));
+    found
+}
+
+/// Which way to take, decided by the matrix units over fused multiply-adds where a particle is pushed most often at once.
+fn advise(series: &Series) -> Option<Finding> {
+    let pushes = series.rows.iter().filter_map(|row| series.number(row, "pushes"));
+    let most = pushes.max_by(f64::total_cmp)?;
+    let rows = [row(series, FUSED, most)?, row(series, MATRIX, most)?];
+    let of = |metric: &str| -> Option<[Estimate; 2]> {
+        Some([series.estimate(rows[0], metric)?, series.estimate(rows[1], metric)?])
+    };
+    let [control, case] = of("rate")?;
+    let gain = advice::ratio(case, control);
+    let words = advice::differs(gain, ["faster", "as fast", "slower"]);
+    let which = if gain.value > 1.0 && words != "as fast" {
+        "Matrix units pay if half precision will do"
+    } else {
+        "Turn particles by fused multiply-adds"
+    };
+    let rates = [control, case].map(|rate| Unit::OpPerSecond.format(rate.value));
+    let compared = if words == "as fast" { words } else { format!("{words} than fused multiply-adds") };
+    let errors = of(ANGLE).map_or(String::new(), |[single, half]| {
+        format!(", and off by {:.1e} rad after {most:.0} pushes, not {:.1e}", half.value, single.value)
+    });
+    let says =
+        format!("{which}: products of 16 particles are {compared} ({} against {} pushes){errors}.", rates[1], rates[0]);
+    Some(advice::advice(says, Unit::One, gain, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+    use plimsoll_suite::findings::synthetic;
+
+    /// So many Gpushes/s with an angle error.
+    fn point(way: &str, pushes: u64, rate: f64, angle: f64) -> Point {
+        let extra = [(SPEED, 1e-7), (ANGLE, angle), (SCALAR_OPERATIONS, 108.0), (MATRIX_OPERATIONS, 0.0)];
+        synthetic::point(
+            vec![way.into(), pushes.into()],
+            1e6 / (rate * 1e9),
+            Work { operations: 1e6, ..Work::default() },
+            &extra,
+        )
+    }
+
+    fn found(points: Vec<Point>) -> Vec<Finding> {
+        findings(&DeviceInfo::default(), &[Series::new(rate(), points)])
+    }
+
+    #[test]
+    fn rates_errors_and_arithmetic_are_told_and_the_faster_way_advised() {
+        let points = vec![
+            point(FUSED, 1, 80.0, 1e-7),
+            point(MATRIX, 1, 60.0, 1e-4),
+            point(FUSED, 16, 250.0, 1.5e-6),
+            point(MATRIX, 16, 100.0, 1e-3),
+        ];
+        let found = found(points);
+        assert_eq!(found.len(), 13);
+        assert!(found[0].name == "fused multiply-add, 1 pushes" && (found[0].value / 80e9 - 1.0).abs() < 1e-5);
+        assert!(found[0].says.contains("108 scalar"), "{}", found[0].says);
+        let told = found.iter().find(|finding| advice::is_advice(finding)).unwrap();
+        assert!((told.value - 0.4).abs() < 1e-5);
+        let expected = "Turn particles by fused multiply-adds: products of 16 particles are 60 % slower than fused \
+                        multiply-adds (100 Gop/s against 250 Gop/s pushes), and off by 1.0e-3 rad after 16 pushes, not 1.5e-6.";
+        assert_eq!(told.says, expected);
+    }
+
+    #[test]
+    fn matrix_units_are_advised_where_they_are_faster_and_nothing_is_without_both() {
+        let both = vec![point(FUSED, 16, 100.0, 1e-6), point(MATRIX, 16, 150.0, 1e-3)];
+        let told = found(both.clone()).into_iter().find(advice::is_advice).unwrap();
+        assert!(told.says.starts_with("Matrix units pay if half precision will do"), "{}", told.says);
+        assert!(!found(both[..1].to_vec()).iter().any(advice::is_advice));
+        assert!(found(vec![]).is_empty());
+    }
+}

@@ -1,0 +1,302 @@
+//! residency: whether it pays to pin data in the second-level cache: a histogram's bins, and a buffer that is updated while
+//! another streams by, with part of the cache set aside for them and without; and how the pinned lines are let go again.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::advice::{advice, differs, ratio};
+use plimsoll_suite::findings::{LAB, finding};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "residency",
+    group: LAB,
+    sentence: "Pin it in the second-level cache?",
+    page: "residency.md",
+    seconds: [4.0, 20.0, 60.0],
+    findings,
+};
+
+/// Nothing is set aside and there is no window.
+pub const NONE: &str = "not pinned";
+/// A window over all of it, as an attribute of the stream.
+pub const STREAM: &str = "pinned, by stream";
+/// The same as an attribute of the graph's nodes.
+pub const NODE: &str = "pinned, by graph node";
+/// A window whose hit ratio lets two thirds of the set-aside be filled.
+pub const TUNED: &str = "pinned, ratio tuned";
+/// Every way to treat data; the first is the control.
+pub const WAYS: [&str; 4] = [NONE, STREAM, NODE, TUNED];
+
+/// Nothing was pinned before.
+pub const NEVER: &str = "never pinned";
+/// Something was pinned, and nothing was done about it.
+pub const LEFT: &str = "left pinned";
+/// The limit was set to 0 and the lines were reset by the call for it.
+pub const LIMIT: &str = "limit 0 and reset call";
+/// The same data were accessed through a window whose hits are normal.
+pub const NORMAL: &str = "window of normal hits";
+/// Every way to let go; the first is the control.
+pub const ENDS: [&str; 4] = [NEVER, LEFT, LIMIT, NORMAL];
+
+/// Bytes of the cache that were set aside: told by the workload.
+pub const SET_ASIDE: &str = "set aside";
+
+fn aside() -> Metric {
+    metric(SET_ASIDE, Unit::Byte, Quantity::Extra)
+}
+
+/// Additions to the bins of a histogram. An operation is an addition.
+#[must_use]
+pub fn histogram() -> SeriesSpec {
+    let metrics = vec![
+        metric("additions", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+        metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+        aside(),
+    ];
+    let draw = Draw::Bars { x: "bins".into(), y: "additions".into(), by: Some("way".into()) };
+    let axes = vec![axis("way", Unit::One), axis("bins", Unit::Byte)];
+    SeriesSpec::new("histogram", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+}
+
+/// A buffer of some size that is updated in pass after pass beside what streams by.
+#[must_use]
+pub fn sliding() -> SeriesSpec {
+    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
+    let draw =
+        Draw::Lines { x: "window".into(), y: "bandwidth".into(), by: Some("way".into()), log_x: false, log_y: false };
+    let axes = vec![axis("way", Unit::One), axis("window", Unit::Byte)];
+    SeriesSpec::new("sliding window", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+}
+
+/// Reads of other data that fit in the cache, after something was pinned and let go.
+#[must_use]
+pub fn reset() -> SeriesSpec {
+    let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
+    let draw = Draw::Bars { x: "after".into(), y: "bandwidth".into(), by: None };
+    let axes = vec![axis("after", Unit::One)];
+    SeriesSpec::new("reset", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+}
+
+/// One case over its control at the same place of the second axis.
+struct Gain<'s> {
+    way: &'s str,
+    at: f64,
+    ratio: Estimate,
+    rows: [&'s Row; 2],
+    aside: f64,
+}
+
+fn gains<'s>(series: &'s Series, by: &str, what: &str) -> Vec<Gain<'s>> {
+    let gain = |row: &'s Row| {
+        let (way, at) = (series.text(row, "way")?, series.number(row, by)?);
+        let beside = |other: &&Row| series.text(other, "way") == Some(NONE) && series.number(other, by) == Some(at);
+        let control = series.rows.iter().find(beside)?;
+        let ratio = ratio(series.estimate(row, what)?, series.estimate(control, what)?);
+        let aside = series.estimate(row, SET_ASIDE).map_or(0.0, |known| known.value);
+        (way != NONE).then_some(Gain { way, at, ratio, rows: [row, control], aside })
+    };
+    series.rows.iter().filter_map(gain).collect()
+}
+
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let of = |case: &str| series.iter().find(|series| series.spec.case == case);
+    let histogram = of("histogram").map_or_else(Vec::new, |series| gains(series, "bins", "additions"));
+    let sliding = of("sliding window").map_or_else(Vec::new, |series| gains(series, "window", "bandwidth"));
+    let told = |what: &'static str| {
+        move |gain: &Gain<'_>| {
+            let name = format!("{what} of {}, {}", Unit::Byte.format(gain.at), gain.way);
+            let says = format!("over not pinned, with {} set aside", Unit::Byte.format(gain.aside));
+            let flags = gain.rows[0].flags.union(gain.rows[1].flags);
+            Finding { says, flags, ..finding(name, Unit::One, gain.rows[0], gain.ratio) }
+        }
+    };
+    let mut found: Vec<Finding> = histogram.iter().map(told("gain, bins")).collect();
+    for way in [STREAM, TUNED] {
+        let of_way = || sliding.iter().filter(move |gain| gain.way == way);
+        let ends = [best(of_way()), worst(of_way())];
+        found.extend(ends.into_iter().flatten().map(told("gain, buffer")));
+    }
+    let after = of("reset").map_or_else(Vec::new, after);
+    let parting = parting(&after);
+    found.extend(after);
+    found.extend(advised(&histogram, &sliding, &parting));
+    found
+}
+
+fn best<'g, 's>(gains: impl Iterator<Item = &'g Gain<'s>>) -> Option<&'g Gain<'s>>
+where
+    's: 'g,
+{
+    gains.max_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value))
+}
+
+fn worst<'g, 's>(gains: impl Iterator<Item = &'g Gain<'s>>) -> Option<&'g Gain<'s>>
+where
+    's: 'g,
+{
+    gains.min_by(|a, b| a.ratio.value.total_cmp(&b.ratio.value))
+}
+
+/// What each way to let go leaves of the bandwidth that there is where nothing was pinned.
+fn after(reset: &Series) -> Vec<Finding> {
+    let of = |way: &str| {
+        let row = reset.rows.iter().find(|row| reset.text(row, "after") == Some(way))?;
+        Some((row, reset.estimate(row, "bandwidth")?))
+    };
+    let Some(never) = of(NEVER) else { return Vec::new() };
+    let left = |way: &&str| {
+        let (row, known) = of(way)?;
+        let flags = row.flags.union(never.0.flags);
+        let kept = ratio(known, never.1);
+        let says = if flags.contains(Flag::Drift) {
+            "whether they are slower can't be told, since the samples drifted"
+        } else if kept.interval.hi < WHOLE {
+            "they are slower afterwards"
+        } else if kept.interval.lo > WHOLE {
+            "they have it whole"
+        } else {
+            "whether they are slower can't be told from these samples"
+        };
+        let says = format!("of the bandwidth where nothing was pinned: {says}");
+        Some(Finding { flags, says, ..finding(format!("other data after: {way}"), Unit::One, row, kept) })
+    };
+    ENDS[1..].iter().filter_map(left).collect()
+}
+
+/// Other data that keep more than this of their bandwidth have it whole.
+const WHOLE: f64 = 0.95;
+
+/// What to do about lines that were pinned, from what [`after`] found.
+fn parting(after: &[Finding]) -> String {
+    let of = |way: &str| after.iter().find(|found| found.name.ends_with(way));
+    let Some(left) = of(LEFT) else { return "Reset afterwards.".to_owned() };
+    let kept = Estimate { value: left.value, interval: left.interval };
+    if left.flags.contains(Flag::Drift) {
+        return "Whether lines left pinned cost other data anything can't be told: their bandwidth drifted.".to_owned();
+    }
+    if left.interval.hi >= WHOLE {
+        return "Lines left pinned cost other data nothing that could be seen.".to_owned();
+    }
+    let frees = |way: &&str| of(way).is_some_and(|found| found.interval.lo > WHOLE);
+    let ways: Vec<&str> = [LIMIT, NORMAL].into_iter().filter(|way| frees(way)).collect();
+    let slower = differs(kept, ["faster", "as fast", "slower"]);
+    match ways[..] {
+        [] => format!("Other data are {slower} afterwards, and no way to let go was seen to mend it."),
+        _ => format!("Let go afterwards, by {}: else other data are {slower}.", ways.join(" or ")),
+    }
+}
+
+/// Pin or not, from the best and the worst that pinning does.
+fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Option<Finding> {
+    /// Less than this is not worth a setting that all other kernels feel.
+    const WORTH: f64 = 1.03;
+    let words = |gain: &Gain<'_>| differs(gain.ratio, ["faster", "as fast", "slower"]);
+    let best = best(histogram.iter().chain(sliding))?;
+    let place = |gain: &Gain<'_>| {
+        let what = if histogram.iter().any(|other| std::ptr::eq(other, gain)) { "bins" } else { "a buffer" };
+        format!("{what} of {}", Unit::Byte.format(gain.at))
+    };
+    let full = worst(sliding.iter().filter(|gain| gain.way == STREAM));
+    let tuned = worst(sliding.iter().filter(|gain| gain.way == TUNED));
+    let mut rows = best.rows.to_vec();
+    let mut risk = String::new();
+    if let Some(full) = full {
+        rows.extend(full.rows);
+        risk = format!("; with hit ratio 1.0 {} is at the worst {}", place(full), words(full));
+    }
+    if let Some(tuned) = tuned {
+        rows.extend(tuned.rows);
+        risk += &format!(", with the ratio tuned to two thirds of the set-aside {}", words(tuned));
+    }
+    let aside = Unit::Byte.format(best.aside);
+    let says = if best.ratio.interval.lo >= WORTH {
+        format!(
+            "Pin what is used again and again and fits into the {aside} that can be set aside: {} runs {} so{risk}. {parting}",
+            place(best),
+            words(best)
+        )
+    } else {
+        format!(
+            "Don't pin: with {aside} set aside the most that is gained is {} for {}{risk}.",
+            words(best),
+            place(best)
+        )
+    };
+    Some(advice(says, Unit::One, best.ratio, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::{Point, Value};
+    use plimsoll_suite::findings::synthetic;
+
+    use super::*;
+    use plimsoll_suite::findings::advice::is_advice;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn point(at: Vec<Value>, rate: f64) -> Point {
+        synthetic::point(
+            at,
+            (1_u64 << 30) as f64 / rate,
+            Work { traffic: Traffic::new(1 << 30, 0), operations: (1_u64 << 30) as f64, ..Work::default() },
+            &[(SET_ASIDE, 30.0 * MIB)],
+        )
+    }
+
+    fn told(rate: impl Fn(&str, f64) -> f64) -> Vec<Finding> {
+        let points = |sizes: &[f64]| -> Vec<Point> {
+            let all = WAYS.iter().flat_map(|way| sizes.iter().map(move |size| (*way, size * MIB)));
+            all.map(|(way, size)| point(vec![way.into(), size.into()], rate(way, size / MIB))).collect()
+        };
+        let ends = ENDS.map(|way| point(vec![way.into()], if way == LEFT { 4e12 } else { 6e12 }));
+        let series = [
+            Series::new(histogram(), points(&[20.0, 25.0])),
+            Series::new(sliding(), points(&[15.0, 30.0, 60.0, 90.0])),
+            Series::new(reset(), ends),
+        ];
+        findings(&DeviceInfo::default(), &series)
+    }
+
+    #[test]
+    fn where_pinning_gains_the_advice_says_how_much_and_what_it_costs_past_the_set_aside() {
+        let found = told(|way, size| match (way, size) {
+            (NONE, _) => 2e12,
+            (_, ..30.5) => 3e12,
+            (TUNED, _) => 2e12,
+            _ => 1.8e12,
+        });
+        let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
+        assert!((advice.value - 1.5).abs() < 1e-6 && advice.is_sound());
+        for part in [
+            "Pin what",
+            "30 MiB that can be set aside",
+            "50 % faster",
+            "10 % slower",
+            "two thirds of the set-aside as fast",
+        ] {
+            assert!(advice.says.contains(part), "{part}: {}", advice.says);
+        }
+        let left = found.iter().find(|finding| finding.name == "other data after: left pinned").unwrap();
+        assert!((left.value - 4.0 / 6.0).abs() < 1e-6 && left.says.ends_with("slower afterwards"), "{}", left.says);
+        let mended =
+            "Let go afterwards, by limit 0 and reset call or window of normal hits: else other data are 33 % slower.";
+        assert!(advice.says.ends_with(mended), "{}", advice.says);
+    }
+
+    #[test]
+    fn where_pinning_gains_nothing_it_is_advised_against() {
+        let found = told(|way, _| if way == NONE { 2e12 } else { 1.9e12 });
+        let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
+        assert!(advice.says.starts_with("Don't pin") && advice.says.contains("5.0 % slower"), "{}", advice.says);
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

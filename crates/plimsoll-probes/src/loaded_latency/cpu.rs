@@ -1,0 +1,389 @@
+//! loaded-latency on the CPU: one core chases a chain through memory while the others read, copy or write as hard as they
+//! can, or pause after every block. What the figures mean is told in `mod.rs`.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
+use plimsoll_cpu::arch::chase::SharedChase;
+use plimsoll_cpu::arch::cycle;
+use plimsoll_cpu::arch::stream::{Stores, StreamKernels};
+use plimsoll_cpu::memory::{Buffer, Pages};
+use plimsoll_cpu::threads::{Rank, Task, Team};
+use plimsoll_cpu::workload::chain::{Chain, Order};
+use plimsoll_cpu::workload::kernels::{self, Kernel, POISON};
+use plimsoll_cpu::workload::window::{self, Place, Window};
+use plimsoll_cpu::workload::{team, verdict};
+use plimsoll_cpu::{Cpu, CpuDevice};
+
+use crate::loaded_latency;
+
+/// Bytes of a line of the chain.
+const LINE: usize = 64;
+/// Hops per launch: some tenths of a millisecond.
+const HOPS: u64 = 2048;
+/// The chain's bytes: beyond any cache but no larger, since building it takes a second per gibibyte.
+const CHAIN: (u64, u64) = (256 << 20, 1 << 30);
+/// The chain grows in steps of this many bytes, between which the user may stop it.
+const STEP: usize = 64 << 20;
+/// Elements that a generator moves between two pauses: 8 KiB, short beside the queues that it fills.
+const BLOCK: usize = 1024;
+/// Cycles of the pause between two blocks. A core at full speed takes some 2,000 for a block.
+const DELAYS: [u64; 8] = [0, 256, 512, 1024, 2048, 4096, 8192, 16384];
+/// What generators do: a kernel with its stores, as the axis names it.
+const BACKGROUNDS: [(&str, Kernel, Stores); 3] = [
+    (loaded_latency::BACKGROUNDS[0], Kernel::Read, Stores::Ordinary),
+    (loaded_latency::BACKGROUNDS[1], Kernel::Copy, Stores::Ordinary),
+    (loaded_latency::BACKGROUNDS[2], Kernel::Init, Stores::NonTemporal),
+];
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// A point: what how many generators do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spot {
+    background: &'static str,
+    kernel: Kernel,
+    stores: Stores,
+    delay: u64,
+    generators: usize,
+}
+
+impl Probe<Cpu> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &loaded_latency::SPEC
+    }
+
+    fn supports(&self, device: &CpuDevice) -> Result<(), Fault> {
+        if device.cpus.len() > 1 {
+            return Ok(());
+        }
+        Err(Fault::Unavailable {
+            what: "a second core",
+            why: "this process may use one core only, and the load must come from another".to_owned(),
+            mend: "Allow it more cores (taskset, or the container's CPU limit)".to_owned(),
+        })
+    }
+
+    fn points(&self, device: &CpuDevice, request: &Request) -> usize {
+        spots(device.cpus.len(), request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let cores = session.device.cpus.len();
+        let last_level = session.device.last_level_bytes();
+        let wanted = last_level.saturating_mul(4).clamp(CHAIN.0, CHAIN.1);
+        let size = window::size(session.request.bytes, wanted, 2)?;
+        // Larger than the last level, so that the generators too find nothing in it; the chaser's part lies idle.
+        let each = (last_level + last_level / 4).max(CHAIN.0) / (cores as u64 - 1);
+        let background = window::size(None, each * cores as u64, 4)?;
+        let team = team(session, cores)?;
+        let (buffer, chase) = chain(size.bytes, session.request.seed, &|| session.stopped())?;
+        let data = (session.request.seed, kernels::finite as fn(u64) -> f64);
+        let window = Window::new(&team, 2, background.bytes, data, &|| session.stopped())?;
+        let ground = Ground {
+            team,
+            buffer,
+            chase: Arc::new(chase),
+            chaser: Arc::default(),
+            window,
+            generators: (0..cores).map(|_| Generator::default()).collect(),
+        };
+        let late = window::delay(session.clock().now() - begin, loaded_latency::SPEC.budget(session.request.effort));
+        let spots = spots(cores, session.request.effort);
+        let flags = (size.shrunk || background.shrunk).then_some(Flag::Shrunk).into_iter().collect();
+        let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
+        let at = |spot: &Spot| vec![spot.background.into(), spot.delay.into(), (spot.generators as u64).into()];
+        session.sweep(sweep, at, |_, spot| ground.load(*spot))?;
+        Ok(())
+    }
+
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let kernels = BACKGROUNDS.map(|(_, kernel, _)| kernel);
+        kernels::verify(&kernels, depth, report)?;
+        for lines in [1, 2, 3, 5, 31, 33, 1025] {
+            let (buffer, chase) = chain((lines * LINE) as u64, 1, &|| false)?;
+            for hops in [0, 1, 15, 16, 17, lines as u64, 2 * lines as u64 + 1] {
+                let (end, expected) = (chase.chase(0, hops), walk(&buffer, 0, hops));
+                let wrong =
+                    if end == expected { String::new() } else { format!("ends at {end} instead of {expected}") };
+                report(Case { kernel: "chase".to_owned(), on: format!("{lines} lines, {hops} hops"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every kind of load: by nobody, where its curve begins; by all other cores with every pause; and, where there is time, by
+/// fewer cores.
+fn spots(cores: usize, effort: Effort) -> Vec<Spot> {
+    let others = cores.saturating_sub(1);
+    let spot = |(background, kernel, stores), delay, generators| Spot { background, kernel, stores, delay, generators };
+    let mut spots = Vec::new();
+    // Where the pause can't be counted in cycles, there is none.
+    let delays = if cycle::exists() { &DELAYS[..] } else { &DELAYS[..1] };
+    for background in BACKGROUNDS {
+        spots.push(spot(background, 0, 0));
+        spots.extend(delays.iter().map(|&delay| spot(background, delay, others)));
+        if effort != Effort::Quick {
+            let fewer = std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|&n| n < others);
+            spots.extend(fewer.map(|generators| spot(background, 0, generators)));
+        }
+    }
+    spots
+}
+
+/// A random cycle over the lines of a buffer of about `bytes` bytes, checked.
+fn chain(bytes: u64, seed: u64, stopped: &dyn Fn() -> bool) -> Result<(Arc<Buffer<u64>>, SharedChase), Fault> {
+    let overflow = |_| Fault::Invalid(format!("{bytes} bytes overflow an address"));
+    let bytes = usize::try_from(bytes).map_err(overflow)?.max(LINE) / LINE * LINE;
+    let mut buffer = Buffer::<u64>::new(bytes / size_of::<u64>(), Pages::Huge)?;
+    let mut chain = Chain::new(Order::PageRandom, LINE, seed);
+    let mut grown = 0;
+    while grown < bytes {
+        if stopped() {
+            return Err(Fault::Stopped);
+        }
+        grown = chain.grow(&mut buffer, (grown + STEP).min(bytes));
+    }
+    let buffer = Arc::new(buffer);
+    let chase = SharedChase::new(Arc::clone(&buffer), bytes / size_of::<u64>(), LINE);
+    Ok((buffer, chase.map_err(|broken| Fault::Invalid(broken.to_string()))?))
+}
+
+/// Where `hops` hops from byte `at` end, link by link.
+fn walk(buffer: &[u64], mut at: usize, hops: u64) -> usize {
+    for _ in 0..hops {
+        at = buffer[at / size_of::<u64>()] as usize;
+    }
+    at
+}
+
+/// What a generator keeps between launches.
+#[derive(Debug, Default)]
+struct Generator {
+    /// Blocks so far.
+    place: Place,
+    /// Blocks of the last launch.
+    moved: AtomicU64,
+    /// The latest sum, as bits.
+    sum: AtomicU64,
+}
+
+/// Where the chaser is and where its last launch began, byte offsets. It walks on from point to point: the lines that it
+/// has just been at are in a cache.
+#[derive(Debug, Default)]
+struct Chaser {
+    at: AtomicUsize,
+    from: AtomicUsize,
+}
+
+/// What all points share.
+struct Ground {
+    team: Rc<RefCell<Team>>,
+    buffer: Arc<Buffer<u64>>,
+    chase: Arc<SharedChase>,
+    chaser: Arc<Chaser>,
+    window: Arc<Window<f64>>,
+    generators: Arc<[Generator]>,
+}
+
+impl Ground {
+    fn load(&self, spot: Spot) -> Result<Loaded, Fault> {
+        self.poison()?;
+        let (window, generators, chase) =
+            (Arc::clone(&self.window), Arc::clone(&self.generators), Arc::clone(&self.chase));
+        let chaser = Arc::clone(&self.chaser);
+        let task = Task::new(move |rank| match rank.index {
+            0 => {
+                let from = chaser.at.load(Ordering::Relaxed);
+                chaser.from.store(from, Ordering::Relaxed);
+                chaser.at.store(chase.chase(from, HOPS), Ordering::Relaxed);
+            }
+            index if index <= spot.generators => generate(&window, &generators[index], spot, rank),
+            _ => {}
+        });
+        let traffic = spot.kernel.traffic(BLOCK as u64).total() as f64;
+        Ok(Loaded {
+            team: Rc::clone(&self.team),
+            task,
+            chaser: Arc::clone(&self.chaser),
+            buffer: Arc::clone(&self.buffer),
+            generators: Arc::clone(&self.generators),
+            moved: vec![(0, 0); spot.generators + 1],
+            block_bytes: traffic,
+            check: self.checker(spot),
+        })
+    }
+
+    /// What generators wrote since the last time is poisoned, whatever comes next; they begin anew. (At first the target
+    /// holds data of its own, which no kernel makes.)
+    fn poison(&self) -> Result<(), Fault> {
+        let (window, generators) = (Arc::clone(&self.window), Arc::clone(&self.generators));
+        self.team.borrow_mut().run(&Task::new(move |rank| {
+            let generator = &generators[rank.index];
+            let mut target = window.part(TARGET, rank.index);
+            let written = (generator.place.walked() * BLOCK).min(target.len());
+            StreamKernels::best().init(&mut target[..written], POISON, Stores::NonTemporal);
+            generator.place.rewind();
+            generator.sum.store(POISON.to_bits(), Ordering::Relaxed);
+        }))
+    }
+
+    /// Every block that was written, and the latest sum, against the oracle.
+    fn checker(&self, spot: Spot) -> Box<dyn FnMut() -> Check> {
+        let (team, window, generators) =
+            (Rc::clone(&self.team), Arc::clone(&self.window), Arc::clone(&self.generators));
+        let found = Arc::new(Mutex::new(None));
+        let note = Arc::clone(&found);
+        let task = Task::new(move |rank| {
+            let generator = &generators[rank.index];
+            let walked = generator.place.walked();
+            if !(1..=spot.generators).contains(&rank.index) || walked == 0 {
+                return;
+            }
+            let blocks = window.part(TARGET, rank.index).len() / BLOCK;
+            let sum = f64::from_bits(generator.sum.load(Ordering::Relaxed));
+            // A sum is kept of the last block alone.
+            let first = if spot.kernel.writes() { walked.saturating_sub(blocks) } else { walked - 1 };
+            for block in first..walked {
+                let wrong = |a: &mut [f64], b: &[f64]| spot.kernel.wrong(a, [b; 3], sum);
+                if let Some(wrong) = on_block(&window, rank.index, block % blocks, wrong) {
+                    let what = format!("{} in block {block} of thread {}: {wrong}", spot.background, rank.index);
+                    note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+                    return;
+                }
+            }
+        });
+        Box::new(move || verdict(&team, &task, &found))
+    }
+}
+
+/// The place of what generators write among the window's arrays; the other is read.
+const TARGET: usize = 0;
+
+/// Gives `with` one block of what a member writes and reads.
+fn on_block<R>(window: &Window<f64>, rank: usize, block: usize, with: impl FnOnce(&mut [f64], &[f64]) -> R) -> R {
+    let (mut target, source) = (window.part(TARGET, rank), window.part(1 - TARGET, rank));
+    let range = block * BLOCK..(block + 1) * BLOCK;
+    with(&mut target[range.clone()], &source[range])
+}
+
+/// Moves blocks until the chaser is done.
+fn generate(window: &Window<f64>, generator: &Generator, spot: Spot, rank: Rank<'_>) {
+    let with = StreamKernels::best();
+    let blocks = window.part(TARGET, rank.index).len() / BLOCK;
+    let mut moved = 0;
+    while !rank.stopping() {
+        let block = generator.place.next() % blocks;
+        let sum = on_block(window, rank.index, block, |a, b| spot.kernel.run(with, spot.stores, a, [b; 3]));
+        generator.sum.store(sum.to_bits(), Ordering::Relaxed);
+        moved += 1;
+        std::hint::black_box(cycle::chain(spot.delay / cycle::ADDS_PER_TURN));
+    }
+    generator.moved.fetch_add(moved, Ordering::Relaxed);
+}
+
+/// A chase beside its generators. Its samples are the chaser's own time.
+struct Loaded {
+    team: Rc<RefCell<Team>>,
+    task: Task,
+    chaser: Arc<Chaser>,
+    buffer: Arc<Buffer<u64>>,
+    generators: Arc<[Generator]>,
+    /// Blocks and ticks of each member so far; the chaser's stay zero.
+    moved: Vec<(u64, u64)>,
+    block_bytes: f64,
+    check: Box<dyn FnMut() -> Check>,
+}
+
+impl Workload for Loaded {
+    fn work(&self) -> Work {
+        Work { operations: HOPS as f64, in_kernel: true, ..Work::default() }
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::default()
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        let mut team = self.team.borrow_mut();
+        for sample in out {
+            team.timed(u64::from(k), &self.task)?;
+            *sample = team.lap_of(0);
+            for (rank, (blocks, ticks)) in self.moved.iter_mut().enumerate().skip(1) {
+                *blocks += self.generators[rank].moved.swap(0, Ordering::Relaxed);
+                *ticks += team.lap_of(rank);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        let end = self.chaser.at.load(Ordering::Relaxed);
+        let expected = walk(&self.buffer, self.chaser.from.load(Ordering::Relaxed), HOPS);
+        if end != expected {
+            return Ok(Check::Failed(format!("the chase ended at byte {end} instead of {expected}")));
+        }
+        Ok((self.check)())
+    }
+
+    /// Each generator's bytes over its own time, so that those it moved after the chaser's last hop count fairly.
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
+        let timer = self.team.borrow().timer();
+        let rates = self.moved.iter().filter(|(_, ticks)| *ticks > 0);
+        let bandwidth = rates.map(|&(blocks, ticks)| blocks as f64 * self.block_bytes / timer.seconds(ticks)).sum();
+        out.insert(loaded_latency::BACKGROUND_BANDWIDTH.to_owned(), bandwidth);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_cpu::timer::Timer;
+
+    fn ground() -> Ground {
+        let team = Rc::new(RefCell::new(Team::new(&[0, 0], Timer::Os).unwrap()));
+        let (buffer, chase) = chain(1 << 20, 1, &|| false).unwrap();
+        let window = Window::new(&team, 2, 1 << 20, (7, kernels::finite as fn(u64) -> f64), &|| false).unwrap();
+        let generators = (0..2).map(|_| Generator::default()).collect();
+        Ground { team, buffer, chase: Arc::new(chase), chaser: Arc::default(), window, generators }
+    }
+
+    #[test]
+    fn every_background_moves_what_it_says_while_the_chase_goes_its_way() {
+        let ground = ground();
+        for (background, kernel, stores) in BACKGROUNDS {
+            let mut load = ground.load(Spot { background, kernel, stores, delay: 64, generators: 1 }).unwrap();
+            // Both members share a CPU: the chase must be long enough that the scheduler lets the other in.
+            load.sample(1000, &mut [0; 3]).unwrap();
+            assert_eq!(load.check().unwrap(), Check::Passed, "{background}");
+            let mut extra = BTreeMap::new();
+            load.extra(&mut extra);
+            assert!(extra[loaded_latency::BACKGROUND_BANDWIDTH] > 0.0, "{background}");
+        }
+    }
+
+    #[test]
+    fn without_generators_the_background_is_zero_and_a_lost_chaser_is_found() {
+        let ground = ground();
+        let idle = spots(2, Effort::Quick)[0];
+        let mut load = ground.load(idle).unwrap();
+        load.sample(1, &mut [0; 2]).unwrap();
+        assert_eq!(load.check().unwrap(), Check::Passed);
+        let mut extra = BTreeMap::new();
+        load.extra(&mut extra);
+        assert_eq!(extra[loaded_latency::BACKGROUND_BANDWIDTH], 0.0);
+        load.chaser.at.store(LINE, Ordering::Relaxed);
+        assert!(matches!(load.check().unwrap(), Check::Failed(_)));
+    }
+}

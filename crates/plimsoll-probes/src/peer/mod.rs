@@ -1,0 +1,150 @@
+//! peer: copies and loads between every two devices: bandwidth and latency as matrices.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::{Finding, Published};
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::{HOST_PRECISION, finding};
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "peer",
+    group: "transfers",
+    sentence: "How fast every two devices exchange data, and how long a load from the other one takes.",
+    page: "peer.md",
+    seconds: [3.0, 12.0, 36.0],
+    findings,
+};
+
+/// What the link between two devices can move one way at most, where the system tells: set by the workload.
+pub const LINK: &str = "link";
+
+/// Copies from one device to another by a copy engine, one way at a time.
+#[must_use]
+pub fn one_way() -> SeriesSpec {
+    bandwidth("one way")
+}
+
+/// The same while as much goes the other way, counted together.
+#[must_use]
+pub fn both_ways() -> SeriesSpec {
+    bandwidth("both ways")
+}
+
+/// A kernel on the first device that reads the other one's memory.
+#[must_use]
+pub fn reads() -> SeriesSpec {
+    bandwidth("reads by a kernel")
+}
+
+fn bandwidth(case: &str) -> SeriesSpec {
+    SeriesSpec::new(
+        case,
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("from", Unit::One), axis("to", Unit::One)],
+        vec![
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric(LINK, Unit::BytePerSecond, Quantity::Extra),
+        ],
+        Draw::Heat { x: "to".into(), y: "from".into(), value: "bandwidth".into() },
+    )
+    .within(HOST_PRECISION)
+}
+
+/// A load by the first device from the memory of the other, by a chase of one thread; from its own on the diagonal.
+#[must_use]
+pub fn latency() -> SeriesSpec {
+    SeriesSpec::new(
+        "latency",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("from", Unit::One), axis("to", Unit::One)],
+        vec![
+            metric("latency", Unit::Second, Quantity::TimePerOperation),
+            metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
+        ],
+        Draw::Heat { x: "to".into(), y: "from".into(), value: "latency".into() },
+    )
+}
+
+/// Slowest and fastest pair of each matrix; where they are one pair, or the same, one finding.
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let cases = [
+        ("one way", "bandwidth"),
+        ("both ways", "bandwidth"),
+        ("reads by a kernel", "bandwidth"),
+        ("latency", "latency"),
+    ];
+    let of = |(case, name): (&str, &str)| {
+        let Some(matrix) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
+        let apart = |row: &&Row| matrix.text(row, "from") != matrix.text(row, "to");
+        let mut pairs: Vec<(&Row, Estimate)> =
+            matrix.rows.iter().filter(apart).filter_map(|row| Some((row, matrix.estimate(row, name)?))).collect();
+        pairs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+        let (Some(least), Some(most)) = (pairs.first(), pairs.last()) else { return Vec::new() };
+        if pairs.len() == 1 {
+            return vec![pair(matrix, name, case.to_owned(), *least)];
+        }
+        vec![pair(matrix, name, format!("{case}, least"), *least), pair(matrix, name, format!("{case}, most"), *most)]
+    };
+    cases.into_iter().flat_map(of).collect()
+}
+
+fn pair(matrix: &Series, metric: &str, name: String, (row, figure): (&Row, Estimate)) -> Finding {
+    let place = |axis: &str| matrix.text(row, axis).unwrap_or_default();
+    let unit = if metric == "latency" { Unit::Second } else { Unit::BytePerSecond };
+    let says = format!("Between {} and {}.", place("from"), place("to"));
+    let link = matrix.estimate(row, LINK).filter(|link| link.value > 0.0);
+    let published = link.map(|link| Published {
+        range: Interval { lo: link.value, hi: link.value },
+        source: "links between the two that the system reports as active, at their signalling rate".to_owned(),
+    });
+    Finding { says, published, ..finding(name, unit, row, figure) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+
+    fn point(from: &str, to: &str, nanoseconds: u64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at: vec![from.into(), to.into()],
+            k: 1,
+            tick: 1e-9,
+            work: Work { traffic: Traffic::new(1_000_000, 0), operations: 100.0, ..Work::default() },
+            samples: vec![nanoseconds; 30],
+            evidence: Default::default(),
+            flags: Default::default(),
+            extra: [(LINK.to_owned(), 2e9)].into(),
+        }
+    }
+
+    #[test]
+    fn the_extreme_pairs_are_told_and_the_diagonal_is_not() {
+        let points = || {
+            [point("cuda:0", "cuda:0", 10), point("cuda:0", "cuda:1", 1_000_000), point("cuda:1", "cuda:0", 500_000)]
+        };
+        let found =
+            findings(&DeviceInfo::default(), &[Series::new(one_way(), points()), Series::new(latency(), points())]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|finding| (finding.name.as_str(), finding.value)).collect();
+        assert_eq!(figures.len(), 4);
+        assert!(figures[0].0 == "one way, least" && (figures[0].1 - 1e9).abs() < 1.0, "{figures:?}");
+        assert!(figures[3].0 == "latency, most" && (figures[3].1 - 10e-6).abs() < 1e-12, "{figures:?}");
+        assert!(found[0].published.is_some() && found[2].published.is_none());
+    }
+
+    #[test]
+    fn nothing_measured_finds_nothing() {
+        assert!(findings(&DeviceInfo::default(), &[Series::new(latency(), [])]).is_empty());
+    }
+}

@@ -1,0 +1,297 @@
+//! roofline on the CPU: arithmetic of growing intensity over arrays far larger than the last-level cache, on all cores, in
+//! f64 and f32. What the figures mean is told in `mod.rs`.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::flag::Flag;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Work};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_cpu::arch::intensity::{ADDEND, CHAINS, FACTOR, FORMS, Form, IntensityKernel, Real, Taken};
+use plimsoll_cpu::arch::{available, best};
+use plimsoll_cpu::memory::{Buffer, Pages, Plain};
+use plimsoll_cpu::threads::{Task, Team};
+use plimsoll_cpu::workload::kernels::finite;
+use plimsoll_cpu::workload::window::{self, Chunk, Window};
+use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
+use plimsoll_cpu::{Cpu, CpuDevice};
+
+use crate::roofline;
+
+/// The lowest and highest intensity of the series, FLOP per byte.
+const INTENSITIES: (f64, f64) = (1.0 / 8.0, 256.0);
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// A type that the probe runs in.
+trait Float: Real + Plain {
+    /// As the axis names it.
+    const NAME: &'static str;
+    /// Largest relative difference from the oracle, which adds up in f64.
+    const ROUNDING: f64;
+    /// Random bits as a number in [1, 2).
+    fn finite(bits: u64) -> Self;
+    /// Exactly.
+    fn wide(self) -> f64;
+}
+
+impl Float for f64 {
+    const NAME: &'static str = roofline::TYPES[0];
+    const ROUNDING: f64 = 1e-9;
+    fn finite(bits: u64) -> Self {
+        finite(bits)
+    }
+    fn wide(self) -> f64 {
+        self
+    }
+}
+
+impl Float for f32 {
+    const NAME: &'static str = roofline::TYPES[1];
+    // A chain adds up to a hundred thousand numbers; each addition may be off by 2⁻²⁴ of the sum.
+    const ROUNDING: f64 = 5e-3;
+    fn finite(bits: u64) -> Self {
+        Self::from_bits((bits >> 41) as u32 | 1.0_f32.to_bits())
+    }
+    fn wide(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+/// A point: the kernel on one of the types.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    of: &'static str,
+    kernel: IntensityKernel,
+    intensity: f64,
+}
+
+impl Probe<Cpu> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &roofline::SPEC
+    }
+
+    fn points(&self, _: &CpuDevice, _: &Request) -> usize {
+        spots().len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let size = window::size(session.request.bytes, session.info().cold_window(), 2)?;
+        let team = team(session, session.device.cpus.len())?;
+        let seed = session.request.seed;
+        // Kernels leave out what is no whole block of theirs, at the end of every chunk.
+        let bytes = size.bytes + size.bytes / 1000;
+        let wide = Window::<f64>::new(&team, 1, bytes, (seed, Float::finite), &|| session.stopped())?;
+        let narrow = Window::<f32>::new(&team, 1, bytes, (seed, Float::finite), &|| session.stopped())?;
+        let late = window::delay(session.clock().now() - begin, roofline::SPEC.budget(session.request.effort));
+        let spots = spots();
+        let flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
+        let sweep = Sweep { series: roofline::sweep(), points: &spots, share: 1.0 + late, flags };
+        let at = |spot: &Spot| vec![spot.of.into(), spot.intensity.into()];
+        session.sweep(sweep, at, |_, spot| {
+            Ok(if spot.of == f64::NAME { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })
+        })?;
+        Ok(())
+    }
+
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::<f64>(depth, report)?;
+        verify::<f32>(depth, report)
+    }
+}
+
+/// Both types over the intensities that kernels exist for, whatever the effort: there are few, and the ridge lies between
+/// two of them.
+fn spots() -> Vec<Spot> {
+    of_type::<f64>().chain(of_type::<f32>()).collect()
+}
+
+fn of_type<T: Float>() -> impl Iterator<Item = Spot> {
+    let (lowest, highest) = INTENSITIES;
+    let spot = move |form: Form| {
+        let intensity = form.arithmetic_intensity::<T>();
+        let kernel = IntensityKernel::new(best(), form).filter(|_| (lowest..=highest).contains(&intensity))?;
+        Some(Spot { of: T::NAME, kernel, intensity })
+    };
+    FORMS.into_iter().filter_map(spot)
+}
+
+/// A kernel as messages name it: `1 FMA per 4 f32`.
+fn name<T: Float>(kernel: IntensityKernel) -> String {
+    match kernel.form() {
+        Form { fma, elements: 1 } => format!("{fma} FMA per {}", T::NAME),
+        Form { fma, elements } => format!("{fma} FMA per {elements} {}", T::NAME),
+    }
+}
+
+/// The latest chunk of a member and the kernel's result on it, the sum as bits of an f64.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Last {
+    part: AtomicU64,
+    number: AtomicU64,
+    sum: AtomicU64,
+    parity: AtomicU64,
+}
+
+impl Last {
+    /// Before anything ran.
+    fn none() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { part: zero(), number: zero(), sum: AtomicU64::new(f64::NAN.to_bits()), parity: zero() }
+    }
+}
+
+fn load<T: Float>(team: &Rc<RefCell<Team>>, window: &Arc<Window<T>>, kernel: IntensityKernel) -> TeamLoad {
+    let cores = team.borrow().size();
+    let elements = kernel.elements::<T>(window.chunk());
+    let last: Arc<[Last]> = (0..cores).map(|_| Last::none()).collect();
+    window.rewind();
+    let (data, note) = (Arc::clone(window), Arc::clone(&last));
+    let task = Task::new(move |rank| {
+        let chunk = data.step(rank.index, rank.of);
+        let taken = kernel.run(&data.part(0, chunk.part)[data.range(chunk)][..elements]);
+        let last = &note[rank.index];
+        last.part.store(chunk.part as u64, Ordering::Relaxed);
+        last.number.store(chunk.number as u64, Ordering::Relaxed);
+        last.sum.store(taken.sum.wide().to_bits(), Ordering::Relaxed);
+        last.parity.store(taken.parity, Ordering::Relaxed);
+    });
+    let work = Work {
+        traffic: Traffic::new(kernel.bytes::<T>(elements) * cores as u64, 0),
+        operations: (kernel.flops::<T>(elements) * cores as u64) as f64,
+        window: (elements as u64 * T::BYTES) * window.total_chunks() as u64,
+        ..Work::default()
+    };
+    let check = checker(team, window, kernel, elements, last);
+    TeamLoad { team: Rc::clone(team), task, work, lap: Lap::Team, batch: Batch::default(), check }
+}
+
+/// Every member's latest chunk, against the oracle.
+fn checker<T: Float>(
+    team: &Rc<RefCell<Team>>,
+    window: &Arc<Window<T>>,
+    kernel: IntensityKernel,
+    elements: usize,
+    last: Arc<[Last]>,
+) -> Box<dyn FnMut() -> Check> {
+    let (team, window, found) = (Rc::clone(team), Arc::clone(window), Arc::new(Mutex::new(None)));
+    let note = Arc::clone(&found);
+    let task = Task::new(move |rank| {
+        let last = &last[rank.index];
+        let noted = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let chunk = Chunk { part: noted(&last.part) as usize, number: noted(&last.number) as usize };
+        let part = window.part(0, chunk.part);
+        let taken = Taken { sum: f64::from_bits(noted(&last.sum)), parity: noted(&last.parity) };
+        if let Some(wrong) = wrong(&part[window.range(chunk)][..elements], kernel, taken) {
+            let what = format!("{} on thread {}: {wrong}", name::<T>(kernel), rank.index);
+            note.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+        }
+    });
+    Box::new(move || verdict(&team, &task, &found))
+}
+
+/// What is wrong with a kernel's result. The n − 1 steps `acc·f + b` that follow each element are one step `acc·p + q` with
+/// `p = fⁿ⁻¹` and `q = b (1 − p) / (1 − f)`, the sum of the geometric series, so the oracle costs one step an element.
+fn wrong<T: Float>(a: &[T], kernel: IntensityKernel, taken: Taken<f64>) -> Option<String> {
+    let Form { fma, elements } = kernel.form();
+    let (factor, addend) = (f64::from(FACTOR), f64::from(ADDEND));
+    let power = factor.powf(fma as f64 - 1.0);
+    let rest = addend * (1.0 - power) / (1.0 - factor);
+    let lanes = kernel.lanes::<T>();
+    let mut chains = vec![addend; CHAINS * lanes];
+    let mut parity = 0;
+    for block in a[..kernel.elements::<T>(a.len())].chunks_exact(CHAINS * elements * lanes) {
+        for (chains, vectors) in chains.chunks_exact_mut(lanes).zip(block.chunks_exact(elements * lanes)) {
+            let (first, others) = vectors.split_at(lanes);
+            for (chain, &x) in chains.iter_mut().zip(first) {
+                *chain = (x.wide() * factor + *chain) * power + rest;
+            }
+            parity = others.iter().fold(parity, |parity, &x| parity ^ x.bits());
+        }
+    }
+    let expected: f64 = chains.iter().sum();
+    let near = (taken.sum - expected).abs() <= T::ROUNDING * expected.abs();
+    if !near {
+        return Some(format!("the sum is {} instead of {expected}", taken.sum));
+    }
+    (taken.parity != parity).then(|| format!("the parity is {:#x} instead of {parity:#x}", taken.parity))
+}
+
+/// A result with its sum as the oracle has it.
+fn widened<T: Float>(taken: Taken<T>) -> Taken<f64> {
+    Taken { sum: taken.sum.wide(), parity: taken.parity }
+}
+
+fn verify<T: Float>(depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    let sizes: Vec<usize> = match depth {
+        Depth::Small | Depth::Usual => vec![0, 1, 2, 3, 5, 7, 31, 33, 95, 97, 191, 193, 385, 769, 1025],
+        Depth::Exhaustive => (0..=1100).collect(),
+    };
+    let longest = if depth == Depth::Small { 0 } else { 65_537 };
+    let mut data = Buffer::<T>::new(longest.max(2048), Pages::Huge)?;
+    data.iter_mut().enumerate().for_each(|(i, x)| *x = T::finite(window::mixed(i as u64)));
+    for n in sizes.into_iter().chain((longest > 0).then_some(longest)) {
+        for isa in available() {
+            for kernel in FORMS.into_iter().filter_map(|form| IntensityKernel::new(isa, form)) {
+                let wrong = wrong(&data[..n], kernel, widened(kernel.run(&data[..n]))).unwrap_or_default();
+                let kernel = format!("{} {}", name::<T>(kernel), isa.name());
+                report(Case { kernel, on: format!("n = {n}"), wrong });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_cpu::timer::Timer;
+
+    #[test]
+    fn every_intensity_of_every_set_gives_the_sum_of_its_chains() {
+        let mut report = |case: Case| assert_eq!(case.wrong, "", "{case:?}");
+        verify::<f64>(Depth::Small, &mut report).unwrap();
+        verify::<f32>(Depth::Small, &mut report).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_sum_and_one_that_was_never_made_are_found() {
+        let a: Vec<f64> = (0..960).map(|i| <f64 as Float>::finite(window::mixed(i))).collect();
+        for form in [Form { fma: 4, elements: 1 }, Form { fma: 1, elements: 2 }] {
+            let kernel = IntensityKernel::new(best(), form).unwrap();
+            let taken = kernel.run(&a);
+            assert_eq!(wrong(&a, kernel, taken), None);
+            assert!(wrong(&a, kernel, Taken { sum: taken.sum - 1e-3, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Taken { sum: f64::NAN, ..taken }).is_some());
+            assert!(wrong(&a, kernel, Taken { parity: taken.parity ^ 1, ..taken }).is_some());
+        }
+    }
+
+    #[test]
+    fn both_types_go_from_an_eighth_to_256_flop_per_byte() {
+        let spots = spots();
+        for of in ["f64", "f32"] {
+            let intensities: Vec<f64> = spots.iter().filter(|spot| spot.of == of).map(|spot| spot.intensity).collect();
+            assert_eq!((intensities.len(), intensities[0], intensities[11]), (12, 0.125, 256.0), "{of}");
+        }
+    }
+
+    #[test]
+    fn a_launch_walks_on_and_is_checked_on_every_member() {
+        let team = Rc::new(RefCell::new(Team::new(&[0, 0], Timer::Os).unwrap()));
+        let window = Window::<f32>::new(&team, 1, 1 << 18, (3, Float::finite), &|| false).unwrap();
+        let mut load = load(&team, &window, IntensityKernel::new(best(), FORMS[2]).unwrap());
+        assert!(matches!((load.check)(), Check::Failed(_)), "nothing ran yet");
+        team.borrow_mut().timed(2, &load.task).unwrap();
+        assert_eq!((load.check)(), Check::Passed);
+        assert_eq!(window.visited(1, 2).count(), 2);
+        assert!((load.work.operations / load.work.traffic.total() as f64 - 0.5).abs() < 1e-12);
+    }
+}

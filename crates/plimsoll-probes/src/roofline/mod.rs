@@ -1,0 +1,207 @@
+//! roofline: arithmetic rate over arithmetic intensity in one binary, from memory-bound to compute-bound (Williams,
+//! Waterman and Patterson, 2009).
+
+#[cfg(feature = "cpu")]
+pub mod cpu;
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::finding;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "roofline",
+    group: "arithmetic",
+    sentence: "The rate of arithmetic from memory-bound to compute-bound, and where the two meet.",
+    page: "roofline.md",
+    seconds: [7.0, 45.0, 135.0],
+    findings,
+};
+
+/// FLOP/s over FLOP per byte from memory, all cores.
+#[must_use]
+pub fn sweep() -> SeriesSpec {
+    SeriesSpec::new(
+        "sweep",
+        Figure::Throughput,
+        CachePolicy::ColdRotate,
+        vec![axis("type", Unit::One), axis("intensity", Unit::FlopPerByte)],
+        vec![
+            metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
+            metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
+            metric("time", Unit::Second, Quantity::Time),
+        ],
+        Draw::Lines { x: "intensity".into(), y: "rate".into(), by: Some("type".into()), log_x: true, log_y: true },
+    )
+}
+
+/// Steady load along the curve, by the device's own counter of energy.
+#[must_use]
+pub fn energy() -> SeriesSpec {
+    let SeriesSpec { figure, cache, axes, metrics, .. } = sweep();
+    let told = [metric("power", Unit::Watt, Quantity::Extra), metric("temperature", Unit::Celsius, Quantity::Extra)];
+    let metrics = told.into_iter().chain(metrics).collect();
+    let (x, y, by) = ("intensity".into(), "power".into(), Some("type".into()));
+    SeriesSpec::new("energy", figure, cache, axes, metrics, Draw::Lines { x, y, by, log_x: true, log_y: false })
+}
+
+/// The types, as the axis names them and as devices name their peaks; CPUs have the first two.
+pub const TYPES: [&str; 4] = ["f64", "f32", "f16x2", "bf16x2"];
+
+/// Rows at either end of the curve that are taken for its plateaus.
+const ENDS: usize = 3;
+/// The memory-bound end must lie this far below the roof for the two to meet within the curve.
+const SLOPED: f64 = 0.5;
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(sweep) = series.iter().find(|series| series.spec.case == "sweep") else { return Vec::new() };
+    let energy = series.iter().find(|series| series.spec.case == "energy");
+    let roofs = TYPES.iter().flat_map(|of| roof(info, sweep, of));
+    roofs.chain(energy.into_iter().flat_map(energies)).collect()
+}
+
+/// Memory decides at intensities up to this one.
+const LOW: f64 = 1.0;
+
+/// The whole board's power over what it moves at the low end and over what it computes at the high ends.
+fn energies(series: &Series) -> Vec<Finding> {
+    let intensity = |row: &Row| series.number(row, "intensity").unwrap_or(0.0);
+    let last = |row: &Row| {
+        let same = series.rows.iter().filter(|other| series.text(other, "type") == series.text(row, "type"));
+        same.map(intensity).fold(0.0, f64::max)
+    };
+    let first = series.rows.iter().map(intensity).fold(f64::INFINITY, f64::min);
+    let finding = |row: &Row| {
+        let (of, intensity) = (series.text(row, "type")?, intensity(row));
+        if intensity > first && intensity < last(row) {
+            return None;
+        }
+        let power = series.estimate(row, "power")?;
+        let (name, unit, of_what) = if intensity <= LOW {
+            ("energy per byte".to_owned(), Unit::JoulePerByte, series.estimate(row, "bandwidth")?)
+        } else {
+            (format!("energy per operation {of}"), Unit::JoulePerFlop, series.estimate(row, "rate")?)
+        };
+        let interval =
+            Interval { lo: power.interval.lo / of_what.interval.hi, hi: power.interval.hi / of_what.interval.lo };
+        let says = format!("{} of the whole board, idle power included", Unit::Watt.format(power.value));
+        let energy = Estimate { value: power.value / of_what.value, interval };
+        Some(Finding { says, ..finding(name, unit, row, energy) })
+    };
+    series.rows.iter().filter_map(finding).collect()
+}
+
+/// The rate at the highest intensity, and where the memory-bound slope meets it.
+fn roof(info: &DeviceInfo, sweep: &Series, of: &str) -> Vec<Finding> {
+    let intensity = |row: &Row| sweep.number(row, "intensity").unwrap_or(0.0);
+    let mut rows: Vec<&Row> = sweep.rows.iter().filter(|row| sweep.text(row, "type") == Some(of)).collect();
+    rows.sort_by(|one, other| intensity(one).total_cmp(&intensity(other)));
+    if rows.len() < 2 * ENDS {
+        return Vec::new();
+    }
+    // The highest intensity, whatever the rates below it: a choice made beforehand, so that no lucky row is quoted.
+    let Some((row, peak)) = rows.last().and_then(|row| Some((*row, sweep.estimate(row, "rate")?))) else {
+        return Vec::new();
+    };
+    let mut roof = finding(format!("peak {of}"), Unit::FlopPerSecond, row, peak);
+    roof.metric = of.to_owned();
+    if let Some(theory) = info.peak(of).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0) {
+        roof.says =
+            format!("{:.1} % of {}", 100.0 * peak.value / theory.value, Unit::FlopPerSecond.format(theory.value));
+    }
+    let mut found = vec![roof];
+    let slope = middle(sweep, &rows[..2], "bandwidth");
+    let lowest = sweep.estimate(rows[0], "rate");
+    if let (Some((row, bandwidth)), Some(lowest)) = (slope, lowest)
+        && lowest.value < SLOPED * peak.value
+    {
+        let interval =
+            Interval { lo: peak.interval.lo / bandwidth.interval.hi, hi: peak.interval.hi / bandwidth.interval.lo };
+        let ridge = Estimate { value: peak.value / bandwidth.value, interval };
+        found.push(Finding {
+            says: format!("below it a kernel is bound by memory at {}", Unit::BytePerSecond.format(bandwidth.value)),
+            ..finding(format!("ridge {of}"), Unit::FlopPerByte, row, ridge)
+        });
+    }
+    found
+}
+
+/// The row in the middle of a plateau by a metric (the lower of two), so that no lucky row is quoted.
+fn middle<'r>(sweep: &Series, rows: &[&'r Row], metric: &str) -> Option<(&'r Row, Estimate)> {
+    let mut figures: Vec<(&Row, Estimate)> =
+        rows.iter().filter_map(|row| Some((*row, sweep.estimate(row, metric)?))).collect();
+    figures.sort_by(|one, other| one.1.value.total_cmp(&other.1.value));
+    figures.get(figures.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_core::device::Peak;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+
+    /// A machine of 100 GB/s and 800 GFLOP/s: its ridge lies at 8 FLOP/B.
+    fn curve(of: &str, intensities: &[f64]) -> Vec<Point> {
+        let point = |&intensity: &f64| {
+            let bytes = 1e9;
+            let seconds = (bytes / 100e9_f64).max(bytes * intensity / 800e9);
+            Point {
+                series: 0,
+                round: 0,
+                at: vec![of.into(), intensity.into()],
+                k: 1,
+                tick: 1e-9,
+                work: Work { traffic: Traffic::new(bytes as u64, 0), operations: bytes * intensity, ..Work::default() },
+                samples: vec![(seconds * 1e9) as u64; 30],
+                evidence: Default::default(),
+                flags: Default::default(),
+                extra: Default::default(),
+            }
+        };
+        intensities.iter().map(point).collect()
+    }
+
+    #[test]
+    fn the_roof_and_its_ridge_are_those_of_the_machine() {
+        let peak = Peak { metric: "f64".into(), value: 1e12, unit: Unit::FlopPerSecond, source: "a document".into() };
+        let info = DeviceInfo { peaks: vec![peak], ..DeviceInfo::default() };
+        let all = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+        let found = findings(&info, &[Series::new(super::sweep(), curve("f64", &all))]);
+        assert_eq!(found.len(), 2);
+        assert!((found[0].value / 800e9 - 1.0).abs() < 1e-6 && found[0].metric == "f64", "{found:?}");
+        assert!(found[0].says.starts_with("80.0 %"), "{}", found[0].says);
+        assert!((found[1].value / 8.0 - 1.0).abs() < 1e-6 && found[1].unit == Unit::FlopPerByte);
+        assert!(found[1].interval.lo <= found[1].value && found[1].value <= found[1].interval.hi);
+    }
+
+    #[test]
+    fn energy_is_power_over_what_it_does_at_either_end() {
+        let mut points = curve("f32", &[0.125, 256.0]);
+        for (point, watts) in points.iter_mut().zip([400.0, 600.0]) {
+            point.extra.insert("power".to_owned(), watts);
+        }
+        let found =
+            findings(&DeviceInfo::default(), &[Series::new(super::sweep(), []), Series::new(super::energy(), points)]);
+        let figures: Vec<(&str, f64)> = found.iter().map(|finding| (finding.name.as_str(), finding.value)).collect();
+        assert_eq!(figures[0].0, "energy per byte");
+        assert!((figures[0].1 / (400.0 / 100e9) - 1.0).abs() < 1e-6, "{figures:?}");
+        assert_eq!(figures[1].0, "energy per operation f32");
+        assert!((figures[1].1 / (600.0 / 800e9) - 1.0).abs() < 1e-6, "{figures:?}");
+    }
+
+    #[test]
+    fn a_curve_without_a_slope_has_no_ridge() {
+        let flat = Series::new(super::sweep(), curve("f32", &[16.0, 32.0, 64.0, 128.0, 256.0, 512.0]));
+        let found = findings(&DeviceInfo::default(), &[flat]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].name.as_str(), found[0].says.as_str()), ("peak f32", ""));
+    }
+}

@@ -1,0 +1,210 @@
+//! strides on the CPU: one core reads elements at a fixed distance from each other, over and over, from a buffer that
+//! its first cache holds. What the figures mean is told in `mod.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::stats::Rng;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_cpu::arch::stride::{ElementBytes, StrideKernel};
+use plimsoll_cpu::memory::{Buffer, Pages};
+use plimsoll_cpu::threads::Task;
+use plimsoll_cpu::workload::{Lap, TeamLoad, team};
+use plimsoll_cpu::{Cpu, CpuDevice};
+
+use crate::strides::{self, SPEC};
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// The largest stride, elements.
+const LARGEST: usize = 128;
+/// The first cache where the system doesn't report one, bytes.
+const USUAL_CACHE: u64 = 32 << 10;
+/// Accesses of one launch, about: some 100 µs.
+const ACCESSES: usize = 1 << 18;
+/// The least size of the buffer, bytes: eight accesses at the largest stride.
+const LEAST: u64 = (8 * LARGEST * 16) as u64;
+
+impl Probe<Cpu> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &CpuDevice, request: &Request) -> usize {
+        plan(request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cpu>) -> Result<(), Fault> {
+        let buffer = Arc::new(buffer(size(session.device), session.request.seed)?);
+        let points = plan(session.request.effort);
+        let team = team(session, 1)?;
+        let sweep = Sweep { series: strides::tableau(), points: &points, share: 1.0, flags: Flags::NONE };
+        let load = |kernel: &StrideKernel| {
+            let (task, work, check) = reads(&buffer, *kernel);
+            Ok(TeamLoad { team: team.clone(), task, work, lap: Lap::First, batch: Batch::default(), check })
+        };
+        session.sweep(sweep, coordinates, |_, kernel| load(kernel)).map(drop)
+    }
+
+    fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let mut sizes = vec![0, 1, 2, 3, 5, 7, 31, 32, 33, 127, 1025];
+        match depth {
+            Depth::Small => {}
+            Depth::Usual => sizes.push(6143),
+            Depth::Exhaustive => sizes.extend((1..=1100).chain([6143])),
+        }
+        let strides: &[usize] = if depth == Depth::Small { &[1, 2, 3, 7, 16, 128] } else { &FIRST_LOOK };
+        for &words in &sizes {
+            let buffer = buffer(words as u64 * 8, 1)?;
+            for kernel in ElementBytes::ALL.into_iter().flat_map(|bytes| kernels(bytes, strides)) {
+                let (name, on) = (
+                    format!("{}-byte", kernel.element().bytes()),
+                    format!("{words} words, stride {}", kernel.stride()),
+                );
+                let (expected, read) = (naive_read(&buffer, kernel), kernel.read(&buffer, 3));
+                let wrong =
+                    if read == expected { String::new() } else { format!("{read:#x} instead of {expected:#x}") };
+                report(Case { kernel: format!("strided read {name}"), on: on.clone(), wrong });
+                let wrong = wrong_write(&buffer, kernel);
+                report(Case { kernel: format!("strided write {name}"), on, wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Strides of a first look: all small ones, then those that powers of two favour or hit.
+static FIRST_LOOK: [usize; 27] =
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128];
+
+fn kernels(element: ElementBytes, strides: &[usize]) -> impl Iterator<Item = StrideKernel> {
+    strides.iter().filter_map(move |&stride| StrideKernel::new(element, stride))
+}
+
+fn plan(effort: Effort) -> Vec<StrideKernel> {
+    let all: Vec<usize> = (1..=LARGEST).collect();
+    let strides: &[usize] = if effort == Effort::Quick { &FIRST_LOOK } else { &all };
+    ElementBytes::ALL.into_iter().flat_map(|element| kernels(element, strides)).collect()
+}
+
+fn coordinates(kernel: &StrideKernel) -> Vec<Value> {
+    vec![(kernel.element().bytes() as u64).into(), (kernel.stride() as u64).into()]
+}
+
+/// Bytes of the buffer: two thirds of the first cache, so that what else the core touches has room, in whole strides. A
+/// size that the user asks for is meant for the probes whose subject is size: this one is about the first cache.
+fn size(device: &CpuDevice) -> u64 {
+    let cache = device.topology.data_cache(1).map_or(USUAL_CACHE, |cache| cache.bytes);
+    (cache * 2 / 3).max(LEAST) / LEAST * LEAST
+}
+
+/// Random words.
+fn buffer(bytes: u64, seed: u64) -> Result<Buffer<u64>, Fault> {
+    let words = usize::try_from(bytes / 8).map_err(|_| Fault::Invalid(format!("{bytes} bytes overflow an address")))?;
+    let mut buffer = Buffer::new(words, Pages::Huge)?;
+    let mut rng = Rng::new(seed);
+    buffer.iter_mut().for_each(|word| *word = rng.next_u64());
+    Ok(buffer)
+}
+
+/// What a launch of reads runs and does, and the check of it.
+fn reads(buffer: &Arc<Buffer<u64>>, kernel: StrideKernel) -> (Task, Work, Box<dyn FnMut() -> Check>) {
+    let accesses = kernel.accesses(buffer);
+    let passes = (ACCESSES / accesses.max(1)).max(1) as u64;
+    let expected = naive_read(buffer, kernel);
+    // Until the first launch it holds what no read returns.
+    let read = Arc::new(AtomicU64::new(!expected));
+    let task = Task::new({
+        let (buffer, read) = (buffer.clone(), read.clone());
+        move |_| read.store(kernel.read(&buffer, passes), Ordering::Relaxed)
+    });
+    let check = Box::new(move || match read.load(Ordering::Relaxed) {
+        read if read == expected => Check::Passed,
+        read => Check::Failed(format!("read {read:#x} instead of {expected:#x}")),
+    });
+    let operations = accesses as u64 * passes;
+    let traffic = Traffic::new(operations * kernel.element().bytes() as u64, 0);
+    let work = Work { traffic, operations: operations as f64, in_kernel: true, ..Work::default() };
+    (task, work, check)
+}
+
+/// Elements that a pass accesses, as ranges of bytes. The buffer begins at a 16-byte boundary.
+fn elements(buffer: &[u64], kernel: StrideKernel) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let (bytes, apart) = (kernel.element().bytes(), kernel.stride() * kernel.element().bytes());
+    (0..kernel.accesses(buffer)).map(move |i| i * apart..i * apart + bytes)
+}
+
+fn byte(buffer: &[u64], at: usize) -> u8 {
+    buffer[at / 8].to_le_bytes()[at % 8]
+}
+
+/// The exclusive or of the elements of a pass, byte by byte.
+fn naive_read(buffer: &[u64], kernel: StrideKernel) -> u64 {
+    let mut all = [0_u8; 8];
+    for element in elements(buffer, kernel) {
+        for (place, at) in element.enumerate() {
+            all[place % 8] ^= byte(buffer, at);
+        }
+    }
+    u64::from_le_bytes(all)
+}
+
+/// The first byte that a write to a copy of `buffer` left other than it should be; empty where there is none.
+fn wrong_write(buffer: &Buffer<u64>, kernel: StrideKernel) -> String {
+    const VALUE: u64 = 0x0123_4567_89ab_cdef;
+    let Ok(mut copy) = Buffer::new(buffer.len(), Pages::Huge) else { return "no memory for a copy".to_owned() };
+    copy.copy_from_slice(buffer);
+    kernel.write(&mut copy, VALUE, 2);
+    let mut expected: Vec<u8> = (0..buffer.len() * 8).map(|at| byte(buffer, at)).collect();
+    for element in elements(buffer, kernel) {
+        for (place, at) in element.enumerate() {
+            expected[at] = VALUE.to_le_bytes()[place % 8];
+        }
+    }
+    let differs = (0..expected.len()).find(|&at| byte(&copy, at) != expected[at]);
+    differs.map_or_else(String::new, |at| format!("byte {at} is {:#x} instead of {:#x}", byte(&copy, at), expected[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_size_is_read_at_every_planned_stride() {
+        assert_eq!(plan(Effort::Quick).len(), 3 * FIRST_LOOK.len());
+        assert_eq!(plan(Effort::Standard).len(), 3 * LARGEST);
+        let buffer = buffer(LEAST, 1).unwrap();
+        assert!(plan(Effort::Thorough).iter().all(|kernel| kernel.accesses(&buffer) >= 8));
+    }
+
+    #[test]
+    fn every_kernel_that_verify_tries_is_right() {
+        let mut bench = plimsoll_cpu::open(crate::cpu_probes()).unwrap();
+        let mut cases = 0;
+        plimsoll_core::probe::Instrument::verify(&mut bench, SPEC.name, Depth::Small, &mut |case| {
+            assert_eq!(case.wrong, "", "{} {}", case.kernel, case.on);
+            cases += 1;
+        })
+        .unwrap();
+        assert_eq!(cases, 11 * 6 * 3 * 2);
+    }
+
+    #[test]
+    fn a_read_that_is_left_out_fails_its_check() {
+        let buffer = Arc::new(buffer(LEAST, 1).unwrap());
+        let kernel = StrideKernel::new(ElementBytes::Eight, 3).unwrap();
+        let (_, work, mut check) = reads(&buffer, kernel);
+        assert!(matches!(check(), Check::Failed(_)));
+        assert_eq!(work.traffic.read as f64, work.operations * 8.0);
+    }
+}

@@ -1,0 +1,165 @@
+//! tensor: matrix products by one instruction: what the matrix units of one multiprocessor do per cycle, and those of the
+//! whole device per second.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::{Finding, Published};
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Axis, Draw, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::Interval;
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::finding;
+use plimsoll_suite::machines::rates;
+use plimsoll_suite::operations;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "tensor",
+    group: "arithmetic",
+    sentence: "What the matrix units do per cycle and per second, by type and instruction.",
+    page: "tensor.md",
+    seconds: [5.0, 18.0, 45.0],
+    findings,
+};
+
+/// Cycles of one instruction in one chain of one warp, or of one group of four.
+#[must_use]
+pub fn latency() -> SeriesSpec {
+    spec("latency", &[], metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation), Draw::Table)
+}
+
+/// Operations per cycle of one multiprocessor, over chains and warps.
+#[must_use]
+pub fn multiprocessor() -> SeriesSpec {
+    spec("multiprocessor", &["ilp", "warps"], per_cycle(), Draw::Table)
+}
+
+/// Each instruction where it went fastest, measured afresh.
+#[must_use]
+pub fn saturated() -> SeriesSpec {
+    let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
+    spec("saturated", &["ilp", "warps"], per_cycle(), draw)
+}
+
+/// The same on all multiprocessors by the device's time: what power lets it do.
+#[must_use]
+pub fn device() -> SeriesSpec {
+    let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
+    spec("device", &[], metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond), draw)
+}
+
+fn per_cycle() -> Metric {
+    metric("rate", Unit::FlopPerCycle, Quantity::OperationsPerCycle)
+}
+
+fn spec(case: &str, more: &[&str], of: Metric, draw: Draw) -> SeriesSpec {
+    let axes: Vec<Axis> = std::iter::once(&"instruction").chain(more).map(|name| axis(name, Unit::One)).collect();
+    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, vec![of], draw)
+}
+
+fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let case = |name: &str| series.iter().find(|series| series.spec.case == name);
+    let rows = |name: &str| case(name).into_iter().flat_map(|series| series.rows.iter().map(move |row| (series, row)));
+    let latency = rows("latency").filter_map(|(series, row)| {
+        let name = format!("latency {}", series.text(row, "instruction")?);
+        Some(finding(name, Unit::Cycle, row, series.estimate(row, "cycles")?))
+    });
+    let saturated = rows("saturated").filter_map(|(series, row)| per_multiprocessor(info, series, row));
+    let device = rows("device").filter_map(|(series, row)| of_device(info, series, row));
+    latency.chain(saturated).chain(device).collect()
+}
+
+/// The kind of arithmetic of an instruction, as peaks name it: `f16 matrix` of `wgmma f16 of registers`.
+fn kind(instruction: &str) -> Option<String> {
+    let of = instruction.split(' ').nth(1)?;
+    // Both forms of 8-bit floats are one kind.
+    Some(format!("{} matrix", if of.starts_with("f8") { "f8" } else { of }))
+}
+
+fn per_multiprocessor(info: &DeviceInfo, series: &Series, row: &Row) -> Option<Finding> {
+    let name = series.text(row, "instruction")?;
+    let rate = series.estimate(row, "rate")?;
+    let capability = info.architecture.as_deref()?.strip_prefix("sm_").and_then(|text| text.parse().ok());
+    let peak = capability.and_then(|capability| rates::per_cycle(capability, &kind(name)?));
+    let published =
+        peak.map(|peak| Published { range: Interval { lo: peak, hi: peak }, source: rates::SOURCE.to_owned() });
+    let (chains, warps) = (series.number(row, "ilp")?, series.number(row, "warps")?);
+    let says = format!("per multiprocessor, with {chains} chains in {warps} warps");
+    let unit = operations::unit(&Unit::FlopPerCycle, name);
+    Some(Finding { published, says, ..finding(format!("per cycle {name}"), unit, row, rate) })
+}
+
+fn of_device(info: &DeviceInfo, series: &Series, row: &Row) -> Option<Finding> {
+    let name = series.text(row, "instruction")?;
+    let rate = series.estimate(row, "rate")?;
+    let unit = operations::unit(&Unit::FlopPerSecond, name);
+    let mut found = finding(format!("rate {name}"), unit, row, rate);
+    found.metric = kind(name)?;
+    if let Some(peak) = info.peak(&found.metric).filter(|peak| peak.value > 0.0) {
+        let theory = found.unit.format(peak.value);
+        found.says = format!("{:.1} % of {theory}", 100.0 * rate.value / peak.value);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::device::Peak;
+    use plimsoll_core::flag::Flags;
+    use plimsoll_core::sample::{Evidence, Work};
+    use plimsoll_core::series::{Point, Value};
+
+    /// So many operations in a microsecond, at 1 GHz: 1000 cycles.
+    fn point(at: Vec<Value>, operations: f64) -> Point {
+        Point {
+            series: 0,
+            round: 0,
+            at,
+            k: 1,
+            tick: 1e-9,
+            work: Work { operations, ..Work::default() },
+            samples: vec![1000; 30],
+            evidence: Evidence { clock_hz: Some(1e9), ..Evidence::default() },
+            flags: Flags::NONE,
+            extra: Default::default(),
+        }
+    }
+
+    #[test]
+    fn findings_stand_beside_what_the_matrix_units_can_do() {
+        let peak = Peak { metric: "f16 matrix".into(), value: 1e12, unit: Unit::FlopPerSecond, source: "x".into() };
+        let info = DeviceInfo { architecture: Some("sm_90".into()), peaks: vec![peak], ..DeviceInfo::default() };
+        let name = "wgmma f16 of registers";
+        let series = [
+            Series::new(latency(), [point(vec![name.into()], 10.0)]),
+            Series::new(saturated(), [point(vec![name.into(), 1_u64.into(), 8_u64.into()], 4e6)]),
+            Series::new(device(), [point(vec![name.into()], 0.9e6)]),
+        ];
+        let found = findings(&info, &series);
+        assert_eq!(found.len(), 3);
+        assert!((found[0].value - 100.0).abs() < 1e-6 && found[0].unit == Unit::Cycle);
+        assert!((found[1].value - 4000.0).abs() < 1e-6, "{found:?}");
+        assert_eq!(found[1].published.as_ref().map(|known| known.range.lo), Some(4096.0));
+        assert!((found[2].value - 0.9e12).abs() < 1.0 && found[2].says.starts_with("90.0 %"), "{found:?}");
+    }
+
+    #[test]
+    fn whole_numbers_are_counted_in_operations() {
+        let info = DeviceInfo { architecture: Some("sm_90".into()), ..DeviceInfo::default() };
+        let series = [
+            Series::new(saturated(), [point(vec!["mma i8".into(), 1_u64.into(), 8_u64.into()], 4e6)]),
+            Series::new(device(), [point(vec!["mma i8".into()], 1e6)]),
+        ];
+        let units: Vec<Unit> = findings(&info, &series).into_iter().map(|found| found.unit).collect();
+        assert_eq!(units, [Unit::OpPerCycle, Unit::OpPerSecond]);
+    }
+
+    #[test]
+    fn an_unknown_device_is_measured_all_the_same() {
+        let series = [Series::new(device(), [point(vec!["mma f16".into()], 1e6)])];
+        assert_eq!(findings(&DeviceInfo::default(), &series)[0].says, "");
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}

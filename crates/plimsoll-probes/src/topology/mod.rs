@@ -1,0 +1,206 @@
+//! topology: how far each multiprocessor of a GPU is from lines of its last cache. Atomics are done at a line's one home, so
+//! they show where it is; plain loads are answered by a copy in the nearer part of the cache.
+
+use plimsoll_core::device::DeviceInfo;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::ProbeSpec;
+use plimsoll_core::record::Finding;
+use plimsoll_core::sample::{CachePolicy, Figure};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::stats::{Interval, median_sorted};
+use plimsoll_core::unit::Unit;
+
+use plimsoll_suite::findings::derived;
+
+/// What the probe is.
+pub static SPEC: ProbeSpec = ProbeSpec {
+    name: "topology",
+    group: "latency",
+    sentence: "Which multiprocessors are near to which part of the last cache, and how much farther the other part is.",
+    page: "topology.md",
+    seconds: [4.0, 15.0, 40.0],
+    findings,
+};
+
+/// The metric that the kernel counts.
+pub const CYCLES: &str = "cycles";
+
+/// One atomic at lines of a group, by multiprocessor and group. Groups are numbered by how far they are from the first
+/// multiprocessor.
+#[must_use]
+pub fn map() -> SeriesSpec {
+    SeriesSpec::new(
+        "map",
+        Figure::Throughput,
+        CachePolicy::Hot,
+        vec![axis("multiprocessor", Unit::One), axis("line group", Unit::One)],
+        vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
+        Draw::Heat { x: "multiprocessor".into(), y: "line group".into(), value: CYCLES.into() },
+    )
+}
+
+/// Sides that differ by less aren't sides.
+const STEP: f64 = 1.05;
+
+/// One cell of the map.
+#[derive(Clone, Copy)]
+struct Cell {
+    multiprocessor: u64,
+    group: u64,
+    cycles: f64,
+    flags: Flags,
+}
+
+fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
+    let Some(map) = series.iter().find(|series| series.spec.case == "map") else { return Vec::new() };
+    let cell = |row| {
+        let whole = |axis| map.number(row, axis).map(|number| number as u64);
+        let (multiprocessor, group) = (whole("multiprocessor")?, whole("line group")?);
+        Some(Cell { multiprocessor, group, cycles: map.estimate(row, CYCLES)?.value, flags: row.flags })
+    };
+    let cells: Vec<Cell> = map.rows.iter().filter_map(cell).filter(|cell| cell.cycles > 0.0).collect();
+    let Some(first) = groups(&cells).first().copied() else { return Vec::new() };
+    // Groups whose latency rises and falls over the multiprocessors as the first one's does are on its side.
+    let (same, other): (Vec<u64>, Vec<u64>) =
+        groups(&cells).into_iter().partition(|group| correlation(&cells, first, *group) >= 0.0);
+    let nearer = |cell: &Cell| {
+        let of = |side: &[u64]| mean(&cells, |c| c.multiprocessor == cell.multiprocessor && side.contains(&c.group));
+        Some((of(&same)? <= of(&other)?) == same.contains(&cell.group))
+    };
+    let (near, far): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|cell| nearer(cell) == Some(true));
+    let of = |name: &str, cells: &[Cell]| level(name, cells);
+    match (middle(&near), middle(&far)) {
+        (Some(a), Some(b)) if b > STEP * a && !other.is_empty() => {
+            let here = mine(&near, &same);
+            let flags = cells.iter().fold(Flags::NONE, |all, cell| all.union(cell.flags));
+            let exact = |value: f64| Estimate { value, interval: Interval { lo: value, hi: value } };
+            let sides = Finding {
+                says: format!("The other {} are nearer to the other part of the cache.", mine(&near, &other)),
+                ..derived("multiprocessors near the first", Unit::One, exact(here as f64), flags)
+            };
+            let step = step(&near, &far, flags);
+            let found = [of("atomic near in cycles", &near), of("atomic far in cycles", &far), step, Some(sides)];
+            found.into_iter().flatten().collect()
+        }
+        _ => of("atomic in cycles", &cells).into_iter().collect(),
+    }
+}
+
+/// The groups there are, in order.
+fn groups(cells: &[Cell]) -> Vec<u64> {
+    let mut groups: Vec<u64> = cells.iter().map(|cell| cell.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// How many multiprocessors have these groups among their near ones.
+fn mine(near: &[Cell], groups: &[u64]) -> usize {
+    let mut own: Vec<u64> =
+        near.iter().filter(|cell| groups.contains(&cell.group)).map(|cell| cell.multiprocessor).collect();
+    own.sort_unstable();
+    own.dedup();
+    own.len()
+}
+
+fn mean(cells: &[Cell], keep: impl Fn(&Cell) -> bool) -> Option<f64> {
+    let kept: Vec<f64> = cells.iter().filter(|cell| keep(cell)).map(|cell| cell.cycles).collect();
+    (!kept.is_empty()).then(|| kept.iter().sum::<f64>() / kept.len() as f64)
+}
+
+/// Covariance of two groups over the multiprocessors that have both: its sign is all that counts.
+fn correlation(cells: &[Cell], a: u64, b: u64) -> f64 {
+    let of = |group: u64| cells.iter().filter(move |cell| cell.group == group);
+    let pairs: Vec<(f64, f64)> = of(a)
+        .filter_map(|cell| {
+            let other = of(b).find(|other| other.multiprocessor == cell.multiprocessor)?;
+            Some((cell.cycles, other.cycles))
+        })
+        .collect();
+    let n = pairs.len().max(1) as f64;
+    let (x, y) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+    pairs.iter().map(|p| (p.0 - x) * (p.1 - y)).sum()
+}
+
+fn sorted(cells: &[Cell]) -> Vec<f64> {
+    let mut cycles: Vec<f64> = cells.iter().map(|cell| cell.cycles).collect();
+    cycles.sort_by(f64::total_cmp);
+    cycles
+}
+
+fn middle(cells: &[Cell]) -> Option<f64> {
+    (!cells.is_empty()).then(|| median_sorted(&sorted(cells)))
+}
+
+/// How much farther the other part is: the difference of the medians, and what the middle halves leave open.
+fn step(near: &[Cell], far: &[Cell], flags: Flags) -> Option<Finding> {
+    let (a, b) = (level("", near)?, level("", far)?);
+    let interval = Interval { lo: b.interval.lo - a.interval.hi, hi: b.interval.hi - a.interval.lo };
+    let known = Estimate { value: b.value - a.value, interval };
+    Some(derived("far step in cycles", Unit::Cycle, known, flags))
+}
+
+/// The median of some cells, between their middle half.
+fn level(name: &str, cells: &[Cell]) -> Option<Finding> {
+    let sorted = sorted(cells);
+    let quarter = sorted.len() / 4;
+    let interval = Interval { lo: *sorted.get(quarter)?, hi: *sorted.get(sorted.len() - 1 - quarter)? };
+    let flags = cells.iter().fold(Flags::NONE, |all, cell| all.union(cell.flags));
+    Some(derived(name, Unit::Cycle, Estimate { value: median_sorted(&sorted), interval }, flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Point;
+
+    fn found(cycles: impl Fn(u64, u64) -> f64) -> Vec<Finding> {
+        let point = |(multiprocessor, group): (u64, u64)| Point {
+            series: 0,
+            round: 0,
+            at: vec![multiprocessor.into(), group.into()],
+            k: 1,
+            tick: 1e-9,
+            work: Work { operations: 128.0, in_kernel: true, ..Work::default() },
+            samples: vec![50_000; 30],
+            evidence: Default::default(),
+            flags: Flags::NONE,
+            extra: [(CYCLES.to_owned(), cycles(multiprocessor, group))].into(),
+        };
+        let cells = (0..132).flat_map(|multiprocessor| (0..4).map(move |group| (multiprocessor, group)));
+        findings(&DeviceInfo::default(), &[Series::new(map(), cells.map(point))])
+    }
+
+    fn value(found: &[Finding], name: &str) -> f64 {
+        found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("no {name}: {found:?}")).value
+    }
+
+    #[test]
+    fn two_parts_are_told_apart_with_the_multiprocessors_of_each() {
+        // A third of the multiprocessors is on the second side; distances within a side differ a little.
+        let side = |multiprocessor: u64| u64::from(multiprocessor % 3 == 2);
+        let cycles = |m: u64, g: u64| {
+            let near = side(m) == g / 2;
+            (if near { 600.0 } else { 830.0 }) + 10.0 * (m % 7) as f64 + 5.0 * g as f64
+        };
+        let found = found(cycles);
+        assert!((value(&found, "atomic near in cycles") - 637.0).abs() < 10.0, "{found:?}");
+        assert!((value(&found, "atomic far in cycles") - 867.0).abs() < 10.0, "{found:?}");
+        assert_eq!(value(&found, "multiprocessors near the first"), 88.0);
+        assert!(found.iter().any(|finding| finding.says.contains("other 44")));
+    }
+
+    #[test]
+    fn a_cache_of_one_part_has_one_latency() {
+        let found = found(|m, g| 600.0 + 3.0 * (m % 5) as f64 + (g % 2) as f64);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].value - 606.0).abs() < 5.0 && found[0].name == "atomic in cycles");
+    }
+
+    #[test]
+    fn a_kernel_that_counted_nothing_shows_nothing() {
+        assert!(found(|_, _| 0.0).is_empty());
+        assert!(findings(&DeviceInfo::default(), &[]).is_empty());
+    }
+}
