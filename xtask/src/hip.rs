@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{SOURCES, unit};
+use plimsoll_gen::kernel::unit;
 
 use crate::test::{root, skipped};
 
@@ -77,7 +77,7 @@ fn runs(command: &mut Command) -> bool {
 fn write(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     std::fs::create_dir_all(folder)?;
     let mut sources = Vec::new();
-    for source in SOURCES {
+    for source in plimsoll_probes::sources() {
         for (name, text) in source.headers() {
             std::fs::write(folder.join(name), text)?;
         }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_cuda::compile::Program;
 use plimsoll_cuda::machine_code;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{self, KernelDesc, OPTIONS, SOURCES, Source};
+use plimsoll_gen::kernel::{self, KernelDesc, OPTIONS, Source};
 use plimsoll_gen::sass::Image;
 use plimsoll_gen::sass::elf::module_data;
 use plimsoll_gen::sass::expect::{Facts, data_faults, differences, faults};
@@ -69,7 +69,7 @@ pub fn run(how: How) -> Result<()> {
     let Some(tools) = tools::ready()? else { return Ok(()) };
     refuses_what_is_wrong(&tools)?;
     let seen = Seen::open(&tools, how.all)?;
-    let mut wrong = of_sources(&tools, &seen, &SOURCES, how)?;
+    let mut wrong = of_sources(&tools, &seen, plimsoll_probes::sources(), how)?;
     let (faults, facts) = forms::check(&tools, &seen)?;
     wrong.extend(faults);
     wrong.extend(keep("elementwise", &facts, how)?);
@@ -83,7 +83,7 @@ pub fn run(how: How) -> Result<()> {
 
 /// The source of a probe by its name.
 fn of_name(name: &str) -> Option<&'static Source> {
-    SOURCES.into_iter().find(|source| source.name() == name)
+    plimsoll_probes::sources().iter().copied().find(|source| source.name() == name)
 }
 
 /// What is wrong with the kernels of these sources.

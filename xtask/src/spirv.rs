@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_gen::kernel::SOURCES;
 use plimsoll_gen::kernel::spirv::Build;
 
 use crate::test::{root, skipped};
@@ -51,7 +50,7 @@ fn check(bless: bool) -> Result<()> {
         return Ok(());
     }
     let mut differing = Vec::new();
-    let builds: Vec<&Build> = SOURCES.iter().flat_map(|source| source.builds()).collect();
+    let builds: Vec<&Build> = plimsoll_probes::sources().iter().flat_map(|source| source.builds()).collect();
     for build in &builds {
         let words = compile(build)?;
         if bless {

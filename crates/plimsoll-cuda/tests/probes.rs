@@ -17,7 +17,6 @@ use plimsoll_core::{Fault, FaultClass};
 use plimsoll_cuda::probes::PROBES;
 use plimsoll_cuda::{Options, open_with};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::SOURCES;
 
 fn options(fake: &Fake) -> Options {
     Options { compiler: Some(Arc::new(Named)), ..fake.options() }
@@ -178,7 +177,7 @@ fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_ver
             }
         });
         assert!(ended.is_ok(), "{name}: {ended:?}");
-        match SOURCES.into_iter().find(|source| source.name() == name) {
+        match plimsoll_probes::sources().iter().copied().find(|source| source.name() == name) {
             // The stand-in is of 9.0, whose architecture-specific form has all that the plain one has.
             Some(source) => {
                 let target = Target { capability: 90, specific: true };

@@ -5,11 +5,21 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::{self, Data};
-use plimsoll_gen::kernel::lab::{block_order, compression, gemm, pic, residency, rtm, tti};
-use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, copy, footprint, mix, unit};
+use plimsoll_gen::kernel::{Element, Index, KernelDesc, Source, unit};
 use plimsoll_gen::pattern;
+use plimsoll_probes::copy::kernels as copy;
+use plimsoll_probes::footprint::kernels as footprint;
+use plimsoll_probes::lab::block_order::kernels as block_order;
+use plimsoll_probes::lab::compression::kernels as compression;
+use plimsoll_probes::lab::gemm::kernels as gemm;
+use plimsoll_probes::lab::pic::kernels as pic;
+use plimsoll_probes::lab::residency::kernels as residency;
+use plimsoll_probes::lab::rtm::kernels as rtm;
+use plimsoll_probes::lab::tti::kernels as tti;
+use plimsoll_probes::mix::kernels as mix;
+use plimsoll_probes::stream::kernels::Parameters;
 use plimsoll_suite::formats;
 
 /// Compiles these kernels with `checks` as the body of `main` and returns what it prints.
@@ -61,7 +71,7 @@ fn stream_kernels_are_right_on_awkward_sizes() {
             kernels.push(kernel);
         }
     }
-    run(&plimsoll_gen::kernel::stream::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::stream::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -74,7 +84,7 @@ fn copy_kernels_are_right_on_awkward_sizes() {
         writeln!(checks, "  failed |= check(\"{name}\", {}, {}, {name});", kernel.lanes(), kernel.looping).unwrap();
     }
     assert!(kernels.iter().any(|kernel| kernel.index == Index::U32));
-    run(&plimsoll_gen::kernel::copy::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::copy::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -87,7 +97,7 @@ fn mixes_are_right_on_awkward_sizes() {
         let (tile, threads) = (kernel.elements_per_block(), kernel.threads);
         writeln!(checks, "  failed |= check(\"{name}\", {reads}, {writes}, {tile}, {threads}, {name});").unwrap();
     }
-    run(&plimsoll_gen::kernel::mix::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::mix::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -99,7 +109,7 @@ fn footprint_kernels_pass_over_every_piece() {
         let (name, inputs, outputs, threads) = (&kernel.name, kernel.inputs, kernel.outputs, kernel.threads);
         writeln!(checks, "  failed |= check(\"{name}\", {inputs}, {outputs}, {threads}, {name});").unwrap();
     }
-    run(&plimsoll_gen::kernel::footprint::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::footprint::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -108,7 +118,7 @@ fn tiles_are_read_once_in_every_order() {
     let (kernel, turn) = (block_order::product(1), block_order::TURN / 16);
     let name = &kernel.name;
     let checks = format!("  failed |= check(\"{name}\", {}, {turn}, {name});\n", kernel.threads);
-    run(&plimsoll_gen::kernel::lab::block_order::SOURCE, &[kernel], &checks);
+    run(&plimsoll_probes::lab::block_order::kernels::SOURCE, &[kernel], &checks);
 }
 
 #[test]
@@ -123,7 +133,7 @@ fn numbers_for_products_keep_sign_and_fraction() {
         let name = &kernel.name;
         writeln!(checks, "  failed |= check(\"{name}\", {numbers}, {scale}, {exponents}, {unused}, {name});").unwrap();
     }
-    run(&plimsoll_gen::kernel::lab::gemm::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::lab::gemm::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -169,7 +179,7 @@ fn compression_computes_z_and_its_data_are_the_hosts() {
     let checks = format!(
         "  failed |= check(\"{looped}\", true, {looped});\n  failed |= check(\"{once}\", false, {once});\n  print({fill});\n"
     );
-    let printed = run(&plimsoll_gen::kernel::lab::compression::SOURCE, &compression::kernels(), &checks);
+    let printed = run(&plimsoll_probes::lab::compression::kernels::SOURCE, &compression::kernels(), &checks);
     let mut kinds = compression::Kind::ALL;
     kinds.sort_by_key(|kind| *kind as u32);
     let lines = kinds
@@ -185,7 +195,7 @@ fn histograms_and_sliding_windows_are_right_and_their_checks_find_what_is_wrong(
     let checks = format!(
         "  failed |= check_histogram({histogram});\n  failed |= check_sliding({sliding});\n  failed |= check_checks();\n"
     );
-    run(&plimsoll_gen::kernel::lab::residency::SOURCE, &residency::kernels(), &checks);
+    run(&plimsoll_probes::lab::residency::kernels::SOURCE, &residency::kernels(), &checks);
 }
 
 #[test]
@@ -199,7 +209,7 @@ fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
         writeln!(checks, "  failed |= check(\"{name}\", {x}, {y}, {name}, rtm_check);").unwrap();
         kernels.push(KernelDesc { entry: format!("RTM_STEP({name}, {x}, {y})"), name, ..rtm::begin() });
     }
-    run(&plimsoll_gen::kernel::lab::rtm::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::lab::rtm::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
             kernels.push(KernelDesc { entry: format!("TTI_STEP({name}, {loads}, {x}, {y})"), name, ..tti::begin() });
         }
     }
-    run(&plimsoll_gen::kernel::lab::tti::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::lab::tti::kernels::SOURCE, &kernels, &checks);
 }
 
 #[test]
@@ -227,5 +237,5 @@ fn particles_are_turned_right_by_threads_and_by_blocks_of_products() {
         let name = pic::push(way).name;
         writeln!(checks, "  failed |= check(\"{name}\", {within}, {name}, pic_begin);").unwrap();
     }
-    run(&plimsoll_gen::kernel::lab::pic::SOURCE, &kernels, &checks);
+    run(&plimsoll_probes::lab::pic::kernels::SOURCE, &kernels, &checks);
 }

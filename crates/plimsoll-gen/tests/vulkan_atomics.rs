@@ -1,7 +1,5 @@
 //! What the committed modules for Vulkan must not do to a device with hundreds of thousands of threads.
 
-use plimsoll_gen::kernel::SOURCES;
-
 /// SPIR-V 1.6, section 3.
 const CONTROL_BARRIER: u32 = 224;
 const ATOMIC_COMPARE_EXCHANGE: u32 = 230;
@@ -24,7 +22,7 @@ fn codes(words: &[u8]) -> Vec<u32> {
 #[test]
 fn a_block_joins_its_values_before_an_atomic_is_tried_again_and_again() {
     let mut trying = 0;
-    for build in SOURCES.iter().flat_map(|source| source.builds()) {
+    for build in plimsoll_probes::sources().iter().flat_map(|source| source.builds()) {
         let codes = codes(build.words);
         let Some(tried) = codes.iter().position(|code| *code == ATOMIC_COMPARE_EXCHANGE) else { continue };
         trying += 1;

@@ -133,9 +133,14 @@ fn touched(name: &'static str, array: Array, span: Span, setting: &Setting<'_>) 
 #[cfg(test)]
 mod tests {
     use plimsoll_gen::Target;
-    use plimsoll_gen::kernel::lab::{block_order, residency};
-    use plimsoll_gen::kernel::stream::{Op, Parameters};
-    use plimsoll_gen::kernel::{Index, SOURCES, check, cluster, copy, latency};
+    use plimsoll_gen::kernel::Op;
+    use plimsoll_gen::kernel::{Index, check};
+    use plimsoll_probes::cluster::kernels as cluster;
+    use plimsoll_probes::copy::kernels as copy;
+    use plimsoll_probes::lab::block_order::kernels as block_order;
+    use plimsoll_probes::lab::residency::kernels as residency;
+    use plimsoll_probes::latency::kernels as latency;
+    use plimsoll_probes::stream::kernels::Parameters;
 
     use super::*;
 
@@ -323,7 +328,7 @@ mod tests {
     #[test]
     fn every_kernel_states_how_much_it_touches_but_these() {
         let target = Target { capability: 120, specific: false };
-        let unstated: std::collections::BTreeSet<(&str, &str)> = SOURCES
+        let unstated: std::collections::BTreeSet<(&str, &str)> = plimsoll_probes::sources()
             .iter()
             .flat_map(|source| source.kernels(target).into_iter().map(|kernel| (source.name(), kernel)))
             .flat_map(|(source, kernel)| kernel.parameters.iter().map(move |parameter| (source, parameter)))

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
 use plimsoll_core::sample::Check;
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::{self, Data};
-use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 
 use crate::launch::Arguments;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Machine, Output, Source};
 
 use crate::checker::Checker;

@@ -10,36 +10,38 @@ pub mod lab;
 // `launch` and `dispatch` come early: behind the others in one process an empty kernel of a graph took 0.68 µs on an H200
 // instead of 0.50, for a reason that is not known.
 registry! {
-    stream: cpu gpu;
-    mix:;
-    copy: gpu;
-    launch: gpu;
-    dispatch:;
-    gather:;
-    footprint: cpu;
-    uniformity:;
-    latency: cpu gpu;
-    loaded_latency: cpu;
-    topology:;
-    atomics:;
-    cluster: gpu;
-    incore: cpu;
-    l1:;
-    l2:;
-    strides: cpu;
-    sync: cpu;
+    stream: cpu gpu kernels;
+    mix: kernels;
+    copy: gpu kernels;
+    launch: gpu kernels;
+    dispatch: kernels;
+    gather: kernels;
+    footprint: cpu kernels;
+    uniformity: kernels;
+    latency: cpu gpu kernels;
+    loaded_latency: cpu kernels;
+    topology: kernels;
+    atomics: kernels;
+    cluster: gpu kernels;
+    incore: cpu kernels;
+    l1: kernels;
+    l2: kernels;
+    strides: cpu kernels;
+    sync: cpu kernels;
     transfer:;
     interference:;
     managed:;
     peer:;
-    roofline: cpu;
-    tensor:;
+    roofline: cpu kernels;
+    tensor: kernels;
 }
 
 #[cfg(feature = "cpu")]
 pub use registry::cpu_probes;
 #[cfg(feature = "gpu")]
 pub use registry::gpu_probes;
+#[cfg(feature = "kernels")]
+pub use registry::sources;
 pub use registry::{ALL, find, in_order};
 
 // SAFETY: these probes launch kernels of plimsoll-gen alone, which keep to their descriptions: `cargo xtask sass` and the sanitizers

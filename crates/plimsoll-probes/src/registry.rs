@@ -1,18 +1,20 @@
 //! Which probes there are, and where each runs. The lines themselves are in `lib.rs`, those of the experiments in `lab/mod.rs`.
 
-#[cfg(feature = "cpu")]
+#[cfg(any(feature = "cpu", feature = "kernels"))]
 use std::sync::LazyLock;
 
 use plimsoll_core::probe::{Backend, Probe, ProbeSpec};
 #[cfg(feature = "cpu")]
 use plimsoll_cpu::Cpu;
+#[cfg(feature = "kernels")]
+use plimsoll_gen::kernel::{SHARED, Source};
 #[cfg(feature = "gpu")]
 use plimsoll_gpu::Gpu;
 
 use crate::lab;
 
 /// Declares the modules of probes and lists them, in the order on screen. A line is `name: words;`, where each word names a file
-/// with a struct `Runner`: `cpu` says that the folder has `cpu.rs`, `gpu` that it has `gpu.rs`.
+/// with a struct `Runner`: `cpu` says that the folder has `cpu.rs`, `gpu` that it has `gpu.rs`. `kernels` says that it has `kernels.rs`, with a `SOURCE`.
 ///
 /// A further word needs a line `@known`, a line `@runner` and a function that makes its list.
 macro_rules! registry {
@@ -22,6 +24,14 @@ macro_rules! registry {
 
         /// Every probe of this module, in the order on screen.
         pub(crate) const SPECS: &[&plimsoll_core::probe::ProbeSpec] = &[$(&$name::SPEC),*];
+
+        /// The sources of this module's kernels.
+        #[cfg(feature = "kernels")]
+        pub(crate) fn with_kernels() -> Vec<&'static plimsoll_gen::kernel::Source> {
+            let sources: &[Option<&'static plimsoll_gen::kernel::Source>] =
+                &[$($(registry!(@source $word $name),)*)*];
+            sources.iter().copied().flatten().collect()
+        }
 
         /// The probes of this module that a CPU runs.
         #[cfg(feature = "cpu")]
@@ -42,9 +52,13 @@ macro_rules! registry {
 
     (@known cpu) => {};
     (@known gpu) => {};
+    (@known kernels) => {};
 
     (@runner cpu cpu $name:ident) => { Some(&$name::cpu::Runner) };
     (@runner gpu gpu $name:ident) => { Some(&$name::gpu::Runner) };
+    (@source kernels $name:ident) => { Some(&$name::kernels::SOURCE) };
+    (@source $word:ident $name:ident) => { None };
+
     (@runner $list:ident $word:ident $name:ident) => { None };
 }
 
@@ -61,6 +75,15 @@ pub static ALL: &[&ProbeSpec] = &{
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ProbeSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
+}
+
+/// Every source of kernels: the probes' in the order of [`ALL`], then those that all backends need.
+#[cfg(feature = "kernels")]
+#[must_use]
+pub fn sources() -> &'static [&'static Source] {
+    static SOURCES: LazyLock<Vec<&Source>> =
+        LazyLock::new(|| [crate::with_kernels(), lab::with_kernels(), SHARED.to_vec()].concat());
+    &SOURCES
 }
 
 /// Every probe of a CPU, in the order of [`ALL`]: what [`plimsoll_cpu::open`] takes.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use host::{Body, Call, Device, Host};
 use plimsoll_core::probe::{Case, Depth, Probe};
-use plimsoll_gen::kernel::cluster::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
 use plimsoll_probes::cluster::gpu::Runner;
+use plimsoll_probes::cluster::kernels::{Access, SOURCE_WORDS, THREADS, WORDS, chain_step, chase, datum, moving};
 
 /// What a kernel gets wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -179,7 +179,9 @@ impl<'m> Follower<'m> {
 mod tests {
     use plimsoll_gen::Target;
     use plimsoll_gen::kernel::spirv::{Features, Spirv, code};
-    use plimsoll_gen::kernel::{Access, KernelDesc, SOURCES, copy, latency};
+    use plimsoll_gen::kernel::{Access, KernelDesc};
+    use plimsoll_probes::copy::kernels as copy;
+    use plimsoll_probes::latency::kernels as latency;
 
     use super::*;
     use crate::spirv;
@@ -214,7 +216,7 @@ mod tests {
     #[test]
     fn code_reads_and_writes_what_descriptions_state() {
         let mut arrays = 0;
-        for kernel in SOURCES.iter().flat_map(|source| source.kernels(Target::plain(80))) {
+        for kernel in plimsoll_probes::sources().iter().flat_map(|source| source.kernels(Target::plain(80))) {
             for features in [ALL, Features { timer: false, ..ALL }, Features { double: false, cycles: false, ..ALL }] {
                 let Ok(spirv) = code(&kernel, features) else { continue };
                 arrays += kernel.parameters.iter().filter(|one| one.array().is_some()).count();

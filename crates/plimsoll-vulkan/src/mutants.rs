@@ -12,8 +12,8 @@ use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Bench, Depth, Instrument as _, Probe, Request, RunContext};
 use plimsoll_core::record::{Record, Sink};
 use plimsoll_core::sample::Effort;
+use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::spirv::{Build, Spirv};
-use plimsoll_gen::kernel::{KernelDesc, SOURCES};
 
 use crate::{Options, PROBES, Vulkan, devices, open};
 
@@ -64,7 +64,7 @@ pub(crate) fn instead(kernel: &KernelDesc, found: Spirv) -> Result<Spirv, &'stat
 
 /// Every module of every source.
 fn builds() -> impl Iterator<Item = &'static Build> {
-    SOURCES.iter().flat_map(|source| source.builds())
+    plimsoll_probes::sources().iter().flat_map(|source| source.builds())
 }
 
 impl Mutant {

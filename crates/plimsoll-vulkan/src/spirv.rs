@@ -139,7 +139,6 @@ pub(crate) fn words(bytes: &[u8]) -> Result<Vec<u32>, &'static str> {
 #[cfg(test)]
 mod tests {
     use plimsoll_gen::Target;
-    use plimsoll_gen::kernel::SOURCES;
     use plimsoll_gen::kernel::spirv::{Features, code, offsets};
 
     use super::*;
@@ -149,7 +148,7 @@ mod tests {
     #[test]
     fn every_kernel_takes_what_its_description_states() {
         let sets = [ALL, Features { timer: false, ..ALL }, Features { cycles: false, timer: false, ..ALL }];
-        let kernels = || SOURCES.iter().flat_map(|source| source.kernels(Target::plain(80)));
+        let kernels = || plimsoll_probes::sources().iter().flat_map(|source| source.kernels(Target::plain(80)));
         for (kernel, features) in kernels().flat_map(|kernel| sets.map(|features| (kernel.clone(), features))) {
             let Ok(spirv) = code(&kernel, features) else { continue };
             let told = read(&words(spirv.words).unwrap()).unwrap();
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn damaged_modules_are_read_without_harm() {
-        for build in SOURCES.iter().flat_map(|source| source.builds()) {
+        for build in plimsoll_probes::sources().iter().flat_map(|source| source.builds()) {
             let good = words(build.words).unwrap();
             for cut in 0..good.len() {
                 let _ = read(&good[..cut]);

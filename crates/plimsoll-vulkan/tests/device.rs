@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use plimsoll_core::probe::{Bench, Instrument as _};
 use plimsoll_core::sample::{Work, Workload as _};
 use plimsoll_core::{Fault, FaultClass};
-use plimsoll_gen::kernel::stream;
-use plimsoll_gen::kernel::{Hints, Index, KernelDesc, Source, check, clock, copy, launch};
+use plimsoll_gen::kernel::{Hints, Index, KernelDesc, Op, Source, check, clock};
 use plimsoll_gpu::load::{Action, Load, Shape};
 use plimsoll_gpu::unit::Unit;
 use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _};
+use plimsoll_probes::copy::kernels as copy;
+use plimsoll_probes::launch::kernels as launch;
+use plimsoll_probes::stream::kernels as streams;
 use plimsoll_vulkan::{Options, Vulkan, open};
 
 use common::{TRUST, bytes, content, filled, refused, stream, words};
@@ -170,7 +172,7 @@ fn objects_of_another_device_are_refused(bench: &mut Bench<Vulkan>) -> Result<()
 fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let wide = copy::vector(4, Index::U64);
-    let unit_of_copies = unit(bench, &plimsoll_gen::kernel::copy::SOURCE, std::slice::from_ref(&wide))?;
+    let unit_of_copies = unit(bench, &plimsoll_probes::copy::kernels::SOURCE, std::slice::from_ref(&wide))?;
     let (a, b) = (Vulkan::allocate(&stream, 4096)?, Vulkan::allocate(&stream, 4096)?);
     let kernel = unit_of_copies.function(&wide)?;
     let launch = |threads, arguments| kernel.launch(Geometry::linear(1, threads), Form::default(), &arguments);
@@ -194,7 +196,7 @@ fn launches_that_do_not_fit_are_refused(bench: &mut Bench<Vulkan>) -> Result<(),
     let two_rows = Geometry { grid: [1, 2, 1], ..Geometry::linear(1, 32) };
     refused(kernel.launch(two_rows, Form::default(), &good().u64(4)), FaultClass::Invalid);
     // A kernel whose blocks have a fixed size.
-    let unit = unit(bench, &plimsoll_gen::kernel::launch::SOURCE, &[launch::scale(launch::Follows::After)])?;
+    let unit = unit(bench, &plimsoll_probes::launch::kernels::SOURCE, &[launch::scale(launch::Follows::After)])?;
     let scale = unit.function(&launch::scale(launch::Follows::After))?;
     let arguments = good().f32(1.0).u64(4);
     for threads in [512, 128, 255] {
@@ -236,16 +238,16 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     refused(Vulkan::clusters_at_once(kernel.function(), Geometry::linear(1, 32), 2), FaultClass::Unavailable);
 
     // A kernel that isn't written for Vulkan is missed when it is launched; the others of its source run.
-    let plain = stream::Parameters::new(stream::Op::Copy);
+    let plain = streams::Parameters::new(Op::Copy);
     let hints = Hints { store_streaming: true, ..Hints::default() };
-    let (plain, hinted) = (plain.kernel(), stream::Parameters { hints, ..plain }.kernel());
+    let (plain, hinted) = (plain.kernel(), streams::Parameters { hints, ..plain }.kernel());
     let why = Vulkan::runs(bench.device(), &hinted).unwrap_err().to_string();
     assert!(why.contains(&hinted.name) && why.contains("cache hints") && why.contains("CUDA"), "{why}");
-    let unit_of_streams = unit(bench, &plimsoll_gen::kernel::stream::SOURCE, &[hinted.clone(), plain.clone()])?;
+    let unit_of_streams = unit(bench, &plimsoll_probes::stream::kernels::SOURCE, &[hinted.clone(), plain.clone()])?;
     assert!(unit_of_streams.function(&plain).is_ok());
     refused(unit_of_streams.function(&hinted), FaultClass::Unavailable);
-    let tensor = plimsoll_gen::kernel::tensor::SOURCE.kernels(Vulkan::target(bench.device()));
-    refused(unit(bench, &plimsoll_gen::kernel::tensor::SOURCE, &tensor), FaultClass::Unavailable);
+    let tensor = plimsoll_probes::tensor::kernels::SOURCE.kernels(Vulkan::target(bench.device()));
+    refused(unit(bench, &plimsoll_probes::tensor::kernels::SOURCE, &tensor), FaultClass::Unavailable);
     Ok(())
 }
 
@@ -286,7 +288,7 @@ fn marks_tell_the_device_time(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 fn a_graph_does_its_launches_in_turn(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let scale = launch::scale(launch::Follows::After);
-    let unit = unit(bench, &plimsoll_gen::kernel::launch::SOURCE, std::slice::from_ref(&scale))?;
+    let unit = unit(bench, &plimsoll_probes::launch::kernels::SOURCE, std::slice::from_ref(&scale))?;
     let n = 1030_u64;
     let (a, b) = (filled(&stream, &bytes(&[1.0_f32.to_bits(); 1030]))?, Vulkan::allocate(&stream, 4 * n)?);
     let make = |out, input, s| unit.launch(&scale, n, Arguments::new().span(out).span(input).f32(s).u64(n));

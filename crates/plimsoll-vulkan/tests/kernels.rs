@@ -8,15 +8,19 @@ use std::sync::Arc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Bench, Depth, Probe};
 use plimsoll_core::sample::Check;
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, HOPS};
 use plimsoll_gen::kernel::check::{Data, fill};
-use plimsoll_gen::kernel::latency::{self, Nearest};
-use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Output, Source, copy, dispatch, launch};
+use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc, Output, Source};
+use plimsoll_probes::latency::kernels::{self as latency, Nearest};
+
 use plimsoll_gen::pattern;
 use plimsoll_gpu::checker::Checker;
 use plimsoll_gpu::unit::Unit;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _};
+use plimsoll_probes::copy::kernels as copy;
+use plimsoll_probes::dispatch::kernels as dispatch;
+use plimsoll_probes::launch::kernels as launch;
 use plimsoll_vulkan::{Buffer, Stream, Vulkan};
 
 use common::{TRUST, bytes, content, filled, longs, stream, words};
@@ -94,7 +98,7 @@ fn fills_are_functions_of_the_seed(bench: &mut Bench<Vulkan>) -> Result<(), Faul
 
 fn copies_copy_and_touch_nothing_else(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (mut kernels, unit) = runnable(bench, &plimsoll_gen::kernel::copy::SOURCE)?;
+    let (mut kernels, unit) = runnable(bench, &plimsoll_probes::copy::kernels::SOURCE)?;
     assert_eq!(kernels.len(), 10, "naive and vectors of 1, 2, 4 and 8, with both indices");
     kernels.extend([1, 2, 4].map(|width| copy::one_multiprocessor(width, Index::U64)));
     let few = kernels.iter().filter(|kernel| kernel.looping).map(|kernel| kernel.clone().with_grid(Grid::Blocks(3)));
@@ -135,7 +139,7 @@ fn operation(kernel: &KernelDesc) -> Op {
 
 fn streams_compute_what_they_say(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (kernels, unit) = runnable(bench, &plimsoll_gen::kernel::stream::SOURCE)?;
+    let (kernels, unit) = runnable(bench, &plimsoll_probes::stream::kernels::SOURCE)?;
     for op in Op::ALL {
         assert!(kernels.iter().any(|kernel| operation(kernel) == op), "no kernel of {}", op.name());
     }
@@ -295,7 +299,7 @@ fn sums_of_any_block(bench: &mut Bench<Vulkan>, stream: &Arc<Stream>) -> Result<
 
 fn chases_follow_the_chain(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (_, unit) = runnable(bench, &plimsoll_gen::kernel::latency::SOURCE)?;
+    let (_, unit) = runnable(bench, &plimsoll_probes::latency::kernels::SOURCE)?;
     let clock = Vulkan::capabilities(bench.device()).kernel_clock.clone();
     for chain in
         [Chain::lines(1, 1), Chain::lines(2, 1), Chain::lines(1000, 9), Chain::local(2, 3), Chain::sparse(5, 7)]
@@ -335,7 +339,7 @@ fn chases_follow_the_chain(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 
 fn blocks_beyond_a_row_all_run(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (kernels, unit) = runnable(bench, &plimsoll_gen::kernel::dispatch::SOURCE)?;
+    let (kernels, unit) = runnable(bench, &plimsoll_probes::dispatch::kernels::SOURCE)?;
     assert_eq!(kernels.len(), 2 * dispatch::THREADS.len());
     for blocks in [1, 33, 65_535, 65_536, 200_003_u64] {
         let kernel = dispatch::marked(32);
@@ -355,7 +359,7 @@ fn blocks_beyond_a_row_all_run(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 
 fn scale_scales(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
-    let (_, unit) = runnable(bench, &plimsoll_gen::kernel::launch::SOURCE)?;
+    let (_, unit) = runnable(bench, &plimsoll_probes::launch::kernels::SOURCE)?;
     let kernel = launch::scale(launch::Follows::After);
     for n in SIZES {
         let from: Vec<f32> = (0..n).map(|i| pattern::unit_f32(SEED, i)).collect();

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Bench;
-use plimsoll_gen::kernel::latency::{self, Nearest};
 use plimsoll_gen::kernel::{
-    Access, Amount, Array, Extent, Index, KernelDesc, Kind, Machine, Number, Parameter, SOURCES, Setting, copy,
+    Access, Amount, Array, Extent, Index, KernelDesc, Kind, Machine, Number, Parameter, Setting,
 };
 use plimsoll_gen::pattern;
 use plimsoll_gpu::unit::Unit;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _};
+use plimsoll_probes::copy::kernels as copy;
+use plimsoll_probes::latency::kernels::{self as latency, Nearest};
 use plimsoll_vulkan::{Buffer, Stream, Vulkan};
 
 use common::{TRUST, content, filled, stream};
@@ -158,7 +159,7 @@ fn differences(stream: &Arc<Stream>, unit: &Unit<Vulkan>, kernel: &KernelDesc) -
 fn kernels_touch_what_they_state(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let stream = stream(bench.device());
     let (mut count, mut filled) = (0, 0);
-    for source in SOURCES {
+    for source in plimsoll_probes::sources() {
         let device = bench.device();
         let mut kernels = source.kernels(Vulkan::target(device));
         kernels.retain(|kernel| Vulkan::runs(device, kernel).is_ok());

@@ -15,7 +15,7 @@ pub use plimsoll_cuda::nvrtc::Nvrtc;
 pub use plimsoll_gen::Target;
 pub use plimsoll_gen::elementwise::{Choose, Plan, disagreement};
 pub use plimsoll_gen::kernel::choice::{Choice, ChoiceError, choose};
-pub use plimsoll_gen::kernel::{KernelDesc, SOURCES, Source};
+pub use plimsoll_gen::kernel::{KernelDesc, Source};
 pub use plimsoll_gen::sass::{KernelReport, Report, Row, SassError, elf};
 
 /// What is taken where no device says otherwise: the target that the probes' committed facts are best known for.

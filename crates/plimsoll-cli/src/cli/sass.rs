@@ -7,8 +7,8 @@ use plimsoll::bench::{DEPENDENT, variants};
 use plimsoll::core::Fault;
 use plimsoll::core::file::{self, Accept};
 use plimsoll::sass::{
-    Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SOURCES,
-    SassError, Source, Target, USUAL_TARGET, Unavailable, choose, device_target, disagreement, elf, of_cubin,
+    Choose, Disassembler, ExpressionError, KernelDesc, KernelReport, MachineCodeError, Nvrtc, Report, Row, SassError,
+    Source, Target, USUAL_TARGET, Unavailable, choose, device_target, disagreement, elf, of_cubin,
     of_expression as of_problem, of_kernels,
 };
 use plimsoll_report::json;
@@ -149,14 +149,14 @@ fn list(capabilities: &[u32]) -> String {
 
 /// All kernels of a probe, or one by its own name.
 fn named(name: &str, target: Target) -> Result<(&'static Source, Vec<KernelDesc>), Failure> {
-    let mut sources = SOURCES.into_iter().map(|source| (source, source.kernels(target)));
+    let mut sources = plimsoll::probes::sources().iter().copied().map(|source| (source, source.kernels(target)));
     if let Some(found) = sources.clone().find(|(source, _)| source.name() == name) {
         return Ok(found);
     }
     let one = sources.find_map(|(source, kernels)| {
         kernels.into_iter().find(|kernel| kernel.name == name).map(|kernel| (source, vec![kernel]))
     });
-    let known = SOURCES.map(Source::name).join(", ");
+    let known = plimsoll::probes::sources().iter().map(|source| source.name()).collect::<Vec<_>>().join(", ");
     let shown: String = name.chars().take(40).collect();
     one.ok_or_else(|| {
         Failure::usage(format!("no probe '{shown}' with GPU kernels, and no such kernel for {target}"))

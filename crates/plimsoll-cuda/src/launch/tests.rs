@@ -1,7 +1,9 @@
 use std::time::Duration;
 
-use plimsoll_gen::kernel::stream::{Op, Parameters};
-use plimsoll_gen::kernel::{KernelDesc, copy};
+use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_gen::kernel::Op;
+use plimsoll_probes::copy::kernels as copy;
+use plimsoll_probes::stream::kernels::Parameters;
 
 use super::*;
 use crate::compile::{Compiler, Kernels, Program};
@@ -71,7 +73,7 @@ fn arguments_are_what_a_kernel_states() {
 #[test]
 fn a_kernel_with_other_parameters_than_it_states_is_not_loaded() {
     let naive = copy::naive(plimsoll_gen::kernel::Index::U32);
-    assert_eq!(naive.source, &plimsoll_gen::kernel::copy::SOURCE);
+    assert_eq!(naive.source, &plimsoll_probes::copy::kernels::SOURCE);
     assert!(load(&naive, "8,8,4").2.is_ok());
     for sizes in ["", "8,8", "8,8,8", "8,4,4", "8,8,4,4"] {
         let refused = load(&naive, sizes).2.map(drop).unwrap_err();

@@ -9,7 +9,7 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::atomics::{self as kernels, Number, Space, THREADS, UNROLL};
+use plimsoll_probes::atomics::kernels::{self, Number, Space, THREADS, UNROLL};
 use plimsoll_probes::atomics::{self, DISTINCT, RATES, SAME};
 
 use super::folds;
@@ -140,7 +140,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::atomics::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::atomics::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = kit.unit.machine().multiprocessors;
         let threads = u64::from(blocks) * u64::from(THREADS);
         let (numbers, left) = (kit.array(WIDEST * threads)?, kit.array(4 * threads)?);

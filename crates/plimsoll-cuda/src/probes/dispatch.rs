@@ -8,9 +8,9 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Work};
-use plimsoll_gen::kernel::dispatch::{self as kernels, THREADS};
 use plimsoll_gen::kernel::{KernelDesc, Output};
 use plimsoll_gpu::Need;
+use plimsoll_probes::dispatch::kernels::{self, THREADS};
 use plimsoll_probes::dispatch::{self, SIGNALLING, WAITING};
 
 use super::kit::{GRAPH, Kit, late};

@@ -145,7 +145,8 @@ pub(super) fn check(found: &[u32], every: usize, oracle: impl Fn(usize) -> u32) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_gen::kernel::{l1, l2};
+    use plimsoll_probes::l1::kernels as l1;
+    use plimsoll_probes::l2::kernels as l2;
 
     const MACHINE: Machine = Machine { multiprocessors: 7, threads_per_multiprocessor: 2048 };
 

@@ -7,11 +7,11 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::footprint::{self as kernels, BLOCKS, THREADS};
-use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
+use plimsoll_probes::footprint::kernels::{self, BLOCKS, THREADS};
 use plimsoll_probes::footprint::{self, KERNELS};
 
 use super::checker::Checker;
@@ -184,7 +184,7 @@ type Arrays = [Span; 3];
 impl Bench {
     /// With room for each of some points.
     fn new(device: &CudaDevice, spots: &[Spot], seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::footprint::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::footprint::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let most = |of: fn(&Spot) -> u64| spots.iter().map(of).max().unwrap_or(ROUND);
         let (source, target) = (most(|spot| u64::from(spot.desc().inputs) * spot.array()), most(Spot::left));
         let (source, target) = (kit.array(source)?, kit.array(target)?);

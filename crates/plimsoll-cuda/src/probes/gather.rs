@@ -9,10 +9,10 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::gather::{self as kernels, ADDED, LINE, SIZES, THREADS, UNROLL, place};
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
+use plimsoll_probes::gather::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
 use plimsoll_probes::gather::{self, CASES, wasted};
 
 use super::folds::{self, MANY, SOME};
@@ -168,7 +168,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::gather::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::gather::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let threads = kit.unit.machine().multiprocessors * kernels::BLOCKS * THREADS;
         let (array, left) = (kit.array(bytes.max(u64::from(LINE)))?, kit.array(4 * u64::from(threads))?);
         kit.checker.fill(Data::Bits, Element::Word, array.whole(), seed)?;

@@ -10,10 +10,10 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort};
 use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::incore::{CHAINS, Instruction};
-use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_probes::incore;
+use plimsoll_probes::incore::kernels::{CHAINS, Instruction};
 
 use super::inside::Inside;
 use super::kit::{Kit, late};
@@ -123,7 +123,7 @@ impl Probe<Cuda> for Incore {
     }
 
     fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let kernels = plimsoll_gen::kernel::incore::SOURCE.kernels(target(device));
+        let kernels = plimsoll_probes::incore::kernels::SOURCE.kernels(target(device));
         let bench = Bench::of(device, &kernels)?;
         let (warps, turns): (&[u32], &[u32]) = match depth {
             Depth::Small => (&[1, 3], &[0, 1, 2]),
@@ -175,7 +175,7 @@ impl Bench {
     }
 
     fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::incore::SOURCE, kernels, TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::incore::kernels::SOURCE, kernels, TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let bytes = blocks * u64::from(MOST_WARPS * WARP * CHAINS[CHAINS.len() - 1]) * 8;
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));

@@ -130,7 +130,7 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_gen::kernel::incore::INSTRUCTIONS;
+    use plimsoll_probes::incore::kernels::INSTRUCTIONS;
 
     #[test]
     fn the_host_knows_a_link_of_every_instruction() {

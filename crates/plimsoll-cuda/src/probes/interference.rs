@@ -9,10 +9,11 @@ use std::time::Duration;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Work, Workload};
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_probes::interference::{self, ALONE, COPIES, COPY, DOWN, KERNELS, READ, UP};
+use plimsoll_probes::stream::kernels::Parameters;
 
 use super::checker::Checker;
 use super::kit::{Kit, asked, late};
@@ -115,7 +116,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::stream::SOURCE, &[kernel(READ).1, kernel(COPY).1], TRUST)?;
+        let kit =
+            Kit::new(device, &plimsoll_probes::stream::kernels::SOURCE, &[kernel(READ).1, kernel(COPY).1], TRUST)?;
         let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, landing) = (array(bytes)?, array(bytes)?, array(transfer)?);

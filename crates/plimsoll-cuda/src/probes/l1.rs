@@ -8,8 +8,8 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::l1::{self as kernels, THREADS, WIDTHS};
 use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_probes::l1::kernels::{self, THREADS, WIDTHS};
 use plimsoll_probes::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
 
 use super::folds::{self, MANY, SOME, Walk};
@@ -203,7 +203,7 @@ struct Bench {
 impl Bench {
     /// Arrays of so many bytes for all pieces.
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::l1::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::l1::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         for width in WIDTHS {
             kit.unit.function(&kernels::load(width))?.function().prefer_cache()?;
             kit.unit.function(&kernels::store(width))?.function().prefer_cache()?;

@@ -7,11 +7,11 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::l2::{self as kernels, THREADS};
-use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gpu::Need;
+use plimsoll_probes::l2::kernels::{self, THREADS};
 use plimsoll_probes::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
 
 use super::folds::{self, MANY, SOME, Walk};
@@ -157,7 +157,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::l2::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::l2::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         // Pieces are whole chunks, at least one each.
         let bytes = bytes.max(blocks * folds::chunk(&kernels::read()));

@@ -9,12 +9,12 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, LINE};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::loaded_latency::{self as kernels, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
-use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid};
 use plimsoll_gpu::Need;
+use plimsoll_probes::loaded_latency::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
 use plimsoll_probes::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 
 use super::inside::{Inside, Last, Of, Place, Told};
@@ -123,7 +123,7 @@ struct Bench {
 impl Bench {
     /// A chain over at most so many bytes, and arrays of the largest power of two within them.
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::loaded_latency::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::loaded_latency::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let bytes = 1 << bytes.max(16 * kernels::VECTORS_PER_ROUND).ilog2();
         let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;

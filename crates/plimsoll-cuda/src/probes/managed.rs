@@ -9,12 +9,13 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_probes::managed::{
     self, FIRST_TOUCH, FROM_HOST, ORDINARY, PLACEMENTS, PREFETCH, PREFETCH_BACK, READ_MOSTLY, RESIDENT, STAYING,
 };
+use plimsoll_probes::stream::kernels::Parameters;
 
 use super::kit::{Kit, asked, late};
 use crate::Action;
@@ -121,7 +122,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::stream::SOURCE, &[triad()], TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::stream::kernels::SOURCE, &[triad()], TRUST)?;
         let ordinary: Vec<DeviceBuffer> = (0..ARRAYS).map(|_| kit.array(bytes)).collect::<Result<_, Fault>>()?;
         let bench = Self { kit, ordinary, bytes, seed };
         bench.fill(bench.ordinary.iter().map(DeviceBuffer::whole))?;

@@ -7,11 +7,12 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::{Series, Value};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, mix as kernels};
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
 use plimsoll_probes::mix;
+use plimsoll_probes::mix::kernels;
 
 use super::checker::Checker;
 use super::kit::{GRAPH, Kit, asked, late};

@@ -9,13 +9,14 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, LINE};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::loaded_latency::{self as chasing, Background, LEAD_HOPS};
-use plimsoll_gen::kernel::stream::{Op, Parameters};
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
+use plimsoll_probes::loaded_latency::kernels::{self as chasing, Background, LEAD_HOPS};
 use plimsoll_probes::peer::{self, LINK};
+use plimsoll_probes::stream::kernels::Parameters;
 
 use super::checker::Checker;
 use super::inside::{Inside, Of, Told};
@@ -161,8 +162,8 @@ fn reading() -> KernelDesc {
 
 impl Node {
     fn new(device: &CudaDevice, place: u32, bytes: u64, chain_bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let reader = Kit::new(device, &plimsoll_gen::kernel::stream::SOURCE, &[reading()], TRUST)?;
-        let chaser = Kit::new(device, &plimsoll_gen::kernel::loaded_latency::SOURCE, &chasing::kernels(), TRUST)?;
+        let reader = Kit::new(device, &plimsoll_probes::stream::kernels::SOURCE, &[reading()], TRUST)?;
+        let chaser = Kit::new(device, &plimsoll_probes::loaded_latency::kernels::SOURCE, &chasing::kernels(), TRUST)?;
         let array = |bytes| Ok::<_, Fault>(Rc::new(reader.array(bytes)?));
         let warps = (bytes / 4).div_ceil(reading().elements_per_block()) * u64::from(reading().threads / 32);
         let (source, target, folds, lines) = (array(bytes)?, array(bytes)?, array(4 * warps)?, array(chain_bytes)?);

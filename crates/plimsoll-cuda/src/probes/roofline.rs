@@ -8,12 +8,12 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::roofline::{self as kernels, Form, Real};
-use plimsoll_gen::kernel::stream::Op;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
 use plimsoll_probes::roofline;
+use plimsoll_probes::roofline::kernels::{self, Form, Real};
 
 use super::kit::{GRAPH, Kit, asked, late};
 use super::meter::{Meter, Metered};
@@ -131,7 +131,7 @@ impl Bench {
     }
 
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::roofline::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::roofline::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let warps = u64::from(device.multiprocessors) * 2048 / 32;
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, expected, clock) = (array(bytes)?, array(4 * warps)?, array(4 * warps)?, array(16)?);

@@ -9,10 +9,10 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::strides::{self as kernels, APART, ELEMENTS, THREADS, UNROLL};
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
 use plimsoll_probes::strides;
+use plimsoll_probes::strides::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
 
 use super::folds::{self, MANY, SOME};
 use super::inside::{Inside, Of};
@@ -188,7 +188,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::strides::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::strides::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         for element in ELEMENTS {
             kit.unit.function(&kernels::cache(element))?.function().prefer_cache()?;
         }

@@ -12,7 +12,7 @@ use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
 use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::sync::{self as kernels, Meeting};
+use plimsoll_probes::sync::kernels::{self, Meeting};
 use plimsoll_probes::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
 
 use super::inside::{Inside, Last, Of, Told};
@@ -167,7 +167,7 @@ impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
         let kernels = kernels::kernels(target);
-        let kit = Kit::new(device, &plimsoll_gen::kernel::sync::SOURCE, &kernels, TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::sync::kernels::SOURCE, &kernels, TRUST)?;
         let marks = kit.array(4 * 1024 * u64::from(device.multiprocessors.max(16)))?;
         let barrier = kit.array(4)?;
         kit.checker.words(marks.whole(), 0)?;

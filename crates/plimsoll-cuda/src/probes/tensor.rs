@@ -10,11 +10,11 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort};
 use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::tensor::{CHAINS, Instruction, Number};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gpu::Need;
 use plimsoll_probes::tensor;
+use plimsoll_probes::tensor::kernels::{CHAINS, Instruction, Number};
 
 use super::inside::Inside;
 use super::kit::{Kit, late};
@@ -213,12 +213,12 @@ impl Bench {
                 .collect();
             units.push((target, kernels));
         }
-        let kit = Kit::new(device, &plimsoll_gen::kernel::tensor::SOURCE, &units[0].1, TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::tensor::kernels::SOURCE, &units[0].1, TRUST)?;
         let specific = match units.get(1) {
             Some((target, kernels)) => {
                 let loaded = device.kernels.load_stated(
                     &target.to_string(),
-                    &plimsoll_gen::kernel::tensor::SOURCE,
+                    &plimsoll_probes::tensor::kernels::SOURCE,
                     kernels,
                     TRUST,
                 )?;

@@ -1,9 +1,9 @@
 //! What the matrix products of `tensor.cu` work on and must leave: small whole numbers, whose sums are exact, or random
 //! ones, multiplied in plain loops in double precision.
 
-use plimsoll_gen::kernel::lab::gemm::tamed;
-use plimsoll_gen::kernel::tensor::{A_ROWS, B_ROWS, Instruction, Number, ROW_WORDS};
 use plimsoll_gen::pattern;
+use plimsoll_probes::lab::gemm::kernels::tamed;
+use plimsoll_probes::tensor::kernels::{A_ROWS, B_ROWS, Instruction, Number, ROW_WORDS};
 use plimsoll_suite::formats::{self, Meaning};
 
 /// Bytes of a row of A, and of a column of B.
@@ -220,7 +220,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use plimsoll_gen::kernel::tensor::INSTRUCTIONS;
+    use plimsoll_probes::tensor::kernels::INSTRUCTIONS;
 
     #[test]
     fn every_accumulator_has_a_place_of_its_own_in_the_product() {

@@ -11,8 +11,8 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::stats::Rng;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::LINE;
-use plimsoll_gen::kernel::topology::{self as kernels, TIMES};
 use plimsoll_probes::topology;
+use plimsoll_probes::topology::kernels::{self, TIMES};
 
 use super::inside::{Inside, Place, Told, ran_on};
 use super::kit::{Kit, late};
@@ -100,7 +100,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, groups: u32, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::topology::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::topology::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let memory = kit.array(SPREAD)?;
         let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
         kit.checker.words(memory.whole(), 0)?;

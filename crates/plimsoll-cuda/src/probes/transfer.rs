@@ -10,9 +10,10 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Figure, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Index, KernelDesc, copy};
+use plimsoll_gen::kernel::{Element, Index, KernelDesc};
+use plimsoll_probes::copy::kernels as copy;
 use plimsoll_probes::transfer::{
     self, ACROSS, BOTH_PINNED, DOWN_KERNEL, DOWN_PAGEABLE, DOWN_PINNED, PATHS, UP_COMBINED, UP_KERNEL, UP_PAGEABLE,
     UP_PINNED,
@@ -190,7 +191,7 @@ impl Bench {
             pinned: hosts.0,
             pageable: hosts.1,
             combined: hosts.2,
-            unit: Unit::new(device, &plimsoll_gen::kernel::copy::SOURCE, std::slice::from_ref(&kernel), TRUST)?,
+            unit: Unit::new(device, &plimsoll_probes::copy::kernels::SOURCE, std::slice::from_ref(&kernel), TRUST)?,
             kernel,
         };
         bench.checker.fill(Data::Bits, Element::Word, bench.origin.whole(), seed)?;

@@ -7,10 +7,12 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::{Element, latency, uniformity as kernels};
 use plimsoll_gpu::Need;
+use plimsoll_probes::latency::kernels as latency;
+use plimsoll_probes::uniformity::kernels;
 use plimsoll_probes::uniformity::{self, CYCLES, LINE_CYCLES};
 
 use super::checker::Checker;
@@ -154,8 +156,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::uniformity::SOURCE, &kernels::kernels(), TRUST)?;
-        let chains = Unit::new(device, &plimsoll_gen::kernel::latency::SOURCE, &[latency::build()], TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::uniformity::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let chains = Unit::new(device, &plimsoll_probes::latency::kernels::SOURCE, &[latency::build()], TRUST)?;
         let warps = kernels::region().geometry(1, kit.unit.machine())?.warps();
         let (memory, bits) = (kit.array(bytes)?, Rc::new(kit.array(4 * warps.max(32))?));
         let cursor = kit.array(8)?;

@@ -22,7 +22,7 @@ use plimsoll_cuda::memory::{
 };
 use plimsoll_cuda::{Action, Load, Options, Shape, Spinner, StreamAction, Unavailable, open_with};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{KernelDesc, SOURCES};
+use plimsoll_gen::kernel::KernelDesc;
 
 /// A driver of this test's own.
 pub struct Fake {
@@ -203,7 +203,8 @@ unsafe impl Compiler for Named {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let source = SOURCES.into_iter().find(|source| format!("{}.cu", source.name()) == program.name);
+        let source =
+            plimsoll_probes::sources().iter().copied().find(|source| format!("{}.cu", source.name()) == program.name);
         let source = source.ok_or_else(|| Unavailable::new("NVRTC", "no such source", "Name one of the crate's"))?;
         let sizes =
             |kernel: &KernelDesc| kernel.parameters.iter().map(|p| p.bytes(kernel).to_string()).collect::<Vec<_>>();

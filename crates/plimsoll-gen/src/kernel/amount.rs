@@ -241,7 +241,7 @@ mod tests {
 
     fn with<T>(look: impl FnOnce(&Setting<'_>) -> T) -> T {
         let kernel =
-            KernelDesc { threads_fixed: false, ..KernelDesc::new(&crate::kernel::stream::SOURCE, String::new(), 32) };
+            KernelDesc { threads_fixed: false, ..KernelDesc::new(&crate::kernel::check::SOURCE, String::new(), 32) };
         let number = given;
         let setting =
             Setting { kernel: &kernel, grid: [3, 2, 1], block: [64, 1, 1], shared: 0, cluster: 0, number: &number };

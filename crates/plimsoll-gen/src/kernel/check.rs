@@ -1,8 +1,8 @@
 //! Kernels that fill and check: no figure comes from them. Any grid will do; blocks of 256 threads.
 
+use super::Op;
 use super::parameter::takes;
 use super::spirv::{Build, Features, NOT_WRITTEN, Spirv, spirv_builds};
-use super::stream::Op;
 use super::{Element, Grid, Index, KernelDesc, Source};
 
 spirv_builds! {

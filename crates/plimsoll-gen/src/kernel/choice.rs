@@ -157,38 +157,3 @@ pub fn choose(kernels: Vec<KernelDesc>, choices: &[Choice]) -> Result<Vec<Kernel
     chosen.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(chosen.into_iter().map(|(_, kernel)| kernel).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Target;
-    use crate::kernel::Source;
-
-    fn names(source: &Source, choices: &[&str]) -> Result<Vec<String>, ChoiceError> {
-        let choices = choices.iter().map(|choice| choice.parse()).collect::<Result<Vec<Choice>, _>>()?;
-        let chosen = choose(source.kernels(Target::plain(80)), &choices)?;
-        Ok(chosen.into_iter().map(|kernel| kernel.name).collect())
-    }
-
-    #[test]
-    fn kernels_are_chosen_by_every_axis_and_come_in_the_order_asked() {
-        let chosen = names(&crate::kernel::copy::SOURCE, &["index=64,32", "vector=1,4", "op=vector"]).unwrap();
-        assert_eq!(chosen, ["copy_vector1_u64", "copy_vector4_u64", "copy_vector1_u32", "copy_vector4_u32"]);
-        let chosen = names(&crate::kernel::mix::SOURCE, &["reads=4", "writes=3", "unroll=2"]).unwrap();
-        assert_eq!(chosen, ["mix_r4_w3_burst2"]);
-        let chosen = names(&crate::kernel::stream::SOURCE, &["op=3pt", "element=f64"]).unwrap();
-        assert!(!chosen.is_empty() && chosen.iter().all(|name| name.starts_with("stream_3pt_f64")));
-    }
-
-    #[test]
-    fn what_is_not_there_is_answered_with_what_is() {
-        let said = |choices: &[&str]| names(&crate::kernel::copy::SOURCE, choices).unwrap_err().to_string();
-        assert!(said(&["index=16"]).contains("there are 32, 64"));
-        assert!(said(&["vector=3"]).contains("there are 1, 2, 4, 8"));
-        assert!(said(&["width=4"]).contains("there are op, index, vector"));
-        assert!(said(&["op=naive", "vector=4"]).contains("together"));
-        for text in ["index", "index=", "index=32,", "=32"] {
-            assert!(names(&crate::kernel::copy::SOURCE, &[text]).is_err(), "{text}");
-        }
-    }
-}

@@ -6,7 +6,7 @@ use super::{Grid, KernelDesc, Source};
 
 spirv_builds! {
     "crates/plimsoll-gen/kernels/vulkan", "../../kernels/vulkan/":
-    pub(super) EMPTY = "empty.spv", "empty.comp", [];
+    EMPTY = "empty.spv", "empty.comp", [];
     SPIN = "spin.spv", "spin.comp", [];
     SPIN_CYCLES = "spin_cycles.spv", "spin.comp", ["CYCLES"];
     SPIN_TIMER = "spin_timer.spv", "spin.comp", ["CYCLES", "TIMER"];
@@ -16,9 +16,15 @@ spirv_builds! {
 pub static SOURCE: Source =
     Source::new("clock", include_str!("../../kernels/clock.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
+/// The code for Vulkan of any kernel that does nothing.
+#[must_use]
+pub fn nothing() -> Spirv {
+    Spirv::new(EMPTY, vec![])
+}
+
 fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
     if kernel.name == "plimsoll_empty" {
-        return Ok(Spirv::new(EMPTY, vec![]));
+        return Ok(nothing());
     }
     let long = u32::from(features.short_loops);
     Ok(Spirv::clocked([SPIN, SPIN_CYCLES, SPIN_TIMER], vec![(1, long)], features))

@@ -5,43 +5,22 @@
 //! `plimsoll-suite`'s.
 
 mod amount;
-pub mod atomics;
 pub mod chain;
 pub mod check;
 pub mod choice;
 pub mod clock;
-pub mod cluster;
-pub mod copy;
-pub mod dispatch;
-pub mod footprint;
-pub mod gather;
 mod grid;
-pub mod incore;
-pub mod l1;
-pub mod l2;
-pub mod lab;
-pub mod latency;
-pub mod launch;
-pub mod loaded_latency;
-pub mod mix;
+mod op;
 mod parameter;
-pub mod roofline;
-#[cfg(test)]
-mod signature;
 mod source;
 pub mod spirv;
-pub mod stream;
-pub mod strides;
-pub mod sync;
-pub mod tensor;
-pub mod topology;
-pub mod uniformity;
 
 use plimsoll_core::{Fault, Traffic};
 
 pub use amount::{Amount, Bound, Setting};
 pub use grid::{Geometry, Grid, Machine};
-pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter};
+pub use op::Op;
+pub use parameter::{Access, Align, Array, Extent, Kind, Number, Parameter, takes};
 pub use source::{Data, HEADERS, Source, ToSpirv};
 
 /// What an array holds.
@@ -98,6 +77,17 @@ pub enum Index {
     U32,
     /// 64 bits.
     U64,
+}
+
+impl Index {
+    /// Its type in CUDA C++, and its name in those of kernels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+        }
+    }
 }
 
 /// Cache hints of a kernel's accesses; the default is none.
@@ -292,44 +282,8 @@ impl KernelDesc {
     }
 }
 
-/// Every source.
-pub static SOURCES: [&Source; 35] = [
-    &stream::SOURCE,
-    &mix::SOURCE,
-    &copy::SOURCE,
-    &launch::SOURCE,
-    &dispatch::SOURCE,
-    &latency::SOURCE,
-    &footprint::SOURCE,
-    &topology::SOURCE,
-    &uniformity::SOURCE,
-    &loaded_latency::SOURCE,
-    &sync::SOURCE,
-    &cluster::SOURCE,
-    &gather::SOURCE,
-    &atomics::SOURCE,
-    &l1::SOURCE,
-    &l2::SOURCE,
-    &strides::SOURCE,
-    &incore::SOURCE,
-    &roofline::SOURCE,
-    &tensor::SOURCE,
-    &lab::sectors::SOURCE,
-    &lab::fetch_granularity::SOURCE,
-    &lab::l2_reuse::SOURCE,
-    &lab::residency::SOURCE,
-    &lab::compression::SOURCE,
-    &lab::rtm::SOURCE,
-    &lab::async_copy::SOURCE,
-    &lab::tti::SOURCE,
-    &lab::write_path::SOURCE,
-    &lab::block_order::SOURCE,
-    &lab::formats::SOURCE,
-    &lab::gemm::SOURCE,
-    &lab::pic::SOURCE,
-    &check::SOURCE,
-    &clock::SOURCE,
-];
+/// The sources that every GPU backend needs: what checks results, and what counts the device's clock.
+pub static SHARED: [&Source; 2] = [&check::SOURCE, &clock::SOURCE];
 
 /// The text to compile for these kernels of one source; those of other sources are left out.
 #[must_use]
@@ -345,55 +299,3 @@ pub fn unit(source: &Source, kernels: &[KernelDesc]) -> String {
 /// The compiler's options beside the target. No contraction: `a·b + c` is rounded once only where the source says so, and
 /// so results have one right value.
 pub const OPTIONS: [&str; 2] = ["--std=c++17", "--fmad=false"];
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::Target;
-
-    fn all() -> Vec<KernelDesc> {
-        SOURCES.iter().flat_map(|source| source.kernels(Target::plain(100))).collect()
-    }
-
-    #[test]
-    fn entry_points_have_names_of_their_own() {
-        let kernels = all();
-        let names: BTreeSet<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-        assert_eq!(names.len(), kernels.len());
-    }
-
-    #[test]
-    fn an_entry_names_its_kernel_and_a_macro_of_its_source() {
-        for kernel in all() {
-            if kernel.entry.is_empty() {
-                assert!(kernel.source.text().contains(&format!(" {}(", kernel.name)), "{}", kernel.name);
-                continue;
-            }
-            let (used, _) = kernel.entry.split_once('(').unwrap();
-            let define = format!("#define {used}(name");
-            let mut texts = HEADERS.iter().map(|(_, text)| *text).chain([kernel.source.text()]);
-            assert!(texts.any(|text| text.contains(&define)), "{}", kernel.entry);
-            assert!(kernel.entry.contains(&kernel.name), "{}", kernel.entry);
-        }
-    }
-
-    #[test]
-    fn sources_say_what_keeps_them_and_what_their_loop_is() {
-        for source in SOURCES {
-            let text = source.text();
-            assert!(text.starts_with(&format!("// {}: ", source.name())), "{}", source.name());
-            assert!(text.contains("// What keeps it:") && text.contains("// Its loop in SASS:"), "{}", source.name());
-            assert!(!text.contains("#include <"), "{} must need no header of a toolkit", source.name());
-            assert!(text.lines().count() <= 160, "{}", source.name());
-        }
-    }
-
-    #[test]
-    fn kernels_for_older_devices_use_no_wider_access_than_they_have() {
-        for kernel in SOURCES.iter().flat_map(|source| source.kernels(Target::plain(80))) {
-            assert!(kernel.source == &crate::kernel::copy::SOURCE || kernel.vector_bytes <= 16, "{}", kernel.name);
-        }
-    }
-}

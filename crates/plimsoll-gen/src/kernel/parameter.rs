@@ -137,6 +137,7 @@ pub enum Extent {
 /// Parameters by name. Arrays: `[access align; extent]`, the access one of `read`, `fill`, `write` and `update`, the alignment a number,
 /// `ELEMENT` or `VECTOR`, and behind the extent perhaps `; or other`, the array that it may be. Numbers: `U32`, `U64`, `F32`, `SCALAR` or
 /// `INDEX`, and behind it perhaps their bounds, `[Least(…), Most(…)]`.
+#[macro_export]
 macro_rules! takes {
     (@access read) => { Access::Read };
     (@access fill) => { Access::Fill };
@@ -147,16 +148,16 @@ macro_rules! takes {
     (@align $bytes:literal) => { Align::Bytes($bytes) };
     (@kind [$access:ident $align:tt; $extent:expr]) => {
         Kind::Array(Array {
-            access: $crate::kernel::parameter::takes!(@access $access),
-            align: $crate::kernel::parameter::takes!(@align $align),
+            access: $crate::takes!(@access $access),
+            align: $crate::takes!(@align $align),
             extent: $extent,
             same_as: None,
         })
     };
     (@kind [$access:ident $align:tt; $extent:expr; or $other:ident]) => {
         Kind::Array(Array {
-            access: $crate::kernel::parameter::takes!(@access $access),
-            align: $crate::kernel::parameter::takes!(@align $align),
+            access: $crate::takes!(@access $access),
+            align: $crate::takes!(@align $align),
             extent: $extent,
             same_as: Some(stringify!($other)),
         })
@@ -174,14 +175,14 @@ macro_rules! takes {
             };
             &[$(Parameter {
                 name: stringify!($name),
-                kind: $crate::kernel::parameter::takes!(@kind $kind),
+                kind: $crate::takes!(@kind $kind),
                 range: &[$($($bound),+)?],
             }),*] as &'static [Parameter]
         }
     };
 }
 
-pub(super) use takes;
+pub use takes;
 
 impl Parameter {
     /// The type of a number in a kernel; nothing for an array.
@@ -282,15 +283,14 @@ impl Extent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Target;
-    use crate::kernel::stream;
+    use crate::kernel::check;
 
     #[test]
     fn an_extent_is_a_product_and_an_overflow_is_none() {
         let kernel = KernelDesc {
             element: Element::F64,
             inputs: 1,
-            ..KernelDesc::new(&crate::kernel::stream::SOURCE, String::new(), 64)
+            ..KernelDesc::new(&crate::kernel::check::SOURCE, String::new(), 64)
         };
         let of = |kernel: &KernelDesc, extent: Extent, n: u64| {
             let number = move |name: &str| (name == "n").then_some(n);
@@ -321,30 +321,8 @@ mod tests {
 
     #[test]
     fn a_scalar_is_of_the_arrays_type() {
-        let kernel = stream::Parameters::new(stream::Op::Triad).kernel();
+        let kernel = check::map(crate::kernel::Op::Triad, Element::F64).unwrap();
         let bytes: Vec<u64> = kernel.parameters.iter().map(|parameter| parameter.bytes(&kernel)).collect();
-        assert_eq!(bytes, [8, 8, 8, 8, u64::from(kernel.element.bytes()), 8]);
-    }
-
-    #[test]
-    fn statements_name_parameters_that_are_whole_numbers() {
-        for kernel in
-            crate::kernel::SOURCES.iter().flat_map(|source| source.kernels(Target { capability: 90, specific: true }))
-        {
-            for parameter in kernel.parameters {
-                let bounds = parameter.range.iter().filter_map(|bound| bound.amount()).flat_map(Amount::names);
-                let extent = parameter.array().map_or(Vec::new(), |array| array.extent.names());
-                for name in bounds.chain(extent) {
-                    let named = kernel.parameters.iter().find(|parameter| parameter.name == name);
-                    let whole = named.and_then(|named| named.number(&kernel)).is_some_and(Number::is_whole);
-                    assert!(whole, "{}: {} is bound by {name}", kernel.name, parameter.name);
-                }
-                let bounded = parameter.range.is_empty() || parameter.number(&kernel).is_some_and(Number::is_whole);
-                assert!(bounded, "{}: {} is no whole number and has a range", kernel.name, parameter.name);
-                if let Some(other) = parameter.array().and_then(|array| array.same_as) {
-                    assert!(kernel.parameters.iter().any(|one| one.name == other && one.array().is_some()));
-                }
-            }
-        }
+        assert_eq!(bytes, [8, 8, 8, 8, u64::from(kernel.element.bytes()), 8, 8]);
     }
 }

@@ -7,20 +7,14 @@ use super::{AccessRule, KernelDesc};
 use crate::Target;
 
 /// Headers that any source may include, by the name that it uses: the compiler gets them as text.
-pub const HEADERS: [(&str, &str); 13] = [
+pub const HEADERS: [(&str, &str); 7] = [
     ("device.h", include_str!("../../kernels/device.h")),
     ("bulk_copy.h", include_str!("../../kernels/bulk_copy.h")),
-    ("stream_bulk.h", include_str!("../../kernels/stream_bulk.h")),
     ("sync.h", include_str!("../../kernels/sync.h")),
     ("clocks.h", include_str!("../../kernels/clocks.h")),
     ("chain.h", include_str!("../../kernels/chain.h")),
     ("walk.h", include_str!("../../kernels/walk.h")),
     ("span.h", include_str!("../../kernels/span.h")),
-    ("wgmma.h", include_str!("../../kernels/wgmma.h")),
-    ("tti_block.h", include_str!("../../kernels/lab/tti_block.h")),
-    ("tti_check.h", include_str!("../../kernels/lab/tti_check.h")),
-    ("pic_blocks.h", include_str!("../../kernels/lab/pic_blocks.h")),
-    ("formats.h", include_str!("../../kernels/lab/formats.h")),
 ];
 
 /// What a compiled module may hold besides its kernels.

@@ -54,8 +54,8 @@ pub struct Build {
 /// source and what is defined. `BUILDS` is all of them.
 #[macro_export]
 macro_rules! spirv_builds {
-    ($folder:literal, $here:literal: $($vis:vis $name:ident = $file:literal, $source:literal, [$($define:literal),*];)*) => {
-        $($vis const $name: $crate::kernel::spirv::Build = $crate::kernel::spirv::Build {
+    ($folder:literal, $here:literal: $($name:ident = $file:literal, $source:literal, [$($define:literal),*];)*) => {
+        $(const $name: $crate::kernel::spirv::Build = $crate::kernel::spirv::Build {
             folder: $folder,
             file: $file,
             source: $source,
@@ -113,20 +113,4 @@ pub fn offsets(kernel: &KernelDesc) -> (Vec<u64>, u64) {
         offset
     });
     (offsets.collect(), end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel::{Index, clock, copy, stream};
-
-    #[test]
-    fn parameters_lie_at_multiples_of_their_sizes() {
-        // out, a, b, c, s, n, blocks.
-        let triad = stream::Parameters::new(stream::Op::Triad).kernel();
-        assert_eq!(offsets(&triad), (vec![0, 8, 16, 24, 32, 40, 48], 52));
-        // out, in, n, blocks.
-        assert_eq!(offsets(&copy::naive(Index::U32)), (vec![0, 8, 16, 20], 24));
-        assert_eq!(offsets(&clock::empty()), (vec![0], 4));
-    }
 }

@@ -1,6 +1,9 @@
 //! atomics: how long an atomic addition takes, and how many a GPU does per cycle, in shared and in global memory, at one
 //! address and at distinct ones, by type.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

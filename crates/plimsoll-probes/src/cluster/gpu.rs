@@ -8,7 +8,7 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::cluster::{
+use super::kernels::{
     self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum,
 };
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};

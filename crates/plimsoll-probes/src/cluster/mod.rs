@@ -4,6 +4,8 @@
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
+#[cfg(feature = "kernels")]
+pub mod kernels;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;

@@ -1,6 +1,9 @@
 //! dispatch: how many blocks and threads a device starts per clock: what a kernel of small blocks can't go below; and how many where
 //! launches overlap, whose blocks wait and may have to say that the next kernel may begin.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

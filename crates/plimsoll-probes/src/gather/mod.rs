@@ -1,6 +1,9 @@
 //! gather: reads, writes and atomic additions at random places, by their size and by the footprint that they are
 //! spread over: updates per second, what of each sector is wasted, and how far address translation reaches.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

@@ -1,6 +1,9 @@
 //! l1: what one multiprocessor of a GPU loads from its first-level cache and its shared memory, and how much the cache
 //! holds.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

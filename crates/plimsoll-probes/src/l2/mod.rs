@@ -1,6 +1,9 @@
 //! l2: the bandwidth of a GPU's second-level cache past the first: of lines that are one multiprocessor's own and of lines
 //! that all of them come to in turn, over footprint.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

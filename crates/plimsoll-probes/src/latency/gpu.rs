@@ -12,7 +12,7 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Effort, Work};
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
-use plimsoll_gen::kernel::latency::{self as kernels, Nearest};
+use super::kernels::{self, Nearest};
 use plimsoll_gpu::in_kernel::{Inside, Last, Place};
 use plimsoll_gpu::kit::{Kit, all, asked};
 use plimsoll_gpu::load::Action;

@@ -9,6 +9,8 @@ pub mod cpu;
 pub mod device;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+#[cfg(feature = "kernels")]
+pub mod kernels;
 
 use plimsoll_core::device::{CacheInfo, DeviceInfo};
 use plimsoll_core::flag::Flags;

@@ -1,6 +1,9 @@
 //! tensor: matrix products by one instruction: what the matrix units of one multiprocessor do per cycle, and those of the
 //! whole device per second.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};

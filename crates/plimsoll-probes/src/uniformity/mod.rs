@@ -1,6 +1,9 @@
 //! uniformity: whether all multiprocessors of a GPU and all parts of its memory are as good as each other: finds a slow
 //! multiprocessor or a slow part of the memory.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;

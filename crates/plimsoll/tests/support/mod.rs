@@ -9,7 +9,7 @@ use plimsoll_cuda::compile::{Compiler, Program};
 use plimsoll_cuda::driver::Driver;
 use plimsoll_cuda::{Options, Unavailable, open_with};
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::{KernelDesc, SOURCES};
+use plimsoll_gen::kernel::KernelDesc;
 
 /// A compiler of kernels that do nothing.
 struct Anything;
@@ -21,7 +21,8 @@ unsafe impl Compiler for Anything {
     }
 
     fn compile(&self, program: &Program<'_>) -> Result<Vec<u8>, Unavailable> {
-        let source = SOURCES.into_iter().find(|source| format!("{}.cu", source.name()) == program.name);
+        let source =
+            plimsoll_probes::sources().iter().copied().find(|source| format!("{}.cu", source.name()) == program.name);
         let Some(source) = source else { return Ok(fakecuda::of_text(program.source).unwrap()) };
         let sizes =
             |kernel: &KernelDesc| kernel.parameters.iter().map(|p| p.bytes(kernel).to_string()).collect::<Vec<_>>();

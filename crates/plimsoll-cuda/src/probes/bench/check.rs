@@ -11,7 +11,7 @@ use plimsoll_expr::{DType, Judgement, Problem, Value, oracle};
 use plimsoll_gen::elementwise::Tier;
 use plimsoll_gen::elementwise::accuracy::bounds;
 use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::Op;
 
 use super::super::checker::Checker;
 use super::arrays::Refill;

@@ -11,8 +11,8 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::lab::async_copy::{self as kernels, STAGES, THREADS, TILES, Way};
 use plimsoll_gen::pattern;
+use plimsoll_probes::lab::async_copy::kernels::{self, STAGES, THREADS, TILES, Way};
 use plimsoll_probes::lab::async_copy::{self, AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
 
 use crate::driver::Attribute;
@@ -207,8 +207,12 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit =
-            Kit::new(device, &plimsoll_gen::kernel::lab::async_copy::SOURCE, &kernels::kernels(target(device)), TRUST)?;
+        let kit = Kit::new(
+            device,
+            &plimsoll_probes::lab::async_copy::kernels::SOURCE,
+            &kernels::kernels(target(device)),
+            TRUST,
+        )?;
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(bytes)?, kit.array(4 * threads)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;

@@ -8,9 +8,9 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::lab::block_order::{self as kernels, THREADS, TURN};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::block_order::kernels::{self, THREADS, TURN};
 use plimsoll_probes::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
 
 use crate::Load;
@@ -160,7 +160,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, size: Size, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::block_order::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::block_order::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let matrix = |panels: u32| kit.array(u64::from(panels) * size.panel);
         let matrices = Rc::new([matrix(size.rows)?, matrix(size.columns)?]);
         for (matrix, seed) in matrices.iter().zip(seeds(seed)) {

@@ -8,11 +8,12 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::lab::compression::{self as kernels, Kind, datum};
-use plimsoll_gen::kernel::stream::Op;
-use plimsoll_gen::kernel::{Element, Grid, KernelDesc, uniformity};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::compression::kernels::{self, Kind, datum};
 use plimsoll_probes::lab::compression::{self, CURVES, DATA, GRIDS, place};
+use plimsoll_probes::uniformity::kernels as uniformity;
 
 use super::super::checker::{Checker, POISON};
 use super::super::folds;
@@ -182,8 +183,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::compression::SOURCE, &kernels::kernels(), TRUST)?;
-        let reader = Unit::new(device, &plimsoll_gen::kernel::uniformity::SOURCE, &[uniformity::region()], TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::compression::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let reader = Unit::new(device, &plimsoll_probes::uniformity::kernels::SOURCE, &[uniformity::region()], TRUST)?;
         let warps = uniformity::region().geometry(1, reader.machine())?.warps();
         let left = Rc::new(kit.array(4 * warps)?);
         let (compressible, plain) = (Arrays::new(device, bytes, true)?, Arrays::new(device, bytes, false)?);

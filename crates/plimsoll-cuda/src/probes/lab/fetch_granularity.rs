@@ -8,10 +8,10 @@ use plimsoll_core::sample::{Check, Clock as _, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::gather::{LINE, place};
-use plimsoll_gen::kernel::lab::fetch_granularity::{self as kernels, HINTS, UNROLL};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
+use plimsoll_probes::gather::kernels::{LINE, place};
+use plimsoll_probes::lab::fetch_granularity::kernels::{self, HINTS, UNROLL};
 use plimsoll_probes::lab::fetch_granularity::{self, IN_FORCE, LIMITS, hint};
 
 use super::super::folds::{self, MANY, SOME};
@@ -105,7 +105,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::fetch_granularity::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit =
+            Kit::new(device, &plimsoll_probes::lab::fetch_granularity::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let grid = kernels::read(0).geometry(1, kit.unit.machine())?;
         let threads = grid.blocks * grid.threads;
         let (array, left) = (kit.array(bytes)?, kit.array(4 * u64::from(threads))?);

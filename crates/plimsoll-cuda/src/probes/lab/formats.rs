@@ -10,11 +10,12 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Work};
 use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::lab::formats::{kernel, of};
-use plimsoll_gen::kernel::tensor::Number;
-use plimsoll_gen::kernel::{incore as links, tensor as products};
 use plimsoll_gpu::Need;
+use plimsoll_probes::incore::kernels as links;
+use plimsoll_probes::lab::formats::kernels::{kernel, of};
 use plimsoll_probes::lab::formats::{self, Form};
+use plimsoll_probes::tensor::kernels as products;
+use plimsoll_probes::tensor::kernels::Number;
 use plimsoll_suite::formats::{Format, LIMITS};
 
 use crate::launch::{Arguments, Launch, TRUST};
@@ -158,8 +159,8 @@ impl Bench {
     fn new(device: &CudaDevice) -> Result<Self, Fault> {
         let kit = Rc::new(Kit::new(
             device,
-            &plimsoll_gen::kernel::lab::formats::SOURCE,
-            &plimsoll_gen::kernel::lab::formats::SOURCE.kernels(target(device)),
+            &plimsoll_probes::lab::formats::kernels::SOURCE,
+            &plimsoll_probes::lab::formats::kernels::SOURCE.kernels(target(device)),
             TRUST,
         )?);
         // One copy more than is written, which must stay as it was.

@@ -8,11 +8,11 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Clock as _, Effort};
 use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::incore as links;
-use plimsoll_gen::kernel::lab::gemm::{TAMED, kernel};
-use plimsoll_gen::kernel::tensor::{Instruction, Number};
 use plimsoll_gpu::Need;
+use plimsoll_probes::incore::kernels as links;
+use plimsoll_probes::lab::gemm::kernels::{TAMED, kernel};
 use plimsoll_probes::lab::gemm::{self, ERROR, Form};
+use plimsoll_probes::tensor::kernels::{Instruction, Number};
 use plimsoll_suite::formats::format;
 
 use super::products::{self, Size};

@@ -4,7 +4,7 @@
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Effort;
 use plimsoll_core::unit::ByteSize;
-use plimsoll_gen::kernel::lab::shape::{Margin, Shape};
+use plimsoll_probes::lab::fields::{Margin, Shape};
 
 /// Cells in x.
 const NX: u32 = 512;
@@ -84,7 +84,7 @@ pub(super) fn grid(wanted: &Wanted, effort: Effort, bytes: Option<u64>, free: u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_gen::kernel::lab::rtm::MARGIN;
+    use plimsoll_probes::lab::rtm::kernels::MARGIN;
 
     fn on(resident: u32) -> Wanted {
         Wanted { margin: MARGIN, block: [32, 32], resident, fewest: 416, planes: [128, 512, 768], arrays: 7 }

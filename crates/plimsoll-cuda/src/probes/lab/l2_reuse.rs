@@ -8,8 +8,8 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::lab::l2_reuse::{self as kernels, word};
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::l2_reuse::kernels::{self, word};
 use plimsoll_probes::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STREAM};
 
 use super::super::folds;
@@ -119,7 +119,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::l2_reuse::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::l2_reuse::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (array, result, barrier) = (kit.array(bytes)?, kit.array(8)?, kit.array(256)?);
         kit.checker.words(barrier.whole(), 0)?;
         Ok(Self { kit, array, result, barrier })

@@ -2,7 +2,7 @@
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::lab::shape::Shape;
+use plimsoll_probes::lab::fields::Shape;
 
 use super::super::kit::Kit;
 use crate::Action;

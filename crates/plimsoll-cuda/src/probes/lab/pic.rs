@@ -8,8 +8,8 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::lab::pic::{self as kernels, CELLS, CORNERS, NUMBERS, Way};
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::pic::kernels::{self, CELLS, CORNERS, NUMBERS, Way};
 use plimsoll_probes::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
 
 use super::super::kit::{GRAPH, Kit, late};
@@ -141,7 +141,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, layout: Layout, field: f32, seed: u32) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::pic::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::pic::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let array = |numbers: u64| kit.array(4 * numbers);
         let (at, out) = (array(NUMBERS * layout.particles)?, array(NUMBERS * layout.particles)?);
         let corners = array(layout.fields())?;

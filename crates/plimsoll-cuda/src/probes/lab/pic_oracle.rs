@@ -1,7 +1,7 @@
 //! What becomes of a particle in a magnetic field, in double precision: Boris' push (Birdsall and Langdon, 'Plasma Physics via
 //! Computer Simulation', 1991, section 4-4).
 
-use plimsoll_gen::kernel::lab::pic::Way;
+use plimsoll_probes::lab::pic::kernels::Way;
 
 /// A particle: its place in the cell, 0 to 1, and its velocity.
 #[derive(Clone, Copy, Debug, PartialEq)]

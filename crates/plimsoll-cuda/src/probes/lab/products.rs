@@ -7,9 +7,9 @@ use plimsoll_core::Fault;
 use plimsoll_core::sample::{Check, Work};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::lab::gemm::{kernel, tamed, words};
 use plimsoll_gen::pattern;
 use plimsoll_probes::lab::gemm::ERROR;
+use plimsoll_probes::lab::gemm::kernels::{kernel, tamed, words};
 use plimsoll_suite::formats::{Format, Meaning, format};
 
 use crate::CudaDevice;
@@ -133,10 +133,10 @@ struct Arrays {
 impl Bench {
     /// The kernels that make numbers.
     pub(super) fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kernels = &plimsoll_gen::kernel::lab::gemm::SOURCE
+        let kernels = &plimsoll_probes::lab::gemm::kernels::SOURCE
             .kernels(device.kernels.target().parse().unwrap_or(plimsoll_gen::Target::plain(80)));
         Ok(Self {
-            kit: Rc::new(Kit::new(device, &plimsoll_gen::kernel::lab::gemm::SOURCE, kernels, TRUST)?),
+            kit: Rc::new(Kit::new(device, &plimsoll_probes::lab::gemm::kernels::SOURCE, kernels, TRUST)?),
             products: None,
         })
     }

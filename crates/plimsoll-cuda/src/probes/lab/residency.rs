@@ -10,10 +10,11 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::lab::residency as kernels;
-use plimsoll_gen::kernel::{Element, KernelDesc, uniformity};
+use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::residency::kernels;
 use plimsoll_probes::lab::residency::{self, ENDS, LEFT, NEVER, NONE, SET_ASIDE, STREAM, TUNED, WAYS};
+use plimsoll_probes::uniformity::kernels as uniformity;
 
 use super::super::checker::Checker;
 use super::super::kit::{GRAPH, Kit, asked, late};
@@ -154,8 +155,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, kept: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::residency::SOURCE, &kernels::kernels(), TRUST)?;
-        let reader = Unit::new(device, &plimsoll_gen::kernel::uniformity::SOURCE, &[uniformity::region()], TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::residency::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let reader = Unit::new(device, &plimsoll_probes::uniformity::kernels::SOURCE, &[uniformity::region()], TRUST)?;
         let warps = uniformity::region().geometry(1, reader.machine())?.warps();
         let array = |bytes| kit.array(bytes).map(Rc::new);
         let (left, data, kept) = (array(4 * warps)?, array(bytes)?, array(kept)?);

@@ -10,11 +10,12 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::lab::rtm::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
-use plimsoll_gen::kernel::stream::{Op, Parameters};
+use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc, Machine};
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::rtm::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
 use plimsoll_probes::lab::rtm::{self, CEILING, PRESSURE, WALKS};
+use plimsoll_probes::stream::kernels::Parameters;
 
 use super::super::kit::{GRAPH, late};
 use super::super::unit::Unit;
@@ -131,7 +132,7 @@ struct Bench {
 impl Bench {
     fn new(device: &CudaDevice, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
         let lab = Lab::new(device)?;
-        let stream = Unit::new(device, &plimsoll_gen::kernel::stream::SOURCE, &[streaming()], TRUST)?;
+        let stream = Unit::new(device, &plimsoll_probes::stream::kernels::SOURCE, &[streaming()], TRUST)?;
         let shape = grid(&wanted(lab.kit.unit.machine()), effort, bytes, device.memory_free()?)?;
         let (plain, scratch) = (Model::plain(&lab, shape)?, lab.kit.array(shape.bytes())?);
         let compressible = Model::compressible(&lab, shape)?;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
-use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block};
-use plimsoll_gen::kernel::lab::shape::Shape;
+use plimsoll_probes::lab::fields::Shape;
+use plimsoll_probes::lab::rtm::kernels::{self, Block};
 
 use super::super::kit::Kit;
 use super::super::unit::Unit;
@@ -47,11 +47,11 @@ impl Lab {
     pub(super) fn new(device: &CudaDevice) -> Result<Rc<Self>, Fault> {
         let kit = Kit::new(
             device,
-            &plimsoll_gen::kernel::lab::rtm::SOURCE,
+            &plimsoll_probes::lab::rtm::kernels::SOURCE,
             &[Block::ALL.map(kernels::step).to_vec(), vec![kernels::begin()]].concat(),
             TRUST,
         )?;
-        let checks = Unit::new(device, &plimsoll_gen::kernel::lab::rtm::SOURCE, &[kernels::check()], TRUST)?;
+        let checks = Unit::new(device, &plimsoll_probes::lab::rtm::kernels::SOURCE, &[kernels::check()], TRUST)?;
         let result = kit.array(16)?;
         Ok(Rc::new(Self { kit, checks, result }))
     }

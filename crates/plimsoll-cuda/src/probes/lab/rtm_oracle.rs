@@ -1,6 +1,6 @@
 //! What a time step of `rtm` must leave, by plain loops in double precision.
 
-use plimsoll_gen::kernel::lab::rtm::RADIUS;
+use plimsoll_probes::lab::rtm::kernels::RADIUS;
 
 /// Central differences for the second derivative, 8th order (Fornberg 1988, Mathematics of Computation 51, table 1).
 const WEIGHT: [f64; RADIUS as usize + 1] = [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];

@@ -8,8 +8,8 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_core::stats::Rng;
-use plimsoll_gen::kernel::lab::rtm::{self as kernels, Block, MARGIN};
-use plimsoll_gen::kernel::lab::shape::Shape;
+use plimsoll_probes::lab::fields::Shape;
+use plimsoll_probes::lab::rtm::kernels::{self, Block, MARGIN};
 
 use super::naive::near;
 use super::rtm_model::{Lab, Model, Walk};

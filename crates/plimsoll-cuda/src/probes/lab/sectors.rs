@@ -10,8 +10,8 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic, counted};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::lab::sectors::{self as kernels, THREADS, UNROLL};
 use plimsoll_gen::pattern;
+use plimsoll_probes::lab::sectors::kernels::{self, THREADS, UNROLL};
 use plimsoll_probes::lab::sectors::{
     self, ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched,
 };
@@ -161,7 +161,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::sectors::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::sectors::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         for access in ACCESSES {
             kit.unit.function(&kernels::load(false, access))?.function().prefer_cache()?;
         }

@@ -9,9 +9,9 @@ use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Swee
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
-use plimsoll_gen::kernel::lab::tti::{BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
-use plimsoll_gen::kernel::stream::Op;
+use plimsoll_gen::kernel::Op;
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::tti::kernels::{BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
 use plimsoll_probes::lab::tti::{self, ASYNC, BULK, DIRECT, NONE};
 
 use super::super::kit::{GRAPH, late};

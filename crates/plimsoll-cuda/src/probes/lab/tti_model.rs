@@ -7,8 +7,8 @@ use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gen::kernel::lab::shape::Shape;
-use plimsoll_gen::kernel::lab::tti::{self as kernels, Loads, Tile};
+use plimsoll_probes::lab::fields::Shape;
+use plimsoll_probes::lab::tti::kernels::{self, Loads, Tile};
 
 use super::super::kit::Kit;
 use super::super::unit::Unit;
@@ -59,11 +59,11 @@ impl Lab {
         let ways: Vec<Loads> = Loads::ALL.into_iter().filter(|loads| loads.on(target)).collect();
         let steps = ways.iter().map(|loads| kernels::step(*loads, tile));
         let all: Vec<KernelDesc> = steps.clone().chain([kernels::begin()]).collect();
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::tti::SOURCE, &all, TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::tti::kernels::SOURCE, &all, TRUST)?;
         for kernel in steps {
             kit.unit.function(&kernel)?.function().allow_shared(tile.shared())?;
         }
-        let checks = Unit::new(device, &plimsoll_gen::kernel::lab::tti::SOURCE, &[kernels::check()], TRUST)?;
+        let checks = Unit::new(device, &plimsoll_probes::lab::tti::kernels::SOURCE, &[kernels::check()], TRUST)?;
         let result = kit.array(16)?;
         Ok(Rc::new(Self { kit, tile, ways, checks, result }))
     }

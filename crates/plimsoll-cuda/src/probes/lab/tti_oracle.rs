@@ -1,6 +1,6 @@
 //! What a time step of `tti` must leave, by plain loops in double precision.
 
-use plimsoll_gen::kernel::lab::tti::RADIUS;
+use plimsoll_probes::lab::tti::kernels::RADIUS;
 
 /// Roundings of all terms together that a step in single precision may be off by: chains of up to twice sixteen sums and as
 /// many products, twelve of the equations, and the weights' own.

@@ -8,8 +8,8 @@ use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_core::stats::Rng;
-use plimsoll_gen::kernel::lab::shape::Shape;
-use plimsoll_gen::kernel::lab::tti::{self as kernels, Loads, MARGIN, Tile};
+use plimsoll_probes::lab::fields::Shape;
+use plimsoll_probes::lab::tti::kernels::{self, Loads, MARGIN, Tile};
 
 use super::naive::near;
 use super::tti_model::{Lab, Model, tile};

@@ -7,11 +7,11 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::lab::write_path::{
-    self as kernels, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL,
-};
 use plimsoll_gen::pattern;
 use plimsoll_gpu::Need;
+use plimsoll_probes::lab::write_path::kernels::{
+    self as kernels, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL,
+};
 use plimsoll_probes::lab::write_path::{
     self, BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
     LOAD_SECOND, MEMORY,
@@ -184,7 +184,7 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &plimsoll_gen::kernel::lab::write_path::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::new(device, &plimsoll_probes::lab::write_path::kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let (array, left) = (kit.array(bytes)?, kit.array(4 * blocks * u64::from(AGAIN_THREADS))?);
         let words = kit.array(4 * blocks * u64::from(CHAIN_THREADS))?;

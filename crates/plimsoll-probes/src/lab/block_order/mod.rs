@@ -1,6 +1,9 @@
 //! block-order: L2 reuse between the blocks of one kernel. Every block reads a panel of one matrix and a panel of another, as a
 //! tile of a product needs them; which tile comes when decides how much of that memory must deliver.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::counted;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

@@ -1,6 +1,9 @@
 //! compression: whether memory that may be compressed pays: z = a·x + y on data of seven kinds, in four grids, and how
 //! much of such data the second-level cache holds, each beside the same on plain memory.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

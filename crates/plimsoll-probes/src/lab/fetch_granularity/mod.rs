@@ -1,6 +1,9 @@
 //! fetch-granularity: how much memory gives where 32 bytes are wanted: whether the context's limit and the loads' hints are
 //! honoured.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::counted::DRAM_READ;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

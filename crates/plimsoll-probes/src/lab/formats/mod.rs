@@ -4,6 +4,9 @@
 //! Limits are bits, and 64 of them fit no number of a record: they are coordinates, in hexadecimal. What they stand for
 //! stands beside them as numbers, where it is one.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};

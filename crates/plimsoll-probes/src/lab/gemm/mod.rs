@@ -1,6 +1,9 @@
 //! gemm: what matrix products on random numbers reach: one instruction without any memory (double precision against its own
 //! multiply-add, products of which half of A is zeros against dense ones), and whole products by the vendor's library.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::ProbeSpec;

@@ -1,6 +1,9 @@
 //! l2-reuse: what is gained where a consumer finds in the second-level cache what a producer has just written: tiles of some
 //! size, updated by kernels in a stream, in a graph and in one cooperative launch, beside the same without tiles.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

@@ -1,6 +1,9 @@
 //! pic: whether small products on the matrix units turn the velocities of particles faster than fused multiply-adds do, and what
 //! half precision costs.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

@@ -1,6 +1,9 @@
 //! rtm: whether the order in which a wave equation walks through its grid matters, and whether compressible memory helps it
 //! while the wave fills the grid.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

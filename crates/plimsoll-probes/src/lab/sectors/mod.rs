@@ -2,6 +2,9 @@
 //! of 32 bytes. How many sectors a pattern touches is computed here, exactly, and held to what the device counts; the time of a
 //! load follows from it.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;

@@ -1,6 +1,9 @@
 //! tti: how much of the copies into shared memory a kernel can hide that has its multiprocessor to itself: loads through
 //! registers, asynchronous copies and bulk copies of the next plane of a wave in a tilted medium.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

@@ -2,6 +2,9 @@
 //! follows the store of its word, through the first-level cache and past it; and memory of the host, which the L2 doesn't keep,
 //! read more than once.
 
+#[cfg(feature = "kernels")]
+pub mod kernels;
+
 use plimsoll_core::counted;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

@@ -6,8 +6,8 @@ use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gen::kernel::lab::residency::{self as kernels, bin};
 use plimsoll_gen::pattern;
+use plimsoll_probes::lab::residency::kernels::{self, bin};
 
 use super::super::super::folds;
 use super::Bench;

@@ -1,0 +1,104 @@
+//! Shared memory of other blocks of a cluster (compute capability 9.0).
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
+use plimsoll_gen::Target;
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("cluster", include_str!("kernel.cu"), kernels);
+
+/// How a block gets at its partner's shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Access {
+    /// Loads of 16 bytes.
+    Read,
+    /// The same of its own shared memory, to compare with.
+    ReadOwn,
+    /// Stores of 16 bytes.
+    Write,
+    /// Additions of 4 bytes whose result nobody waits for.
+    Add,
+    /// Bulk copies of 8 KiB by the copy unit, four under way at once.
+    Bulk,
+}
+
+impl Access {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Read, Self::ReadOwn, Self::Write, Self::Add, Self::Bulk];
+
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Read => ("read", "READ"),
+            Self::ReadOwn => ("read_own", "READ_OWN"),
+            Self::Write => ("write", "WRITE"),
+            Self::Add => ("add", "ADD"),
+            Self::Bulk => ("bulk", "BULK"),
+        }
+    }
+
+    /// Bytes that a block moves in a round.
+    #[must_use]
+    pub fn bytes_per_round(self) -> u64 {
+        let bytes = if self == Self::Add { 4 } else { 16 };
+        if self == Self::Bulk { 4 * u64::from(WORDS) } else { bytes * u64::from(WORDS) / 4 }
+    }
+}
+
+/// Words of the chain and of the data of a block.
+pub const WORDS: u32 = 8192;
+/// Words of what bulk copies take.
+pub const SOURCE_WORDS: u32 = 2048;
+/// Words that the first rank's chain goes on by at every hop.
+const CHAIN_STEP: u32 = 4097;
+/// Threads of a block that moves.
+pub const THREADS: u32 = 512;
+/// Shared memory that is part of the kernels, bytes, at most.
+pub const STATIC_SHARED: u32 = 4 * (WORDS + SOURCE_WORDS) + 256;
+
+/// Words that a rank's chain goes on by at every hop: odd, so that it goes through all words.
+#[must_use]
+pub const fn chain_step(rank: u32) -> u32 {
+    CHAIN_STEP + 2 * rank
+}
+
+/// What word i of the data of a rank is.
+#[must_use]
+pub const fn datum(rank: u32, i: u32) -> u32 {
+    rank.wrapping_mul(WORDS).wrapping_add(i).wrapping_add(1).wrapping_mul(2_654_435_761)
+}
+
+/// A chase through the shared memory of rank `distance`, or through the block's own by plain loads.
+#[must_use]
+pub fn chase(own: bool) -> KernelDesc {
+    let name = if own { "cluster_chase_own" } else { "cluster_chase" }.to_owned();
+    let entry = format!("CLUSTER_CHASE({name}, {own})");
+    let parameters = takes!(
+        out: [fill 8; Times(32, &[])], distance: U32 [Most(Less(&Cluster, &Is(1)))], hops: U32,
+    );
+    KernelDesc { entry, parameters, ..base(name, 32) }
+}
+
+/// Every block moves data with its partner.
+#[must_use]
+pub fn moving(access: Access) -> KernelDesc {
+    let (short, in_source) = access.names();
+    let name = format!("cluster_{short}");
+    let entry = format!("CLUSTER_MOVE({name}, {in_source})");
+    let parameters = takes!(
+        out: [fill 8; PerBlock(32, &[])], distance: U32 [Most(Less(&Cluster, &Is(1)))], rounds: U32,
+    );
+    KernelDesc { entry, parameters, ..base(name, THREADS) }
+}
+
+fn base(name: String, threads: u32) -> KernelDesc {
+    KernelDesc { grid: Grid::Resident { blocks: 1 }, looping: true, ..KernelDesc::new(&SOURCE, name, threads) }
+}
+
+/// Every one that this target has.
+#[must_use]
+pub fn kernels(target: Target) -> Vec<KernelDesc> {
+    if target.capability < 90 {
+        return Vec::new();
+    }
+    [chase(false), chase(true)].into_iter().chain(Access::ALL.map(moving)).collect()
+}

@@ -1,0 +1,90 @@
+//! Loads, stores and atomics of one multiprocessor on its own footprint, in its first-level cache and in shared memory.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Amount, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("l1", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
+
+/// Threads per block, of which each multiprocessor has one.
+pub const THREADS: u32 = 1024;
+/// Bytes of an access.
+pub const WIDTHS: [u32; 3] = [4, 8, 16];
+
+/// Accesses of a thread in one turn: more of the narrow ones, so that what else a turn does leaves the load/store unit its
+/// one access per cycle.
+#[must_use]
+pub fn unroll(bytes: u32) -> u32 {
+    if bytes < 16 { 16 } else { 8 }
+}
+
+/// Bytes of a warp's turn, which pieces are made of.
+const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
+
+/// Loads through the first-level cache.
+#[must_use]
+pub fn load(bytes: u32) -> KernelDesc {
+    let parameters = takes!(
+        out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; PerBlock(1, &["slice"])],
+        slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+        warm: U32, turns: U32,
+    );
+    KernelDesc { inputs: 1, parameters, ..kernel("load", "L1_LOAD", bytes) }
+}
+
+/// Stores, each word's place in it.
+#[must_use]
+pub fn store(bytes: u32) -> KernelDesc {
+    let parameters = takes!(
+        out: [write VECTOR; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])],
+        slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+        warm: U32, turns: U32,
+    );
+    KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
+}
+
+/// Loads from shared memory, which holds what the first-level cache would.
+#[must_use]
+pub fn shared(bytes: u32) -> KernelDesc {
+    let parameters = takes!(
+        out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; PerBlock(1, &["slice"])],
+        slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+        warm: U32, turns: U32,
+    );
+    KernelDesc { parameters, ..kernel("shared", "L1_SHARED", bytes) }
+}
+
+/// Atomic additions to words in shared memory.
+#[must_use]
+pub fn shared_atomic() -> KernelDesc {
+    let name = "l1_shared_atomic_4".to_owned();
+    KernelDesc {
+        entry: format!("L1_SHARED_ATOMIC({name}, {}, {THREADS})", unroll(4)),
+        parameters: takes!(
+            out: [fill 4; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])], added: U32,
+            slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
+            warm: U32, turns: U32,
+        ),
+        name,
+        ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)
+    }
+}
+
+fn kernel(what: &str, entry: &str, bytes: u32) -> KernelDesc {
+    let name = format!("l1_{what}_{bytes}");
+    KernelDesc {
+        entry: format!("{entry}({name}, {bytes}, {}, {THREADS})", unroll(bytes)),
+        vector_bytes: bytes,
+        unroll: unroll(bytes),
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    WIDTHS.into_iter().flat_map(|bytes| [load(bytes), store(bytes), shared(bytes)]).chain([shared_atomic()]).collect()
+}

@@ -1,0 +1,66 @@
+//! Reads, writes and copies that pass the first-level cache by.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Amount, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("l2", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
+
+/// Threads per block, of which each multiprocessor has one.
+pub const THREADS: u32 = 1024;
+/// Vectors of 16 bytes of a thread in one turn.
+pub const UNROLL: u32 = 4;
+
+/// Bytes of a warp's turn, which pieces are made of.
+const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
+
+/// What a walk takes, with its output and its input.
+macro_rules! walk {
+    ($out:tt, $in:tt) => {
+        takes!(
+            out: $out, in: $in,
+            slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))], hop: U32 [Most(Less(&Blocks, &Is(1)))],
+            shift: U32 [Most(Blocks)], turns: U32,
+        )
+    };
+}
+
+/// Reads.
+#[must_use]
+pub fn read() -> KernelDesc {
+    KernelDesc { inputs: 1, ..kernel("read", "READ") }
+}
+
+/// Writes, each word's place in it.
+#[must_use]
+pub fn write() -> KernelDesc {
+    let parameters = walk!([write 16; PerBlock(1, &["slice"])], [read 16; Nothing]);
+    KernelDesc { outputs: 1, parameters, ..kernel("write", "WRITE") }
+}
+
+/// Copies.
+#[must_use]
+pub fn copy() -> KernelDesc {
+    let parameters = walk!([write 16; PerBlock(1, &["slice"])], [read 16; PerBlock(1, &["slice"])]);
+    KernelDesc { inputs: 1, outputs: 1, parameters, ..kernel("copy", "COPY") }
+}
+
+fn kernel(what: &str, kind: &str) -> KernelDesc {
+    let name = format!("l2_{what}");
+    KernelDesc {
+        entry: format!("L2_WALK({name}, {kind}, {UNROLL}, {THREADS})"),
+        parameters: walk!([fill 4; PerThread(4, &[])], [read 16; PerBlock(1, &["slice"])]),
+        vector_bytes: 16,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![read(), write(), copy()]
+}

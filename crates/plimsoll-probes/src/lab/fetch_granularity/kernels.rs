@@ -1,0 +1,44 @@
+//! Reads of 32 bytes at random places, with what each load asks to be fetched beside. The places are
+//! [`gather::place`](crate::gather::kernels::place)'s.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("fetch-granularity", include_str!("kernel.cu"), |_| kernels())
+        .with_access_rule(AccessRule::Stated);
+
+/// Threads per block.
+pub const THREADS: u32 = 512;
+/// Blocks on each multiprocessor.
+const BLOCKS: u32 = 2;
+/// Loads of a thread in one turn.
+pub const UNROLL: u32 = 8;
+/// What loads ask the second-level cache to fetch, bytes; 0 asks for nothing.
+pub const HINTS: [u32; 4] = [0, 64, 128, 256];
+
+/// Reads with such a hint.
+#[must_use]
+pub fn read(hint: u32) -> KernelDesc {
+    let name = format!("fetch_granularity_{hint}");
+    KernelDesc {
+        entry: format!("FETCH_GRANULARITY_READ({name}, {hint}, {UNROLL}, {THREADS})"),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], in: [read 16; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32,
+            turns: U32,
+        ),
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: BLOCKS },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    HINTS.map(read).to_vec()
+}

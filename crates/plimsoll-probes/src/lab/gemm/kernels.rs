@@ -1,0 +1,99 @@
+//! Random numbers for matrix products: any bits of a format made into numbers whose sums of products stay finite.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_suite::formats::{Format, format};
+
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("gemm", include_str!("kernel.cu"), |_| kernels());
+
+/// The formats that kernels exist for; integers of 8 bits are any bits as they are.
+pub const TAMED: [&str; 4] = ["f64", "tf32", "f16", "bf16"];
+
+/// What any bits of a format become: a number from ⅛ to 2 with the same sign and fraction, whose exponent is one of four,
+/// and whose bits that don't count are 0.
+#[must_use]
+pub fn tamed(format: &Format, bits: u64) -> u64 {
+    let place = format.fraction + format.unused;
+    kept(format) & bits | (bias(format) - (bits >> place & 3)) << place
+}
+
+/// Sign and fraction.
+fn kept(format: &Format) -> u64 {
+    let fraction = ((1_u64 << format.fraction) - 1) << format.unused;
+    fraction | 1 << (format.storage - 1)
+}
+
+/// The exponent of 1.
+fn bias(format: &Format) -> u64 {
+    (1 << (format.exponent - 1)) - 1
+}
+
+/// Numbers of a word that the kernel takes at once.
+#[must_use]
+pub fn numbers(format: &Format) -> u32 {
+    if format.storage == 16 { 2 } else { 1 }
+}
+
+/// Words of n numbers.
+#[must_use]
+pub fn words(format: &Format, n: u64) -> u64 {
+    n.div_ceil(numbers(format).into())
+}
+
+/// The kernel of one format: over words of 32 bits, of f64 of 64.
+#[must_use]
+pub fn kernel(format: &Format) -> KernelDesc {
+    let name = format!("gemm_tame_{}", format.name);
+    let element = if format.storage == 64 { Element::F64 } else { Element::Word };
+    let word = if format.storage == 64 { "u64" } else { "u32" };
+    let (numbers, place, kept, bias) = (numbers(format), format.fraction + format.unused, kept(format), bias(format));
+    KernelDesc {
+        entry: format!("GEMM_TAME({name}, {word}, {numbers}, {place}, {kept:#x}, {bias})"),
+        parameters: takes!(words: [update ELEMENT; Elements("n")], n: U64),
+        element,
+        inputs: 1,
+        outputs: 1,
+        vector_bytes: element.bytes(),
+        grid: Grid::Waves { waves: 1 },
+        looping: true,
+        threads_fixed: false,
+        ..KernelDesc::new(&SOURCE, name, 256)
+    }
+}
+
+/// Every kernel.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    TAMED.iter().filter_map(|name| format(name)).map(kernel).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use plimsoll_suite::formats::{FORMATS, Meaning};
+
+    proptest! {
+        #[test]
+        fn any_bits_become_a_number_near_one_with_their_sign_and_fraction(bits: u64, place in 0..FORMATS.len()) {
+            let format = &FORMATS[place];
+            let bits = bits >> (64 - format.storage);
+            let made = tamed(format, bits);
+            let Meaning::Number(number) = format.meaning(made) else { panic!("{} {made:x}", format.name) };
+            prop_assert!((0.125..2.0).contains(&number.abs()), "{} {}", format.name, number);
+            prop_assert_eq!(number < 0.0, bits >> (format.storage - 1) == 1);
+            let fraction = ((1_u64 << format.fraction) - 1) << format.unused;
+            prop_assert_eq!(made & fraction, bits & fraction);
+            prop_assert_eq!(made & ((1 << format.unused) - 1), 0);
+        }
+    }
+
+    #[test]
+    fn there_is_a_kernel_for_every_format_that_needs_one() {
+        assert_eq!(kernels().len(), TAMED.len());
+        assert_eq!((words(&FORMATS[3], 7), words(&FORMATS[0], 7)), (4, 7));
+    }
+}

@@ -1,0 +1,87 @@
+//! Additions to a histogram's bins, updates of a buffer beside a stream, and what checks both.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Parameter, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("residency", include_str!("kernel.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
+
+/// Threads per block.
+const THREADS: u32 = 1024;
+/// Blocks on each multiprocessor.
+const BLOCKS: u32 = 2;
+
+/// Adds to bins; elements are data.
+#[must_use]
+pub fn histogram() -> KernelDesc {
+    let parameters = takes!(
+        at: [update 4; Times(4, &["bins"])], data: [read 16; Times(16, &["n"])], bins: U32 [Least(Is(1))], n: U64,
+    );
+    KernelDesc { inputs: 1, ..looped("histogram", "RESIDENCY_HISTOGRAM", parameters) }
+}
+
+/// Updates a buffer in passes, each beside another part of what streams by.
+#[must_use]
+pub fn sliding() -> KernelDesc {
+    let parameters = takes!(
+        buffer: [update 16; Times(16, &["kept"])], stream: [update 16; Times(16, &["kept", "passes"]); or buffer],
+        kept: U64, passes: U32,
+    );
+    KernelDesc { inputs: 2, outputs: 2, ..looped("sliding", "RESIDENCY_SLIDING", parameters) }
+}
+
+/// The sum of all words.
+#[must_use]
+pub fn total() -> KernelDesc {
+    check("residency_total", takes!(result: [update 8; Times(8, &[])], at: [read 4; Times(4, &["n"])], n: U64))
+}
+
+/// How many data belong to a bin.
+#[must_use]
+pub fn count() -> KernelDesc {
+    check(
+        "residency_count",
+        takes!(result: [update 8; Times(8, &[])], data: [read 4; Times(4, &["n"])], bins: U32, wanted: U32, n: U64),
+    )
+}
+
+/// How many words are something else.
+#[must_use]
+pub fn others() -> KernelDesc {
+    check(
+        "residency_others",
+        takes!(result: [update 8; Times(8, &[])], at: [read 4; Times(4, &["n"])], word: U32, n: U64),
+    )
+}
+
+fn looped(name: &str, entry: &str, parameters: &'static [Parameter]) -> KernelDesc {
+    let name = format!("residency_{name}");
+    KernelDesc { entry: format!("{entry}({name}, {THREADS})"), vector_bytes: 16, ..base(name, parameters, THREADS) }
+}
+
+fn check(name: &str, parameters: &'static [Parameter]) -> KernelDesc {
+    base(name.to_owned(), parameters, 256)
+}
+
+fn base(name: String, parameters: &'static [Parameter], threads: u32) -> KernelDesc {
+    KernelDesc {
+        parameters,
+        element: Element::Word,
+        grid: Grid::Resident { blocks: BLOCKS },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, threads)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![histogram(), sliding(), total(), count(), others()]
+}
+
+/// The bin of a datum, as `residency.cu` has it.
+#[must_use]
+pub fn bin(datum: u32, bins: u32) -> u32 {
+    ((u64::from(datum) * u64::from(bins)) >> 32) as u32
+}

@@ -1,0 +1,44 @@
+//! Loads of a warp whose lanes read wherever a table says, from the first-level cache and past it.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("sectors", include_str!("kernel.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
+
+/// Threads per block, of which each multiprocessor has one.
+pub const THREADS: u32 = 1024;
+/// Loads of a thread in one turn.
+pub const UNROLL: u32 = 8;
+/// Bytes between two of them, as `sectors.cu` has it: a line.
+pub const LINE: u32 = 128;
+/// Bytes of a load.
+pub const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// Loads of so many bytes, past the first-level cache or through it.
+#[must_use]
+pub fn load(past: bool, bytes: u32) -> KernelDesc {
+    let name = format!("sectors_{}_{bytes}", if past { "l2" } else { "l1" });
+    KernelDesc {
+        entry: format!("SECTORS({name}, {past}, {bytes}, {UNROLL}, {THREADS})"),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; Unstated],
+            places: [read 4; Times(128, &[])], apart: U32, mask: U32, warm: U32, turns: U32,
+        ),
+        // What stands around the loop moves as much as the loads of one byte: they are found by their name.
+        inputs: u32::from(bytes > 1),
+        issues: if bytes > 1 { Vec::new() } else { vec![Issue { mnemonics: &["LDG.E.U8"], count: UNROLL, chains: 1 }] },
+        vector_bytes: bytes,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    [false, true].into_iter().flat_map(|past| WIDTHS.map(|bytes| load(past, bytes))).collect()
+}

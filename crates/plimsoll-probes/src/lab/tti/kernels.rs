@@ -1,0 +1,179 @@
+//! A pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, one block per multiprocessor.
+
+use plimsoll_gen::kernel::takes;
+use crate::lab::fields::over_rows;
+use crate::lab::fields::Margin;
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::{Data, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("tti", include_str!("kernel.cu"), kernels).with_headers(&[("tti_block.h", include_str!("tti_block.h")), ("tti_check.h", include_str!("tti_check.h"))]).with_data(Data::Any);
+
+/// Cells that a difference reaches to each side.
+pub const RADIUS: u32 = 8;
+/// What lies around a field: a plane more before it, since the first plane's halo begins above its first row.
+pub const MARGIN: Margin = Margin { radius: RADIUS, before: RADIUS + 1, block: [32, 48] };
+/// Planes that shared memory holds of each field: one more than a derivative needs.
+const SLOTS: u32 = 2 * RADIUS + 2;
+
+/// How planes come into shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Loads {
+    /// Through registers, when they are needed.
+    Direct,
+    /// `cp.async`, a plane ahead.
+    Async,
+    /// `cp.async.bulk` of rows, a plane ahead (compute capability 9.0).
+    Bulk,
+    /// None at all: shared memory holds zeros, and a step changes the sign of the field before. What copies cost nothing
+    /// would leave.
+    None,
+}
+
+impl Loads {
+    /// Every way.
+    pub const ALL: [Self; 4] = [Self::Direct, Self::Async, Self::Bulk, Self::None];
+
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Direct => ("direct", "DIRECT"),
+            Self::Async => ("async", "ASYNC"),
+            Self::Bulk => ("bulk", "BULK"),
+            Self::None => ("none", "NONE"),
+        }
+    }
+
+    /// Whether a target has it.
+    #[must_use]
+    pub fn on(self, target: Target) -> bool {
+        self != Self::Bulk || target.capability >= 90
+    }
+}
+
+/// Threads of a block, each with a cell of a plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Tile {
+    /// 32 × 12, the 384 threads of the talk: for 227 KiB of shared memory.
+    Large,
+    /// 16 × 16: for 163 KiB.
+    Small,
+}
+
+impl Tile {
+    /// Largest first.
+    pub const ALL: [Self; 2] = [Self::Large, Self::Small];
+
+    /// Threads in x and y.
+    #[must_use]
+    pub fn threads(self) -> [u32; 2] {
+        match self {
+            Self::Large => [32, 12],
+            Self::Small => [16, 16],
+        }
+    }
+
+    /// Dynamic shared memory of a block, bytes: the ring of planes, the first derivatives in y and in z, and a barrier.
+    #[must_use]
+    pub fn shared(self) -> u32 {
+        let [x, y] = self.threads();
+        let width = x + 2 * RADIUS;
+        let plane = width * (y + 2 * RADIUS);
+        4 * (SLOTS * 2 * plane + 2 * width * y + 2 * plane) + 16
+    }
+
+    /// Blocks in x and y that cover a grid.
+    #[must_use]
+    pub fn grid(self, cells: [u32; 3]) -> [u32; 3] {
+        let [x, y] = self.threads();
+        [cells[0].div_ceil(x), cells[1].div_ceil(y), 1]
+    }
+}
+
+crate::lab::fields::field_amounts!(MARGIN);
+
+/// Bytes that a step must move per cell: both fields now and before, the speed, and two words of the medium are read.
+pub const BYTES_READ: u64 = 28;
+/// Bytes written per cell: both new fields.
+pub const BYTES_WRITTEN: u64 = 8;
+
+/// One time step.
+#[must_use]
+pub fn step(loads: Loads, tile: Tile) -> KernelDesc {
+    let [x, y] = tile.threads();
+    let (short, in_source) = loads.names();
+    let name = format!("tti_{short}_{x}x{y}");
+    macro_rules! step {
+        ($x:literal, $y:literal) => {
+            takes!(
+                p_field: [update 4; Bytes(CELLS)], q_field: [update 4; Bytes(CELLS)], p: [read 16; Bytes(CELLS)],
+                q: [read 16; Bytes(CELLS)], v: [read 4; Bytes(CELLS)], thomsen: [read 4; Bytes(CELLS)],
+                axis: [read 4; Bytes(CELLS)], nx: U32, ny: U32, nz: U32 [Least(Is(1)), Most(PLANES)],
+                pitch: U32 [Multiple(Is(4)), Least(Sum(&[Product(&[Grid(0), Is($x)]), Is(RADIUS as u64)]))],
+                rows: U32 [Least(Sum(&[Product(&[Grid(1), Is($y)]), Is(RADIUS as u64)]))],
+            )
+        };
+    }
+    KernelDesc {
+        entry: format!("TTI_STEP({name}, {in_source}, {x}, {y})"),
+        parameters: match tile {
+            Tile::Large => step!(32, 12),
+            Tile::Small => step!(16, 16),
+        },
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, x * y)
+    }
+}
+
+/// The state at the beginning: a round bump at rest, and a medium whose axis tilts.
+#[must_use]
+pub fn begin() -> KernelDesc {
+    let parameters = takes!(
+        p_field: [write 4; Bytes(CELLS)], q_field: [write 4; Bytes(CELLS)], p: [write 4; Bytes(CELLS)],
+        q: [write 4; Bytes(CELLS)], v: [write 4; Bytes(CELLS)], thomsen: [write 4; Bytes(CELLS)],
+        axis: [write 4; Bytes(CELLS)], nx: U32, ny: U32 [Least(Is(1))], nz: U32 [Least(Grid(1)), Most(PLANES)],
+        pitch: U32 [Least(Of("nx"))], rows: U32 [Least(Grid(0))], radius: F32,
+    );
+    over_rows(&SOURCE, "tti_begin", "TTI_BEGIN(tti_begin)", parameters)
+}
+
+/// Counts cells that a step got wrong.
+#[must_use]
+pub fn check() -> KernelDesc {
+    let parameters = takes!(
+        p_after: [read 4; Bytes(CELLS)], q_after: [read 4; Bytes(CELLS)], p_before: [read 4; Bytes(CELLS)],
+        q_before: [read 4; Bytes(CELLS)], p: [read 4; Bytes(CELLS)], q: [read 4; Bytes(CELLS)], v: [read 4; Bytes(CELLS)],
+        thomsen: [read 4; Bytes(CELLS)], axis: [read 4; Bytes(CELLS)], nx: U32, ny: U32,
+        nz: U32 [Least(Grid(1)), Most(PLANES)], pitch: U32 [Least(Sum(&[Of("nx"), Is(RADIUS as u64)]))],
+        rows: U32 [Least(Sum(&[Grid(0), Is(RADIUS as u64)]))], result: [update 8; Times(16, &[])],
+    );
+    over_rows(&SOURCE, "tti_check", "TTI_CHECK(tti_check)", parameters)
+}
+
+/// Every one that this target has: tiles that fit into the shared memory of some device of it.
+#[must_use]
+pub fn kernels(target: Target) -> Vec<KernelDesc> {
+    let ways = || Loads::ALL.into_iter().filter(move |loads| loads.on(target));
+    let steps = Tile::ALL.into_iter().flat_map(|tile| ways().map(move |loads| step(loads, tile)));
+    steps.chain([begin(), check()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_into_the_shared_memory_that_they_are_for() {
+        // CUDA C++ Programming Guide, 'Technical Specifications per Compute Capability'.
+        assert!(Tile::Large.shared() <= 227 << 10 && 2 * Tile::Large.shared() > 228 << 10);
+        assert!(Tile::Small.shared() <= 163 << 10 && 2 * Tile::Small.shared() > 228 << 10);
+        assert_eq!(Tile::Large.threads().iter().product::<u32>(), 384);
+    }
+
+    #[test]
+    fn bulk_copies_are_for_devices_that_have_them() {
+        assert_eq!(kernels(Target::plain(80)).len(), 8);
+        assert_eq!(kernels(Target::plain(90)).len(), 10);
+    }
+}

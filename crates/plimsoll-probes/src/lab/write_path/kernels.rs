@@ -1,0 +1,138 @@
+//! Stores of parts of sectors, loads that follow stores, and memory that is read again.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("write-path", include_str!("kernel.cu"), |_| kernels())
+        .with_access_rule(AccessRule::Stated);
+
+/// Threads per block of what stores parts of sectors.
+pub const THREADS: u32 = 256;
+/// Accesses of a thread that stores or reads, and steps of a chain in one turn.
+pub const UNROLL: u32 = 4;
+/// Steps of a chain in one turn.
+pub const STEPS: u32 = 8;
+/// Threads per block of a chain: one word each of a line.
+pub const CHAIN_THREADS: u32 = 32;
+/// Threads per block of what reads again, one block on each multiprocessor.
+pub const AGAIN_THREADS: u32 = 1024;
+/// Bytes of a sector.
+pub const SECTOR: u32 = 32;
+
+/// Bytes of every sector that are stored.
+pub const PARTS: [u32; 5] = [1, 4, 8, 16, 32];
+
+/// What one step of a chain does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// A load that the first-level cache may answer.
+    LoadFirst,
+    /// A load past it.
+    LoadSecond,
+    /// A store, and a load of the same word that the first level may answer.
+    StoreLoadFirst,
+    /// A store, and a load of the same word past the first level.
+    StoreLoadSecond,
+    /// A store and a load of local memory, as of a register that was spilled.
+    StoreLoadLocal,
+}
+
+impl Step {
+    /// Every one.
+    pub const ALL: [Self; 5] =
+        [Self::LoadFirst, Self::LoadSecond, Self::StoreLoadFirst, Self::StoreLoadSecond, Self::StoreLoadLocal];
+
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::LoadFirst => ("l1", "LOAD_L1"),
+            Self::LoadSecond => ("l2", "LOAD_L2"),
+            Self::StoreLoadFirst => ("store_l1", "STORE_LOAD_L1"),
+            Self::StoreLoadSecond => ("store_l2", "STORE_LOAD_L2"),
+            Self::StoreLoadLocal => ("local", "STORE_LOAD_LOCAL"),
+        }
+    }
+
+    /// The instructions of a turn.
+    fn issues(self) -> Vec<Issue> {
+        let each = |mnemonics| Issue { mnemonics, count: STEPS, chains: 1 };
+        match self {
+            Self::LoadFirst | Self::LoadSecond => vec![each(&["LDG"])],
+            Self::StoreLoadFirst | Self::StoreLoadSecond => vec![each(&["STG"]), each(&["LDG"])],
+            Self::StoreLoadLocal => vec![each(&["STL"]), each(&["LDL"])],
+        }
+    }
+
+    /// Whether a step adds one to its word.
+    #[must_use]
+    pub fn stores(self) -> bool {
+        !matches!(self, Self::LoadFirst | Self::LoadSecond)
+    }
+}
+
+/// Stores of the first so many bytes of every sector: of words, or of one byte.
+#[must_use]
+pub fn part(bytes: u32) -> KernelDesc {
+    let (name, access) = (format!("write_path_part_{bytes}"), bytes.min(4));
+    KernelDesc {
+        entry: format!("WRITE_PART({name}, {bytes}, {access}, {UNROLL}, {THREADS})"),
+        parameters: takes!(out: [write 4; Times(32, &["sectors"])], sectors: U64),
+        outputs: 1,
+        vector_bytes: access,
+        unroll: UNROLL,
+        ..KernelDesc::new(&SOURCE, name, THREADS)
+    }
+}
+
+/// Stores for each sector of which so many bytes are stored.
+#[must_use]
+pub fn lanes(bytes: u32) -> u64 {
+    u64::from(bytes / bytes.min(4))
+}
+
+/// A chain of steps on a word of each thread's own.
+#[must_use]
+pub fn chain(step: Step) -> KernelDesc {
+    let (short, in_source) = step.names();
+    let name = format!("write_path_chain_{short}");
+    KernelDesc {
+        entry: format!("WRITE_CHAIN({name}, {in_source}, {STEPS}, {CHAIN_THREADS})"),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], words: [update 4; PerThread(4, &[])],
+            warm: U32, turns: U32 [Most(Is((1 << 31) - 1))],
+        ),
+        unroll: STEPS,
+        issues: step.issues(),
+        local_memory: step == Step::StoreLoadLocal,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, CHAIN_THREADS)
+    }
+}
+
+/// Every block reads its own piece again and again, through the first-level cache or past it.
+#[must_use]
+pub fn again(past: bool) -> KernelDesc {
+    let name = format!("write_path_again_{}", if past { "l2" } else { "l1" });
+    KernelDesc {
+        entry: format!("READ_AGAIN({name}, {past}, {UNROLL}, {AGAIN_THREADS})"),
+        parameters: takes!(
+            out: [fill 4; PerThread(4, &[])], in: [read 16; PerBlock(16, &["vectors"])],
+            vectors: U32 [Multiple(Product(&[Unroll, Threads]))], passes: U32,
+        ),
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, AGAIN_THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    let chains = Step::ALL.map(chain);
+    PARTS.map(part).into_iter().chain(chains).chain([false, true].map(again)).collect()
+}

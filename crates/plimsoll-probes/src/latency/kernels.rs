@@ -1,0 +1,78 @@
+//! A pointer chase, and what builds its chain. Where chains lead is [`plimsoll_gen::kernel::chain`]'s to say.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
+use plimsoll_gen::kernel::{AccessRule, Grid, KernelDesc, Source, chain};
+
+spirv_builds! {
+    "crates/plimsoll-probes/src/latency", "":
+    LATENCY_BUILD = "latency_build.spv", "latency_build.comp", [];
+    LATENCY_CHASE = "latency_chase.spv", "latency_chase.comp", [];
+    LATENCY_CHASE_CYCLES = "latency_chase_cycles.spv", "latency_chase.comp", ["CYCLES"];
+    LATENCY_CHASE_TIMER = "latency_chase_timer.spv", "latency_chase.comp", ["CYCLES", "TIMER"];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("latency", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+
+fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
+    let chases = [LATENCY_CHASE, LATENCY_CHASE_CYCLES, LATENCY_CHASE_TIMER];
+    Ok(match kernel.name.as_str() {
+        "latency_build" => Spirv::new(LATENCY_BUILD, vec![]),
+        "latency_chase" => Spirv::clocked(chases, vec![(1, 0)], features),
+        _ => Spirv::clocked(chases, vec![(1, 1)], features),
+    })
+}
+
+/// Which cache a chase may find its lines in first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearest {
+    /// Any.
+    FirstLevel,
+    /// The second level: the first is passed by.
+    SecondLevel,
+}
+
+/// Builds a chain. n counts its elements.
+#[must_use]
+pub fn build() -> KernelDesc {
+    let name = "latency_build".to_owned();
+    KernelDesc {
+        entry: format!("LATENCY_BUILD({name})"),
+        parameters: takes!(
+            base: [write 8; Times(128, &["pages", "pitch"])], pages: U32 [Least(Is(1))], visits: U32 [Least(Is(1))],
+            pitch: U32 [Least(Of("visits"))], seed: U32, n: U64,
+        ),
+        grid: Grid::Least { waves: 2 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, 256)
+    }
+}
+
+/// Follows one, in one thread.
+#[must_use]
+pub fn chase(nearest: Nearest) -> KernelDesc {
+    let (name, in_source) = match nearest {
+        Nearest::FirstLevel => ("latency_chase", "FIRST_LEVEL"),
+        Nearest::SecondLevel => ("latency_chase_past_l1", "SECOND_LEVEL"),
+    };
+    KernelDesc {
+        entry: format!("LATENCY_CHASE({name}, {in_source})"),
+        parameters: takes!(
+            out: [fill 8; Times(32, &[])], cursor: [update 8; Times(8, &[])],
+            warm: U64 [Multiple(Is(chain::HOPS))], hops: U64 [Multiple(Is(chain::HOPS))],
+        ),
+        vector_bytes: 8,
+        grid: Grid::Blocks(1),
+        access_rule: AccessRule::Chain,
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name.to_owned(), 32)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![build(), chase(Nearest::FirstLevel), chase(Nearest::SecondLevel)]
+}

@@ -1,0 +1,80 @@
+//! A pointer chase beside multiprocessors that read or copy, and what makes its chain.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{Grid, KernelDesc, Source, chain};
+
+/// Where these kernels are written.
+pub static SOURCE: Source =
+    Source::new("loaded-latency", include_str!("kernel.cu"), |_| kernels());
+
+/// What the other multiprocessors do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Background {
+    /// Reads past the first-level cache.
+    Read,
+    /// One read a write.
+    Copy,
+}
+
+impl Background {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Copy];
+}
+
+/// Threads of every block.
+pub const THREADS: u32 = 512;
+/// Vectors of 16 bytes per round of a warp.
+pub const VECTORS_PER_ROUND: u64 = 32 * 8;
+/// Hops before those that are counted.
+pub const LEAD_HOPS: u64 = 64;
+
+/// What a chase takes, with what the background writes. A warp begins at any multiple of its round, if there is any but the chaser.
+macro_rules! chase {
+    ($to:tt) => {
+        takes!(
+            out: [update 8; PerBlock(32, &[])], at: [read 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))], to: $to,
+            from: [read 16; Times(16, &["vectors"])],
+            vectors: U64 [PowerOfTwo, Least(Product(&[Is(VECTORS_PER_ROUND), Smallest(&[Is(1), Less(&Blocks, &Is(1))])]))],
+            delay: U32, limit: U32, state: [update 4; Times(8, &[])],
+        )
+    };
+}
+
+/// The chase in block 0, and the background in all others.
+#[must_use]
+pub fn chase(background: Background) -> KernelDesc {
+    let (name, in_source) = match background {
+        Background::Read => ("loaded_read", "READ"),
+        Background::Copy => ("loaded_copy", "COPY"),
+    };
+    KernelDesc {
+        entry: format!("LOADED_CHASE({name}, {in_source})"),
+        parameters: match background {
+            Background::Read => chase!([write 16; Nothing]),
+            Background::Copy => chase!([write 16; Times(16, &["vectors"])]),
+        },
+        vector_bytes: 16,
+        unroll: 8,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        cooperative: true,
+        ..KernelDesc::new(&SOURCE, name.to_owned(), THREADS)
+    }
+}
+
+/// Makes the chain [`plimsoll_gen::kernel::chain::Chain::lines`].
+#[must_use]
+pub fn chain() -> KernelDesc {
+    KernelDesc {
+        parameters: takes!(base: [write 8; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32),
+        grid: Grid::Waves { waves: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, "loaded_chain".to_owned(), 256)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    Background::ALL.into_iter().map(chase).chain([chain()]).collect()
+}

@@ -1,0 +1,272 @@
+//! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
+use std::collections::BTreeSet;
+
+use plimsoll_gen::kernel::{AccessRule, Element, Grid, Hints, KernelDesc, Op, Output, Source};
+use plimsoll_gen::Target;
+
+spirv_builds! {
+    "crates/plimsoll-probes/src/stream", "":
+    STREAM = "stream.spv", "stream.comp", [];
+}
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("stream", include_str!("kernel.cu"), kernels).with_headers(&[("stream_bulk.h", include_str!("stream_bulk.h"))])
+    .with_access_rule(AccessRule::Stated)
+    .with_spirv(spirv, BUILDS);
+
+/// Most vectors in hand of `stream.comp`.
+const MOST_UNROLLED: u32 = 8;
+
+fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
+    let op = operation(kernel).and_then(|named| Op::ALL.iter().position(|op| *op == named));
+    let op = op.ok_or(NOT_WRITTEN)? as u32;
+    if kernel.element != Element::F32 {
+        return Err("streams of double precision are not written for Vulkan");
+    }
+    if kernel.hints.bits() != 0 || kernel.name.contains("_bulk") {
+        return Err("Vulkan has neither cache hints nor bulk copies");
+    }
+    if !matches!(kernel.vector_bytes, 4 | 8 | 16) || kernel.unroll > MOST_UNROLLED {
+        return Err("no vector of Vulkan's is longer than 16 bytes");
+    }
+    Ok(Spirv::new(STREAM, vec![(1, op), (2, kernel.lanes()), (3, kernel.unroll), (4, u32::from(kernel.looping))]))
+}
+
+/// One stream kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// What it does.
+    pub op: Op,
+    /// [`Element::F32`] or [`Element::F64`].
+    pub element: Element,
+    /// Bytes per access: 4, 8, 16 or 32, at least an element.
+    pub vector_bytes: u32,
+    /// Vectors of each array in hand at once.
+    pub unroll: u32,
+    /// Cache hints.
+    pub hints: Hints,
+    /// Grid-stride form; else every block does one tile.
+    pub looping: bool,
+    /// Threads per block.
+    pub threads: u32,
+    /// Inputs come to shared memory in bulk copies, a tile of them per block: compute capability 9.0, no loop and no stencil. Of the hints
+    /// only the one for loads: what is read stays in the second-level cache, so that results leave it sooner.
+    pub bulk: bool,
+}
+
+impl Parameters {
+    /// One vector of 16 bytes per thread, blocks of 256, no hints, no loop.
+    #[must_use]
+    pub fn new(op: Op) -> Self {
+        Self {
+            op,
+            element: Element::F32,
+            vector_bytes: 16,
+            unroll: 1,
+            hints: Hints::default(),
+            looping: false,
+            threads: 256,
+            bulk: false,
+        }
+    }
+
+    /// Its description.
+    #[must_use]
+    pub fn kernel(self) -> KernelDesc {
+        let Self { op, element, vector_bytes, unroll, hints, looping, threads, bulk } = self;
+        let form = if looping { "loop" } else { "one" };
+        let (hint, kind) = (hints.bits(), element.name());
+        let kept = hints.load_no_allocate;
+        let how = match (bulk, kept) {
+            (true, true) => "bulk_kept".to_owned(),
+            (true, false) => "bulk".to_owned(),
+            (false, _) => format!("h{hint}_{form}"),
+        };
+        let name = format!("stream_{}_{kind}_v{vector_bytes}_u{unroll}_{how}_b{threads}", op.name());
+        let in_source = in_source(op);
+        let access_rule = match op.reach() {
+            _ if bulk => AccessRule::BulkCopies,
+            0 => AccessRule::Stated,
+            // The compiler may share what neighbours load.
+            _ => AccessRule::Unchecked,
+        };
+        let c_name = element.c_name();
+        let entry = if bulk {
+            format!("STREAM_BULK({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {threads}, {kept})")
+        } else {
+            format!("STREAM({name}, {in_source}, {c_name}, {vector_bytes}, {unroll}, {hint}, {looping}, {threads})")
+        };
+        KernelDesc {
+            entry,
+            // Bulk copies are of multiples of 16 bytes at such addresses, whatever the vectors.
+            parameters: if bulk {
+                takes!(
+                    out: [fill VECTOR; Output("n")], a: [read 16; Input(0, "n")], b: [read 16; Input(1, "n")],
+                    c: [read 16; Input(2, "n")], s: SCALAR, n: U64 [Most(Covered)],
+                )
+            } else {
+                takes!(
+                    out: [fill VECTOR; Output("n")], a: [read VECTOR; Input(0, "n")], b: [read VECTOR; Input(1, "n")],
+                    c: [read VECTOR; Input(2, "n")], s: SCALAR, n: U64 [Most(Covered)],
+                )
+            },
+            element,
+            inputs: op.inputs(),
+            outputs: u32::from(op.output() == Output::Map),
+            vector_bytes,
+            unroll,
+            hints,
+            looping,
+            grid: if looping { Grid::Least { waves: 1 } } else { Grid::Cover },
+            output: op.output(),
+            access_rule,
+            ..KernelDesc::new(&SOURCE, name, threads)
+        }
+    }
+}
+
+/// What one of these kernels does, by its name.
+#[must_use]
+pub fn operation(kernel: &KernelDesc) -> Option<Op> {
+    Op::ALL.into_iter().find(|op| kernel.name.starts_with(&format!("stream_{}_", op.name())))
+}
+
+/// Its name in `kernel.cu`.
+fn in_source(op: Op) -> &'static str {
+    match op {
+        Op::Init => "INIT",
+        Op::Read => "READ",
+        Op::Copy => "COPY",
+        Op::Scale => "SCALE",
+        Op::Add => "ADD",
+        Op::Triad => "TRIAD",
+        Op::Schoenauer => "SCHOENAUER",
+        Op::Dot => "DOT",
+        Op::Point3 => "POINT3",
+        Op::Point5 => "POINT5",
+    }
+}
+
+/// All hints that bear on it at once. Neighbours come from the first-level cache, so stencils keep their loads there.
+fn hinted(op: Op) -> Hints {
+    Hints {
+        load_no_allocate: op.inputs() > 0 && op.reach() == 0,
+        store_streaming: op.output() == Output::Map,
+    }
+}
+
+/// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.
+pub const CEILINGS: [Op; 4] = [Op::Init, Op::Read, Op::Copy, Op::Triad];
+
+/// One-shot forms among which the best is looked for: how much each thread asks for at once, with what hints, in blocks
+/// of what size. Blocks of 128 are the smallest that a device starts fast enough for its memory and, one vector a
+/// thread, the best on most.
+#[must_use]
+pub fn configurations(op: Op, target: Target) -> Vec<Parameters> {
+    let plain = Parameters { threads: 128, ..Parameters::new(op) };
+    let hints = [Hints::default(), hinted(op)];
+    let over = |vectors: &[u32], unrolls: &[u32]| {
+        let mut all = Vec::new();
+        for &vector_bytes in vectors {
+            for &unroll in unrolls {
+                all.extend(hints.map(|hints| Parameters { vector_bytes, unroll, hints, ..plain }));
+            }
+        }
+        all
+    };
+    if !CEILINGS.contains(&op) {
+        let mut all = over(&[16], &[1, 2, 4]);
+        all.extend(bulk(op, target));
+        return all;
+    }
+    let vectors: Vec<u32> = [4, 8, 16, 32].into_iter().filter(|bytes| *bytes <= target.widest_access()).collect();
+    let mut all = over(&vectors, &[1, 2, 4, 8]);
+    all.extend([256, 512, 1024].map(|threads| Parameters { threads, ..plain }));
+    all.extend(bulk(op, target));
+    all
+}
+
+/// Bulk forms among which the best is looked for: for each number of inputs the tiles that were fastest on an H200, and where something is
+/// written besides those that were with what is read kept in the cache.
+fn bulk(op: Op, target: Target) -> Vec<Parameters> {
+    let shapes: &[(u32, u32, u32, bool)] = match op {
+        _ if target.capability < 90 => &[],
+        Op::Copy => &[(8, 8, 128, false), (4, 5, 128, true)],
+        Op::Read => &[(8, 10, 128, false)],
+        Op::Triad => &[(16, 3, 128, false), (4, 3, 256, true)],
+        _ => &[],
+    };
+    let of = |&(vector_bytes, unroll, threads, load_no_allocate)| Parameters {
+        vector_bytes,
+        unroll,
+        threads,
+        hints: Hints { load_no_allocate, ..Hints::default() },
+        bulk: true,
+        ..Parameters::new(op)
+    };
+    shapes.iter().map(of).collect()
+}
+
+/// Largest block of [`occupancy`].
+const OCCUPANCY_BLOCK: u32 = 256;
+
+/// The form whose occupancy is swept: four vectors in hand per thread, so that few threads already ask for much. For
+/// `threads` per multiprocessor it comes in blocks of up to 256.
+#[must_use]
+pub fn occupancy(op: Op, looping: bool, threads: u32) -> Parameters {
+    Parameters { unroll: 4, looping, threads: threads.min(OCCUPANCY_BLOCK), ..Parameters::new(op) }
+}
+
+/// Every stream kernel that the probe may want on this target, and each operation in double precision and in both forms.
+#[must_use]
+pub fn kernels(target: Target) -> Vec<KernelDesc> {
+    let mut wanted: Vec<Parameters> = Vec::new();
+    for op in Op::ALL {
+        wanted.extend(configurations(op, target));
+        wanted.push(Parameters { element: Element::F64, ..Parameters::new(op) });
+        wanted.extend([1, 4].map(|unroll| Parameters { unroll, looping: true, ..Parameters::new(op) }));
+    }
+    for op in CEILINGS {
+        for looping in [false, true] {
+            wanted.extend([32, 64, 128, 256].map(|threads| occupancy(op, looping, threads)));
+        }
+    }
+    let mut kernels: Vec<KernelDesc> = wanted.into_iter().map(Parameters::kernel).collect();
+    let mut seen = BTreeSet::new();
+    kernels.retain(|kernel| seen.insert(kernel.name.clone()));
+    kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_counts_each_array_once() {
+        let mix = |op| {
+            let traffic = Parameters::new(op).kernel().traffic(1000);
+            (traffic.read / 4000, traffic.written / 4000)
+        };
+        assert_eq!(
+            Op::ALL.map(mix).map(|(r, w)| [r, w]).concat(),
+            [0, 1, 1, 0, 1, 1, 1, 1, 2, 1, 2, 1, 3, 1, 2, 0, 1, 1, 1, 1]
+        );
+    }
+
+    #[test]
+    fn bytes_in_flight_are_loads_or_where_there_are_none_stores() {
+        let flight = |op, unroll| Parameters { unroll, ..Parameters::new(op) }.kernel().bytes_in_flight();
+        assert_eq!([flight(Op::Triad, 4), flight(Op::Init, 2), flight(Op::Read, 8)], [128, 32, 128]);
+    }
+
+    #[test]
+    fn every_kernel_names_its_operation() {
+        for kernel in kernels(Target::plain(90)) {
+            let op = operation(&kernel).unwrap();
+            assert_eq!((op.inputs(), op.output()), (kernel.inputs, kernel.output), "{}", kernel.name);
+        }
+    }
+}

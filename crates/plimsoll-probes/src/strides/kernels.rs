@@ -1,0 +1,70 @@
+//! Loads of a warp at strides and in rows, from the first-level cache and from shared memory.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Amount, Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("strides", include_str!("kernel.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
+
+/// Threads per block, of which each multiprocessor has one.
+pub const THREADS: u32 = 1024;
+/// Loads of a thread in one turn.
+pub const UNROLL: u32 = 8;
+/// Bytes between two of them, as `strides.cu` has it.
+pub const APART: u32 = 128;
+/// Bytes of an element.
+pub const ELEMENTS: [u32; 3] = [4, 8, 16];
+
+/// Through the first-level cache.
+#[must_use]
+pub fn cache(bytes: u32) -> KernelDesc {
+    KernelDesc { inputs: 1, ..kernel("cache", "STRIDES_CACHE", bytes) }
+}
+
+/// From shared memory.
+#[must_use]
+pub fn shared(bytes: u32) -> KernelDesc {
+    kernel("shared", "STRIDES_SHARED", bytes)
+}
+
+/// Bytes from a turn's first access to the next turn's, as `strides.cu` has it: a line for each.
+const TURN: u64 = 128 * UNROLL as u64;
+/// Words up to the end of the last lane's last access.
+const WORDS: Amount = {
+    use Amount::{Is, Less, Of, Over, Product, Smallest, Sum, Vector};
+    let rows = Product(&[Over(&Is(31), &Of("width")), Of("pitch")]);
+    let row = Product(&[Smallest(&[Is(32), Of("width")]), Vector]);
+    Over(&Sum(&[rows, row, Less(&Of("span"), &Is(128))]), &Is(4))
+};
+
+fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
+    let name = format!("strides_{space}_{bytes}");
+    KernelDesc {
+        entry: format!("{entry}({name}, {bytes}, {UNROLL}, {THREADS})"),
+        parameters: if space == "shared" {
+            takes!(
+                out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; Times(4, &["n"])],
+                n: U32 [Least(WORDS), Most(Over(&Shared, &Is(4)))], width: U32 [Least(Is(1))], pitch: U32 [Multiple(Vector)],
+                span: U32 [Least(Is(TURN)), Multiple(Is(TURN))], warm: U32, turns: U32,
+            )
+        } else {
+            takes!(
+                out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; Times(4, &["n"])],
+                n: U32 [Least(WORDS)], width: U32 [Least(Is(1))], pitch: U32 [Multiple(Vector)],
+                span: U32 [Least(Is(TURN)), Multiple(Is(TURN))], warm: U32, turns: U32,
+            )
+        },
+        vector_bytes: bytes,
+        unroll: UNROLL,
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, THREADS)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    ELEMENTS.into_iter().flat_map(|bytes| [cache(bytes), shared(bytes)]).collect()
+}

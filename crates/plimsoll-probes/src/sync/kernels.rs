@@ -1,0 +1,99 @@
+//! Barriers of every reach, timed in the kernel and, in another form, checked.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
+use plimsoll_gen::Target;
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("sync", include_str!("kernel.cu"), kernels);
+
+/// Most meetings, of which there are 8 in a turn, that 32 bits count.
+const MOST_MEETINGS: u64 = u32::MAX as u64 - 7;
+
+/// Who waits for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Meeting {
+    /// The lanes of each warp: `bar.warp.sync`.
+    Warp,
+    /// All threads of each block: `bar.sync 0`, which `__syncthreads` is.
+    Block,
+    /// Each half of a block, at a barrier with a number of its own.
+    Half,
+    /// All threads of each cluster: `barrier.cluster` (compute capability 9.0).
+    Cluster,
+    /// All threads of the grid: a counter in memory, as cooperative groups have it.
+    Grid,
+}
+
+impl Meeting {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Warp, Self::Block, Self::Half, Self::Cluster, Self::Grid];
+
+    /// Its name here and in the source.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Warp => ("warp", "WARP_MEETING"),
+            Self::Block => ("block", "BLOCK_MEETING"),
+            Self::Half => ("half", "HALF_MEETING"),
+            Self::Cluster => ("cluster", "CLUSTER_MEETING"),
+            Self::Grid => ("grid", "GRID_MEETING"),
+        }
+    }
+
+    /// Threads of a block that it is compiled for.
+    #[must_use]
+    pub fn threads(self) -> &'static [u32] {
+        match self {
+            Self::Warp => &[32],
+            Self::Block => &[64, 256, 1024],
+            Self::Half => &[128, 1024],
+            Self::Cluster | Self::Grid => &[256],
+        }
+    }
+}
+
+/// Rounds are a whole multiple of this.
+pub const ROUND_STEP: u32 = 8;
+
+/// So many meetings in a row, and how long they took; `checked` also whether everybody was there.
+#[must_use]
+pub fn rounds(meeting: Meeting, threads: u32, checked: bool) -> KernelDesc {
+    let (short, in_source) = meeting.names();
+    let name = format!("sync_{short}_b{threads}{}", if checked { "_checked" } else { "" });
+    KernelDesc {
+        entry: format!("SYNC_ROUNDS({name}, {in_source}, {threads}, {checked})"),
+        parameters: if checked {
+            takes!(
+                out: [update 8; PerBlock(32, &[])], marks: [update 4; PerThread(4, &[])],
+                count: U32, barrier: [update 4; Times(4, &[])],
+            )
+        } else {
+            takes!(
+                out: [write 8; PerBlock(32, &[])], marks: [update 4; PerThread(4, &[])],
+                count: U32 [Most(Is(MOST_MEETINGS))], barrier: [update 4; Times(4, &[])],
+            )
+        },
+        grid: Grid::Resident { blocks: 1 },
+        looping: true,
+        cooperative: meeting == Meeting::Grid,
+        ..KernelDesc::new(&SOURCE, name, threads)
+    }
+}
+
+/// A kernel of one thread that does nothing: what stands between two events.
+#[must_use]
+pub fn empty() -> KernelDesc {
+    let name = "sync_empty".to_owned();
+    KernelDesc { grid: Grid::Blocks(1), looping: true, ..KernelDesc::new(&SOURCE, name, 32) }
+}
+
+/// Every one that this target has.
+#[must_use]
+pub fn kernels(target: Target) -> Vec<KernelDesc> {
+    let there = |meeting: &Meeting| *meeting != Meeting::Cluster || target.capability >= 90;
+    let both = |meeting: Meeting| {
+        let of = move |threads: &u32| [rounds(meeting, *threads, false), rounds(meeting, *threads, true)];
+        meeting.threads().iter().flat_map(of)
+    };
+    Meeting::ALL.into_iter().filter(there).flat_map(both).chain([empty()]).collect()
+}

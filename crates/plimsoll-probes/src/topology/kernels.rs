@@ -1,0 +1,34 @@
+//! Atomics of one multiprocessor at lines of the second-level cache.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("topology", include_str!("kernel.cu"), |_| kernels());
+
+/// Candidates for one block on a chosen multiprocessor, per multiprocessor.
+const CANDIDATES: u32 = 4;
+/// Repetitions are whole multiples of this.
+pub const TIMES: u32 = 8;
+
+/// Adds 0 to lines, from one multiprocessor.
+#[must_use]
+pub fn reach() -> KernelDesc {
+    let name = "topology_reach".to_owned();
+    KernelDesc {
+        entry: format!("TOPOLOGY({name})"),
+        parameters: takes!(
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            base: [update 4; Unstated], lines: [read 8; Times(8, &["count"])], count: U32, times: U32 [Multiple(Is(8))],
+        ),
+        grid: Grid::Resident { blocks: CANDIDATES },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, 32)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![reach()]
+}

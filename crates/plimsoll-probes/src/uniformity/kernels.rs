@@ -1,0 +1,75 @@
+//! One multiprocessor alone, and one part of the memory alone.
+
+use plimsoll_gen::kernel::takes;
+use plimsoll_gen::kernel::{AccessRule, Grid, Hints, KernelDesc, Source, chain};
+
+/// Where these kernels are written.
+pub static SOURCE: Source = Source::new("uniformity", include_str!("kernel.cu"), |_| kernels())
+    .with_access_rule(AccessRule::Stated);
+
+/// Reads leave nothing in the first-level cache.
+const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };
+
+/// Candidates for one block on a chosen multiprocessor, per multiprocessor.
+const CANDIDATES: u32 = 4;
+
+/// One multiprocessor reads n vectors of 16 bytes.
+#[must_use]
+pub fn read() -> KernelDesc {
+    let name = "uniformity_read".to_owned();
+    KernelDesc {
+        entry: format!("UNIFORMITY_READ({name}, 1024)"),
+        parameters: takes!(
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            bits: [write 4; Times(128, &[])], in: [read 16; Times(16, &["n"])], n: U64,
+        ),
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: 8,
+        hints: PASSING,
+        grid: Grid::Resident { blocks: CANDIDATES },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, 1024)
+    }
+}
+
+/// One multiprocessor follows a chain that lies in the second-level cache.
+#[must_use]
+pub fn chase() -> KernelDesc {
+    let name = "uniformity_chase".to_owned();
+    KernelDesc {
+        entry: format!("UNIFORMITY_CHASE({name})"),
+        parameters: takes!(
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            cursor: [update 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))],
+        ),
+        vector_bytes: 8,
+        grid: Grid::Resident { blocks: CANDIDATES },
+        access_rule: AccessRule::Chain,
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, 32)
+    }
+}
+
+/// The whole device reads n vectors of 16 bytes.
+#[must_use]
+pub fn region() -> KernelDesc {
+    let name = "uniformity_region".to_owned();
+    KernelDesc {
+        entry: format!("UNIFORMITY_REGION({name}, 256)"),
+        parameters: takes!(bits: [fill 4; PerWarp(4)], in: [read 16; Times(16, &["n"])], n: U64),
+        inputs: 1,
+        vector_bytes: 16,
+        unroll: 8,
+        hints: PASSING,
+        grid: Grid::Resident { blocks: 8 },
+        looping: true,
+        ..KernelDesc::new(&SOURCE, name, 256)
+    }
+}
+
+/// Every one.
+#[must_use]
+pub fn kernels() -> Vec<KernelDesc> {
+    vec![read(), chase(), region()]
+}
