@@ -2,6 +2,7 @@
 
 mod bodies;
 mod differential;
+mod fmt;
 mod forms;
 mod fuzz;
 mod hip;
@@ -22,6 +23,7 @@ const USAGE: &str = "cargo xtask COMMAND
 
 commands:
   test [STEP…]     format, lints, documentation, every test; with names, only those steps
+  fmt [--check]    formats every Rust file; --check only says which are not formatted
   sass [--bless]   compiles every kernel for every target, reads the machine code and checks it; needs no GPU
                    what didn't change since its facts were blessed isn't compiled again, unless with --all;
                    --bless writes the facts that it finds as those to hold; after 'sass', 'bodies' does only those of
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let outcome = match arguments.next().as_deref() {
         Some("test") => test::run(&arguments.collect::<Vec<_>>()),
+        Some("fmt") => fmt::command(&arguments.collect::<Vec<_>>()),
         Some("spirv") => spirv::command(&arguments.collect::<Vec<_>>()),
         Some("sass") => sass::command(&arguments.collect::<Vec<_>>()),
         Some("model") => model::command(&arguments.collect::<Vec<_>>()),

@@ -1,5 +1,5 @@
 //! Mechanism: units, traffic, statistics, flags, the sampling engine, series, records, and the traits that a backend
-//! implements. No unsafe code, no FFI, no device. What is measured, and what it means, is `plimsoll-suite`'s.
+//! implements. No unsafe code, no FFI, no device. What is measured, and what it means, is `plimsoll-probes`'.
 #![forbid(unsafe_code)]
 
 pub mod counted;

@@ -1,6 +1,7 @@
 //! The probes, a folder each. `mod.rs` is what a probe means: its spec, axes and series, and its findings as pure functions of them.
 //! `cpu.rs` (feature `cpu`) is how a CPU runs it, `gpu.rs` (feature `gpu`) how any GPU does, whose kernels are `plimsoll-gen`'s.
-//! How a device is driven is each backend's business. Runners that aren't here yet are the backends'.
+//! How a device is driven is each backend's business. Probes of GPUs
+//! without `gpu.rs` are `plimsoll-cuda`'s.
 #![deny(unsafe_code)]
 
 #[macro_use]

@@ -6,8 +6,7 @@ use plimsoll_core::sample::Work;
 use plimsoll_core::series::{Point, SeriesSpec};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{Flags, Traffic};
-use plimsoll_probes::{footprint, strides};
-use plimsoll_probes::{launch, stream};
+use plimsoll_probes::{footprint, launch, stream, strides};
 use proptest::prelude::*;
 
 use crate::made::{Maker, bytes};

@@ -1,6 +1,6 @@
 //! Reports from records: terminal, CSV, Markdown, JSON, SVG and HTML. A [`Report`] arranges one or more runs; each format is
 //! one file with a `render` of it, and one [`chart`] code feeds all pictures. Records are read, and nothing else; what
-//! they mean is `plimsoll-suite`'s. All text in them is untrusted: [`text`] and each format's escaping stand between.
+//! they mean is `plimsoll-probes`'. All text in them is untrusted: [`text`] and each format's escaping stand between.
 #![forbid(unsafe_code)]
 
 pub mod chart;

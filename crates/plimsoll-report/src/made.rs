@@ -7,8 +7,7 @@ use plimsoll_core::series::{Estimate, Point, SeriesSpec, Value};
 use plimsoll_core::stats::{Interval, Rng};
 use plimsoll_core::unit::Unit;
 use plimsoll_core::{FaultClass, Flag, Flags, Traffic};
-use plimsoll_probes::stream;
-use plimsoll_probes::{footprint, strides};
+use plimsoll_probes::{footprint, stream, strides};
 use plimsoll_suite::findings::advice;
 
 /// A name that tries everything.

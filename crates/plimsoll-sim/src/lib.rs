@@ -1,7 +1,7 @@
 //! A simulated device: simulated time, seeded noise and faults at will, so that the same scenario gives the same record
 //! byte for byte. For tests of the engine and of everything that reads records, and for trying the tool.
 //!
-//! It has every probe of `plimsoll-suite` on a made-up machine with plausible figures ([`machine`]). It measures nothing
+//! It runs many probes of `plimsoll-probes` on a made-up machine with plausible figures ([`machine`]). It measures nothing
 //! real, and says so in its name, its driver and its notes.
 //!
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! A [`Point`] is what was sampled and is all that a record keeps. A [`Series`] joins the rounds of each point into a
 //! [`Row`] and derives every metric from raw samples, so that a later reader can derive it again. What a series means
-//! is said by the findings in `plimsoll-suite`; how it is drawn, in `plimsoll-report`.
+//! is said by the findings in `plimsoll-probes`; how it is drawn, in `plimsoll-report`.
 
 mod axes;
 mod spec;

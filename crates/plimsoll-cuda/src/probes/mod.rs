@@ -1,8 +1,8 @@
-//! The GPU's probes that have no folder in `plimsoll-probes` yet, one file each, and the registry of all. What they share is in `unit` (a probe's kernels, compiled as one),
+//! The GPU runners of probes whose folder in `plimsoll-probes` has no `gpu.rs`, one file each, and the registry of all. What they share is in `unit` (a probe's kernels, compiled as one),
 //! `checker` (fills, poison and checks by kernels compiled apart), `window` (how large arrays are and how launches walk
 //! through them), `kit`, which joins these for the bandwidth probes, and `verify`, which holds every kernel to its oracle.
 //! Experiments on the architecture are `lab`'s. Workloads whose kernels time themselves are `inside`'s; `folds` holds what walks read to a naive one. What the figures mean is
-//! `plimsoll-suite`'s.
+//! `plimsoll-probes`'.
 
 mod atomics;
 pub mod bench;
@@ -83,7 +83,7 @@ mod window {
 pub static PROBES: LazyLock<Vec<&'static dyn Probe<Cuda>>> =
     LazyLock::new(|| plimsoll_probes::in_order(&[OWN, &plimsoll_probes::gpu_probes()]));
 
-/// Those that have no folder in `plimsoll-probes` yet.
+/// Those whose folder in `plimsoll-probes` has no `gpu.rs`.
 static OWN: &[&dyn Probe<Cuda>] = &[
     &mix::Mix,
     &dispatch::Dispatch,

@@ -2,7 +2,7 @@
 //!
 //! One file per probe builds the descriptions; [`unit()`] joins one source with the entry points wanted of it, so that a
 //! probe compiles as one unit. Compiling, launching and timing are `plimsoll-cuda`'s; what the figures mean is
-//! `plimsoll-suite`'s.
+//! `plimsoll-probes`'.
 
 mod amount;
 pub mod chain;

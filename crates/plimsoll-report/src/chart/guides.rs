@@ -1,5 +1,5 @@
 //! What a picture's figures show, told where it is: where a cache ends, what a flat part of a curve is, up to where a rate is
-//! bound by memory or a cache, what a fit says. All of it was found by the suite; here it only gets its place.
+//! bound by memory or a cache, what a fit says. All of it comes from the probes' findings; here it only gets its place.
 
 use plimsoll_core::Flag;
 use plimsoll_core::device::DeviceInfo;

@@ -47,7 +47,7 @@ pub(in super::super) struct Rtm;
 enum What {
     /// The streaming of as many bytes.
     Ceiling,
-    /// A walk, by its place among the suite's, in plain or in compressible memory.
+    /// A walk, by its place among `WALKS`, in plain or in compressible memory.
     Step(usize, bool),
 }
 
@@ -139,7 +139,7 @@ impl Bench {
         Ok(Self { lab, stream, plain, compressible, scratch })
     }
 
-    /// One of the suite's walks, by its place.
+    /// One of `WALKS`, by its place.
     fn walk(&self, place: usize) -> Walk {
         let block = Block::ALL[place / 2 % 2];
         Walk { block, depth: if place.is_multiple_of(2) { self.plain.shape.cells[2] } else { SLAB } }
