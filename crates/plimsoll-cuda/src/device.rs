@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Backend, Bench, Case, Depth};
+use plimsoll_core::probe::{Backend, Bench, Case, Depth, Probe};
 use plimsoll_core::sample::Workload;
 use plimsoll_gen::Target;
 use plimsoll_gpu::Capabilities;
@@ -25,9 +25,9 @@ use crate::driver::nvml::Nvml;
 use crate::driver::{
     Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, mend,
 };
+use crate::elementwise_verify;
 use crate::info::{Found, info};
 use crate::nvrtc::Nvrtc;
-use crate::probes::{PROBES, elementwise_verify};
 use crate::spin::Spinner;
 use crate::telemetry::Telemetry;
 use crate::wait;
@@ -35,6 +35,9 @@ use plimsoll_gpu::Unavailable;
 
 /// The GPU's clock as the sampling engine sees it.
 pub type CudaClock = GpuClock<Cuda>;
+
+/// The probes that a device is opened with.
+pub type Probes = &'static [&'static dyn Probe<Cuda>];
 
 /// The CUDA backend.
 #[derive(Debug)]
@@ -300,8 +303,8 @@ fn count(driver: &Driver) -> Result<u32, Fault> {
 ///
 /// # Errors
 /// Those of [`open_with`] and of loading the driver.
-pub fn open(index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
-    open_with(&Driver::system()?, index, options)
+pub fn open(index: u32, options: &Options, probes: Probes) -> Result<Bench<Cuda>, Fault> {
+    open_with(&Driver::system()?, index, options, probes)
 }
 
 /// Opens a device of a driver.
@@ -309,7 +312,7 @@ pub fn open(index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
 /// # Errors
 /// [`Fault::Unavailable`] where there is no such device, it is held by another process or divided without an instance;
 /// [`Fault::DeviceLost`] and [`Fault::Hung`] where it fails the first small tasks.
-pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<Bench<Cuda>, Fault> {
+pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options, probes: Probes) -> Result<Bench<Cuda>, Fault> {
     let handle = handle(driver, index)?;
     let mut telemetry = Telemetry::new(&handle.uuid()?);
     let context = make_context(&handle, options.deadline.unwrap_or(wait::DEADLINE))?;
@@ -352,7 +355,7 @@ pub fn open_with(driver: &Arc<Driver>, index: u32, options: &Options) -> Result<
     let spinner = device.spinner.as_ref().ok().cloned();
     let telemetry = telemetry.ok().map(|telemetry| Box::new(telemetry) as Box<dyn clock::Telemetry>);
     let clock = CudaClock::new(&device.stream, info.calibration.resolution, telemetry, spinner);
-    Ok(Bench::new(device, info, clock, &PROBES))
+    Ok(Bench::new(device, info, clock, probes))
 }
 
 /// Retains the context, or says why the device refuses.

@@ -9,7 +9,8 @@ use plimsoll_core::Fault;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 use plimsoll_gpu::{
-    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Span, Stamps, Trust, Unavailable,
+    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Meter, Span, Stamps, Trust,
+    Unavailable,
 };
 
 use crate::compile::Kernels;
@@ -18,6 +19,7 @@ use crate::driver::{Attribute, Context, Event, Function, Graph, Stream};
 use crate::launch::{Kernel, Launch};
 use crate::memory::{DeviceBuffer, HostBuffer, Transfer as _};
 use crate::spin::Spinner;
+use crate::telemetry;
 use crate::{Cuda, CudaDevice, wait};
 
 /// What only CUDA's streams do.
@@ -100,6 +102,11 @@ impl Gpu for Cuda {
 
     fn machine(device: &CudaDevice) -> Result<Machine, Fault> {
         machine(&device.context)
+    }
+
+    fn meter(device: &CudaDevice) -> Option<Arc<dyn Meter>> {
+        let known = telemetry::known(&device.context.device().uuid().ok()?).ok()?;
+        Some(Arc::new(known))
     }
 
     fn target(device: &CudaDevice) -> Target {

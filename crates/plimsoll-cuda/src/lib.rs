@@ -6,6 +6,7 @@
 //! [`plimsoll_core::Fault`]. Nothing here panics because of a driver.
 #![deny(unsafe_code)]
 
+pub mod bench;
 pub mod cache;
 #[allow(unsafe_code)]
 pub mod compile;
@@ -18,6 +19,7 @@ pub mod disassembler;
 #[allow(unsafe_code)]
 pub mod driver;
 pub mod elementwise;
+mod elementwise_verify;
 #[allow(unsafe_code)]
 mod gpu;
 mod info;
@@ -29,7 +31,6 @@ pub mod machine_code;
 #[allow(unsafe_code)]
 pub mod memory;
 pub mod nvrtc;
-pub mod probes;
 mod spin;
 mod telemetry;
 mod toolkit;
@@ -37,7 +38,7 @@ mod tools;
 pub mod wait;
 
 pub use counters::{Counter, Counters, Counts};
-pub use device::{Cuda, CudaClock, CudaDevice, Options, devices, open, open_with};
+pub use device::{Cuda, CudaClock, CudaDevice, Options, Probes, devices, open, open_with};
 pub use gpu::StreamAction;
 pub use plimsoll_gpu::Unavailable;
 pub use plimsoll_gpu::calibrate::Replay;

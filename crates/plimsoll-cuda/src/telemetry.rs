@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use plimsoll_core::sample::{Evidence, Throttle};
 
 use crate::driver::nvml::{MOST_PROCESSES, Number, Nvml, NvmlDevice, Utilization};
-use plimsoll_gpu::Unavailable;
+use plimsoll_gpu::{Meter, Unavailable};
 
 /// Least time between two questions.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -43,6 +43,25 @@ impl Processes {
     }
 }
 
+/// The device with this UUID (without prefix), as NVML knows it.
+///
+/// # Errors
+/// Why NVML doesn't know it.
+pub(crate) fn known(uuid: &str) -> Result<NvmlDevice, Unavailable> {
+    let nvml = Nvml::system()?;
+    nvml.device(&format!("GPU-{uuid}")).or_else(|whole| nvml.device(&format!("MIG-{uuid}")).map_err(|_| whole))
+}
+
+impl Meter for NvmlDevice {
+    fn joules(&self) -> Option<f64> {
+        self.energy().map(|millijoules| millijoules as f64 / 1e3)
+    }
+
+    fn temperature(&self) -> Option<f64> {
+        self.chip_temperature().map(f64::from)
+    }
+}
+
 /// One device's telemetry.
 #[derive(Debug)]
 pub struct Telemetry {
@@ -62,10 +81,7 @@ impl Telemetry {
     /// # Errors
     /// No NVML, or a device that it doesn't know.
     pub fn new(uuid: &str) -> Result<Self, Unavailable> {
-        let nvml = Nvml::system()?;
-        let device = nvml
-            .device(&format!("GPU-{uuid}"))
-            .or_else(|whole| nvml.device(&format!("MIG-{uuid}")).map_err(|_| whole))?;
+        let device = known(uuid)?;
         let strangers = Processes::of(&device);
         let ours = Processes { numbers: [0; MOST_PROCESSES], count: 0 };
         let ecc = device.ecc_errors().unwrap_or(0);

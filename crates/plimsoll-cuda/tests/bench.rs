@@ -13,7 +13,7 @@ use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::Point as Sampled;
 use plimsoll_cuda::Options;
-use plimsoll_cuda::probes::bench::{Bench, Point};
+use plimsoll_cuda::bench::{Bench, Point};
 use plimsoll_expr::{DType, Names, Problem, parse};
 use plimsoll_gen::elementwise::{Choose, Form};
 use plimsoll_suite::bench::{CEILING, Cell, PLAIN};
@@ -39,7 +39,8 @@ fn point(text: &str, elements: u64, choose: Choose) -> Point {
 fn measured(probe: &Bench) -> (Vec<Sampled>, Vec<String>, Outcome) {
     let fake = Fake::new();
     let options = Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() };
-    let mut device = plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options).unwrap();
+    let mut device =
+        plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let (request, stop, mut records) = (Request::default(), AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     let outcome = device.measure_with(probe, &mut run).unwrap();

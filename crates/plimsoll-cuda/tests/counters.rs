@@ -253,7 +253,7 @@ fn measured(fake: &Fake, cupti: &Path) -> (Outcome, Vec<Record>) {
 /// A probe with counters: its records.
 fn counted_probe(fake: &Fake, cupti: &Path, probe: &str) -> (Outcome, Vec<Record>) {
     let options = Options { cupti: Some(cupti.to_path_buf()), compiler: Some(Arc::new(Named)), ..fake.options() };
-    let mut bench = open_with(&fake.driver().unwrap(), 0, &options).unwrap();
+    let mut bench = open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let request = Request { counters: true, bytes: Some(64 << 20), ..Request::default() };
     let (stop, mut records) = (AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };

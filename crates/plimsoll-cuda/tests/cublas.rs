@@ -125,7 +125,7 @@ fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
 fn gemm(fake: &Fake, vendor: &Vendor) -> (Outcome, Vec<Record>) {
     let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
     let driver = fake.order("kernel=500000;cache=1048576").driver().unwrap();
-    let mut bench = open_with(&driver, 0, &options).unwrap();
+    let mut bench = open_with(&driver, 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let (request, stop, mut records) = (Request { seed: 7, ..Request::default() }, AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request: &request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     let outcome = bench.measure("gemm", &mut run).unwrap();
@@ -167,7 +167,7 @@ fn a_library_that_does_not_start_costs_its_own_series_alone() {
     assert_eq!(records.iter().filter(told).count(), 1);
     let mut bench = {
         let options = Options { compiler: Some(Arc::new(Named)), cublas: Some(vendor.path.clone()), ..fake.options() };
-        open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap()
+        open_with(&fake.order("").driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap()
     };
     let mut kernels = Vec::new();
     bench.verify("gemm", Depth::Small, &mut |case| kernels.push(case.kernel)).unwrap();

@@ -274,6 +274,7 @@ fn an_engine_of_a_measured_device_has_the_same_face() {
         &fake.driver().unwrap(),
         0,
         &Options { compiler: Some(Arc::new(common::Made::default())), ..fake.options() },
+        plimsoll_probes::cuda_probes(),
     );
     let engine = Engine::new(bench.unwrap().device()).unwrap();
     assert_eq!(engine.device().target.capability, 90);
@@ -283,7 +284,8 @@ fn an_engine_of_a_measured_device_has_the_same_face() {
 fn verify_sees_that_kernels_which_do_nothing_are_wrong() {
     let fake = Fake::new();
     let options = Options { compiler: Some(Arc::new(common::Anything)), ..fake.options() };
-    let mut bench = plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options).unwrap();
+    let mut bench =
+        plimsoll_cuda::open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     let mut report = |case: Case| if case.wrong.is_empty() { right.push(case) } else { wrong.push(case) };
     bench.verify(EXPRESSIONS, Depth::Small, &mut report).unwrap();

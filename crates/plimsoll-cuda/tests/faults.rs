@@ -113,7 +113,7 @@ fn an_older_driver_lacks_only_what_needs_the_missing_call() {
 fn a_driver_of_11_8_measures_without_dependent_launch_and_says_so() {
     let fake = Fake::without(&["cuGraphAddDependencies_v2", "cuFuncGetParamInfo"]);
     fake.order("version=11080");
-    let bench = open_with(&fake.driver().unwrap(), 0, &fake.options()).unwrap();
+    let bench = open_with(&fake.driver().unwrap(), 0, &fake.options(), plimsoll_probes::cuda_probes()).unwrap();
     let row = |name: &str| bench.info().capabilities.iter().find(|row| row.name == name).unwrap().why_not.clone();
     assert_eq!(row("kernel graphs"), "");
     assert!(row("dependent launch").contains("cuGraphAddDependencies_v2"));
@@ -191,7 +191,9 @@ fn a_device_that_can_not_be_opened_says_why_and_what_to_do() {
     let fake = Fake::new();
     let told = |orders: &str, index: u32| {
         fake.order(orders);
-        let opened = fake.driver().and_then(|driver| open_with(&driver, index, &fake.options()).map(drop));
+        let opened = fake
+            .driver()
+            .and_then(|driver| open_with(&driver, index, &fake.options(), plimsoll_probes::cuda_probes()).map(drop));
         let fault = opened.unwrap_err();
         assert!(matches!(fault, Fault::Unavailable { .. }), "{fault}");
         fault.to_string()
@@ -221,7 +223,7 @@ fn without_a_compiler_the_device_opens_and_says_what_is_missing() {
     let made = Made::default();
     made.refuses.store(true, std::sync::atomic::Ordering::Relaxed);
     let options = Options { compiler: Some(Arc::new(made)), ..fake.options() };
-    let bench = open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap();
+    let bench = open_with(&fake.order("").driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap();
     let row = bench.info().capabilities.iter().find(|row| row.name == "calibration kernels").unwrap();
     assert!(row.why_not.contains("expected ';'"), "{row:?}");
     assert!(bench.info().calibration.resolution > 0.0);
@@ -234,7 +236,8 @@ fn a_cache_spares_the_compiler_and_a_damaged_entry_is_replaced() {
     let made = Arc::new(Made::default());
     let options =
         Options { compiler: Some(made.clone()), cache: Some(folder.clone()), no_cache: false, ..fake.options() };
-    let open = || drop(open_with(&fake.order("").driver().unwrap(), 0, &options).unwrap());
+    let open =
+        || drop(open_with(&fake.order("").driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap());
     let times = || made.times.load(std::sync::atomic::Ordering::Relaxed);
     open();
     open();
@@ -308,7 +311,8 @@ fn no_further_kernel_is_compiled_ahead_once_the_user_asked_to_stop() {
 #[test]
 fn the_header_of_a_device_holds_what_a_record_needs() {
     let fake = Fake::new();
-    let bench = open_with(&fake.order("").driver().unwrap(), 0, &fake.options()).unwrap();
+    let bench =
+        open_with(&fake.order("").driver().unwrap(), 0, &fake.options(), plimsoll_probes::cuda_probes()).unwrap();
     let info = bench.info();
     assert_eq!(info.selector, "cuda:0");
     assert_eq!(info.id, "GPU-00000000-0000-0000-0000-000000000000");

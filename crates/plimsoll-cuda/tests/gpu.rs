@@ -40,7 +40,7 @@ fn main() {
 
 fn run(driver: &Arc<Driver>, nvrtc: Arc<Nvrtc>) -> Result<(), Fault> {
     let options = Options { no_cache: true, compiler: Some(nvrtc.clone()), ..Options::default() };
-    let mut bench = open_with(driver, 0, &options)?;
+    let mut bench = open_with(driver, 0, &options, plimsoll_probes::cuda_probes())?;
     println!("{:#?}", bench.info());
     assert!(bench.info().calibration.resolution > 0.0 && bench.info().memory_total > 0);
 

@@ -14,9 +14,9 @@ use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Depth, Instrument, Outcome, Request, RunContext};
 use plimsoll_core::record::Record;
 use plimsoll_core::{Fault, FaultClass};
-use plimsoll_cuda::probes::PROBES;
 use plimsoll_cuda::{Options, open_with};
 use plimsoll_gen::Target;
+use plimsoll_probes::cuda_probes;
 
 fn options(fake: &Fake) -> Options {
     Options { compiler: Some(Arc::new(Named)), ..fake.options() }
@@ -30,7 +30,7 @@ const BANDWIDTH: [&str; 3] = ["stream", "mix", "copy"];
 
 /// One probe on a driver that follows these orders.
 fn measure(fake: &Fake, probe: &str, request: &Request) -> Result<(Outcome, Vec<Record>), Fault> {
-    let mut bench = open_with(&fake.driver()?, 0, &options(fake))?;
+    let mut bench = open_with(&fake.driver()?, 0, &options(fake), plimsoll_probes::cuda_probes())?;
     let (stop, mut records) = (AtomicBool::new(false), Vec::new());
     let mut run = RunContext { request, sink: &mut records, stop: &stop, device: 0, next_series: 0 };
     let outcome = bench.measure(probe, &mut run)?;
@@ -57,7 +57,7 @@ fn points(records: &[Record]) -> usize {
 #[test]
 fn every_probe_ends_with_all_its_series_and_leaves_nothing_behind() {
     let fake = Fake::new();
-    for probe in PROBES.iter() {
+    for probe in cuda_probes().iter() {
         let name = probe.spec().name;
         let (outcome, records) = measure(fake.order(LONG), name, &small()).unwrap();
         assert!(matches!(outcome, Outcome::Complete), "{name}: {outcome:?}");
@@ -164,9 +164,11 @@ fn no_bytes_and_more_bytes_than_there_are_end_with_a_reason() {
 #[test]
 fn every_kernel_of_every_probe_is_launched_at_sizes_that_fit_its_memory_when_verified() {
     let fake = Fake::new();
-    for probe in PROBES.iter() {
+    for probe in cuda_probes().iter() {
         let name = probe.spec().name;
-        let mut bench = open_with(&fake.order("devices=2").driver().unwrap(), 0, &options(&fake)).unwrap();
+        let mut bench =
+            open_with(&fake.order("devices=2").driver().unwrap(), 0, &options(&fake), plimsoll_probes::cuda_probes())
+                .unwrap();
         let mut kernels = BTreeSet::new();
         let ended = bench.verify(name, Depth::Small, &mut |case| {
             if case.kernel != "checks" {

@@ -55,7 +55,7 @@ fn a_limit_is_what_it_was_after_success_error_and_panic() {
 fn a_device_without_a_set_aside_says_so_and_is_opened_all_the_same() {
     let fake = Fake::new();
     fake.order("persisting=0;capability=75");
-    let mut bench = open_with(&fake.driver().unwrap(), 0, &fake.options()).unwrap();
+    let mut bench = open_with(&fake.driver().unwrap(), 0, &fake.options(), plimsoll_probes::cuda_probes()).unwrap();
     let fault = Fault::from(Held::new(&bench.device().context, Limit::PersistingL2).unwrap_err());
     assert!(matches!(fault, Fault::Unavailable { .. }) && fault.to_string().contains("UNSUPPORTED_LIMIT"), "{fault}");
 }
@@ -120,7 +120,7 @@ fn what_a_probe_leaves_changed_is_put_back_and_recorded_however_it_ended() {
     let fake = Fake::new();
     for fails in [false, true] {
         fake.order("");
-        let mut bench = open_with(&fake.driver().unwrap(), 0, &fake.options()).unwrap();
+        let mut bench = open_with(&fake.driver().unwrap(), 0, &fake.options(), plimsoll_probes::cuda_probes()).unwrap();
         let was = NUMBERS.map(|number| fake.limit(number));
         let (stop, mut records) = (AtomicBool::new(false), Vec::new());
         let request = Request::default();
@@ -170,7 +170,7 @@ impl Sink for Stopping {
 fn run(fake: &Fake, probe: &str, orders: &str, stopping: bool) -> (Result<Outcome, Fault>, Vec<String>) {
     fake.order(&format!("{LONG};{orders}"));
     let options = Options { compiler: Some(Arc::new(Named)), ..fake.options() };
-    let mut bench = match open_with(&fake.driver().unwrap(), 0, &options) {
+    let mut bench = match open_with(&fake.driver().unwrap(), 0, &options, plimsoll_probes::cuda_probes()) {
         Ok(bench) => bench,
         Err(fault) => return (Err(fault), Vec::new()),
     };

@@ -16,6 +16,14 @@ use crate::{Memory, Span, Unavailable};
 /// The compute capability of the kernels that need least.
 const OLDEST: u32 = 80;
 
+/// What a device says of its own energy and temperature. Its questions allocate nothing.
+pub trait Meter: fmt::Debug + Send + Sync {
+    /// Energy that it took since it was started, joules, in the steps in which it counts; `None` where it doesn't tell.
+    fn joules(&self) -> Option<f64>;
+    /// Temperature of the chip, degrees Celsius; `None` where it doesn't tell.
+    fn temperature(&self) -> Option<f64>;
+}
+
 /// A family of GPUs, driven by one driver: CUDA, Vulkan. What a backend writes is this trait; probes, timing, checks and workloads
 /// are written against it.
 ///
@@ -63,6 +71,10 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn clock_hz(device: &Self::Device) -> Option<f64>;
     /// The stream that probes work on.
     fn stream(device: &Self::Device) -> &Arc<Self::Stream>;
+    /// The device's own meter, where it has one.
+    fn meter(_device: &Self::Device) -> Option<Arc<dyn Meter>> {
+        None
+    }
     /// The blocking kernel, where there is one.
     fn blocker(device: &Self::Device) -> Option<&Arc<Self::Blocker>>;
 

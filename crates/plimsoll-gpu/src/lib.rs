@@ -24,7 +24,7 @@ pub mod verify;
 pub mod window;
 
 pub use accept::{Touched, accept};
-pub use backend::Gpu;
+pub use backend::{Gpu, Meter};
 pub use capability::{Capabilities, ClusterSizes, KernelClock, Limits, Need, Stamps};
 pub use launch::{Arguments, Form, Geometry, Kernel};
 pub use span::{Memory, Span};

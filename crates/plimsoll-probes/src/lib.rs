@@ -4,6 +4,15 @@
 //! without `gpu.rs` are `plimsoll-cuda`'s.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(feature = "cuda")]
+mod folds;
+#[cfg(feature = "cuda")]
+mod meter;
+#[cfg(feature = "cuda")]
+mod turns;
+
 #[macro_use]
 mod registry;
 pub mod lab;
@@ -12,33 +21,35 @@ pub mod lab;
 // instead of 0.50, for a reason that is not known.
 registry! {
     stream: cpu gpu kernels;
-    mix: kernels;
+    mix: cuda kernels;
     copy: gpu kernels;
     launch: gpu kernels;
-    dispatch: kernels;
-    gather: kernels;
-    footprint: cpu kernels;
-    uniformity: kernels;
+    dispatch: cuda kernels;
+    gather: cuda kernels;
+    footprint: cpu cuda kernels;
+    uniformity: cuda kernels;
     latency: cpu gpu kernels;
-    loaded_latency: cpu kernels;
-    topology: kernels;
-    atomics: kernels;
+    loaded_latency: cpu cuda kernels;
+    topology: cuda kernels;
+    atomics: cuda kernels;
     cluster: gpu kernels;
-    incore: cpu kernels;
-    l1: kernels;
-    l2: kernels;
-    strides: cpu kernels;
-    sync: cpu kernels;
-    transfer:;
-    interference:;
-    managed:;
-    peer:;
-    roofline: cpu kernels;
-    tensor: kernels;
+    incore: cpu cuda kernels;
+    l1: cuda kernels;
+    l2: cuda kernels;
+    strides: cpu cuda kernels;
+    sync: cpu cuda kernels;
+    transfer: cuda;
+    interference: cuda;
+    managed: cuda;
+    peer: cuda;
+    roofline: cpu cuda kernels;
+    tensor: cuda kernels;
 }
 
 #[cfg(feature = "cpu")]
 pub use registry::cpu_probes;
+#[cfg(feature = "cuda")]
+pub use registry::cuda_probes;
 #[cfg(feature = "gpu")]
 pub use registry::gpu_probes;
 #[cfg(feature = "kernels")]

@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use plimsoll_core::probe::{Backend, Probe, ProbeSpec};
 #[cfg(feature = "cpu")]
 use plimsoll_cpu::Cpu;
+#[cfg(feature = "cuda")]
+use plimsoll_cuda::Cuda;
 #[cfg(feature = "kernels")]
 use plimsoll_gen::kernel::{SHARED, Source};
 #[cfg(feature = "gpu")]
@@ -14,7 +16,7 @@ use plimsoll_gpu::Gpu;
 use crate::lab;
 
 /// Declares the modules of probes and lists them, in the order on screen. A line is `name: words;`, where each word names a file
-/// with a struct `Runner`: `cpu` says that the folder has `cpu.rs`, `gpu` that it has `gpu.rs`. `kernels` says that it has `kernels.rs`, with a `SOURCE`.
+/// with a struct `Runner`: `cpu` says that the folder has `cpu.rs`, `gpu` that it has `gpu.rs`. `cuda` that it has `cuda.rs`. `kernels` says that it has `kernels.rs`, with a `SOURCE`.
 ///
 /// A further word needs a line `@known`, a line `@runner` and a function that makes its list.
 macro_rules! registry {
@@ -41,6 +43,14 @@ macro_rules! registry {
             runners.iter().copied().flatten().collect()
         }
 
+        /// The probes of this module that CUDA alone runs.
+        #[cfg(feature = "cuda")]
+        pub(crate) fn on_cuda() -> Vec<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>> {
+            let runners: &[Option<&'static dyn plimsoll_core::probe::Probe<plimsoll_cuda::Cuda>>] =
+                &[$($(registry!(@runner cuda $word $name),)*)*];
+            runners.iter().copied().flatten().collect()
+        }
+
         /// The probes of this module that any GPU runs.
         #[cfg(feature = "gpu")]
         pub(crate) fn on_gpu<G: plimsoll_gpu::Gpu>() -> Vec<&'static dyn plimsoll_core::probe::Probe<G>> {
@@ -53,12 +63,14 @@ macro_rules! registry {
     (@known cpu) => {};
     (@known gpu) => {};
     (@known kernels) => {};
+    (@known cuda) => {};
 
     (@runner cpu cpu $name:ident) => { Some(&$name::cpu::Runner) };
     (@runner gpu gpu $name:ident) => { Some(&$name::gpu::Runner) };
     (@source kernels $name:ident) => { Some(&$name::kernels::SOURCE) };
     (@source $word:ident $name:ident) => { None };
 
+    (@runner cuda cuda $name:ident) => { Some(&$name::cuda::Runner) };
     (@runner $list:ident $word:ident $name:ident) => { None };
 }
 
@@ -99,6 +111,15 @@ pub fn cpu_probes() -> &'static [&'static dyn Probe<Cpu>] {
 #[must_use]
 pub fn gpu_probes<G: Gpu>() -> Vec<&'static dyn Probe<G>> {
     [crate::on_gpu(), lab::on_gpu()].concat()
+}
+
+/// Every probe of a CUDA device, in the order of [`ALL`]: what [`plimsoll_cuda::open`] takes.
+#[cfg(feature = "cuda")]
+#[must_use]
+pub fn cuda_probes() -> &'static [&'static dyn Probe<Cuda>] {
+    static PROBES: LazyLock<Vec<&dyn Probe<Cuda>>> =
+        LazyLock::new(|| in_order(&[&crate::on_cuda(), &lab::on_cuda(), &gpu_probes()]));
+    &PROBES
 }
 
 /// One list of these, in the order of [`ALL`].

@@ -106,7 +106,7 @@ fn vulkan(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fau
 }
 
 fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {
-    Ok(Box::new(plimsoll_cuda::open(number, options)?))
+    Ok(Box::new(plimsoll_cuda::open(number, options, plimsoll_probes::cuda_probes())?))
 }
 
 /// Every real device of this machine that can be opened, and those that can't; where there is no CUDA at all, that too.

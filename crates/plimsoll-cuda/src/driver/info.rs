@@ -100,7 +100,8 @@ impl DeviceHandle {
     }
 
     /// Its number, as the driver counts.
-    pub(crate) fn number(&self) -> DeviceNumber {
+    #[must_use]
+    pub fn number(&self) -> DeviceNumber {
         self.number
     }
 

@@ -203,7 +203,7 @@ impl NvmlDevice {
     }
 
     /// Temperature of the chip, degrees Celsius.
-    pub(crate) fn temperature(&self) -> Option<u32> {
+    pub(crate) fn chip_temperature(&self) -> Option<u32> {
         const CHIP: c_uint = 0;
         let (ask, mut value) = (self.nvml.temperature?, 0);
         // SAFETY: as above.

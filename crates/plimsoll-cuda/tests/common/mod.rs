@@ -275,7 +275,7 @@ fn settings(bare: &Bare, buffer: &DeviceBuffer) -> Result<(), Fault> {
 /// Everything that the backend does, once: opens a bench, then memory, copies, and every shape of load. Returns how
 /// many calls that took, before all of it is destroyed.
 pub fn everything(fake: &Fake) -> Result<u64, Fault> {
-    drop(open_with(&fake.driver()?, 0, &fake.options())?);
+    drop(open_with(&fake.driver()?, 0, &fake.options(), plimsoll_probes::cuda_probes())?);
     let bare = Bare::new(fake)?;
     let (context, stream) = (&bare.context, &bare.stream);
     let (a, b) = (DeviceBuffer::new(context, 4096)?, DeviceBuffer::new(context, 4096)?);

@@ -3,14 +3,12 @@
 
 use std::rc::Rc;
 
+use super::kernels::{self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::KernelDesc;
-use super::kernels::{
-    self as kernels, Access, SOURCE_WORDS, STATIC_SHARED, THREADS, WORDS, chain_step, datum,
-};
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
 use plimsoll_gpu::kit::{Kit, alone, late};
 use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Need};

@@ -4,13 +4,13 @@
 
 use std::rc::Rc;
 
+use super::kernels::{self, WIDTHS};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{CachePolicy, Clock as _, Effort, Work};
-use plimsoll_gen::kernel::check::Data;
-use super::kernels::{self, WIDTHS};
 use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, Index, KernelDesc};
 use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
 use plimsoll_gpu::load::{Load, Shape};

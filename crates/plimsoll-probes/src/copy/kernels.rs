@@ -1,7 +1,7 @@
 //! The seed's copy kernels. Block size and grid are the launch's to choose: nothing of them is compiled in.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, Element, Grid, Index, KernelDesc, Output, Source};
 
 spirv_builds! {

@@ -1,7 +1,7 @@
 //! Empty blocks, to see how many the device starts per clock.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, KernelDesc, Output, Source, clock};
 
 spirv_builds! {
@@ -10,8 +10,7 @@ spirv_builds! {
 }
 
 /// Where these kernels are written.
-pub static SOURCE: Source =
-    Source::new("dispatch", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+pub static SOURCE: Source = Source::new("dispatch", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
 fn spirv(kernel: &KernelDesc, _: Features) -> Result<Spirv, &'static str> {
     Ok(if kernel.output == Output::None { clock::nothing() } else { Spirv::new(DISPATCH_MARKED, vec![]) })

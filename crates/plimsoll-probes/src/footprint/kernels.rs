@@ -4,8 +4,8 @@ use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, Amount, Element, Grid, KernelDesc, Output, Source};
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("footprint", include_str!("kernel.cu"), |_| kernels())
-    .with_access_rule(AccessRule::Stated);
+pub static SOURCE: Source =
+    Source::new("footprint", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 256;

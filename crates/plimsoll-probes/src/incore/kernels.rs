@@ -1,13 +1,12 @@
 //! Chains of one instruction: which instructions there are, what each must be in machine code, and the kernels that run
 //! 1 to 8 chains of it per thread.
 
+use plimsoll_gen::Target;
 use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Data, Element, Grid, Issue, KernelDesc, Source};
-use plimsoll_gen::Target;
 
 /// Where these kernels are written.
-pub static SOURCE: Source =
-    Source::new("incore", include_str!("kernel.cu"), kernels).with_data(Data::Tables);
+pub static SOURCE: Source = Source::new("incore", include_str!("kernel.cu"), kernels).with_data(Data::Tables);
 
 /// Chains per thread that kernels exist for.
 pub const CHAINS: [u32; 4] = [1, 2, 4, 8];

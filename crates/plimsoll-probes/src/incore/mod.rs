@@ -5,8 +5,12 @@
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+mod oracle;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

@@ -1,5 +1,8 @@
 //! interference: a kernel that memory bounds beside a copy between host and device: what each of them loses.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

@@ -3,19 +3,23 @@
 
 #[cfg(feature = "kernels")]
 pub mod fields;
+#[cfg(feature = "cuda")]
+mod grid;
+#[cfg(feature = "cuda")]
+mod naive;
 
 registry! {
-    sectors: kernels;
-    fetch_granularity: kernels;
-    l2_reuse: kernels;
-    residency: kernels;
-    compression: kernels;
-    rtm: kernels;
-    async_copy: kernels;
-    tti: kernels;
-    write_path: kernels;
-    block_order: kernels;
-    formats: kernels;
-    gemm: kernels;
-    pic: kernels;
+    sectors: cuda kernels;
+    fetch_granularity: cuda kernels;
+    l2_reuse: cuda kernels;
+    residency: cuda kernels;
+    compression: cuda kernels;
+    rtm: cuda kernels;
+    async_copy: cuda kernels;
+    tti: cuda kernels;
+    write_path: cuda kernels;
+    block_order: cuda kernels;
+    formats: cuda kernels;
+    gemm: cuda kernels;
+    pic: cuda kernels;
 }

@@ -6,13 +6,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::kernels::{self, Nearest};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Effort, Work};
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::{Chain, HOPS, LINE, PAGE};
-use super::kernels::{self, Nearest};
 use plimsoll_gpu::in_kernel::{Inside, Last, Place};
 use plimsoll_gpu::kit::{Kit, all, asked};
 use plimsoll_gpu::load::Action;

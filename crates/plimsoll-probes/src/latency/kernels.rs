@@ -1,7 +1,7 @@
 //! A pointer chase, and what builds its chain. Where chains lead is [`plimsoll_gen::kernel::chain`]'s to say.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, Grid, KernelDesc, Source, chain};
 
 spirv_builds! {
@@ -13,8 +13,7 @@ spirv_builds! {
 }
 
 /// Where these kernels are written.
-pub static SOURCE: Source =
-    Source::new("latency", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
+pub static SOURCE: Source = Source::new("latency", include_str!("kernel.cu"), |_| kernels()).with_spirv(spirv, BUILDS);
 
 fn spirv(kernel: &KernelDesc, features: Features) -> Result<Spirv, &'static str> {
     let chases = [LATENCY_CHASE, LATENCY_CHASE_CYCLES, LATENCY_CHASE_TIMER];

@@ -4,16 +4,16 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::kernels;
+use super::kernels::Follows;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Effort, Work};
 use plimsoll_core::series::Bytes;
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gen::kernel::check::Data;
-use super::kernels::Follows;
 use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Output};
-use super::kernels;
 use plimsoll_gpu::kit::{Kit, asked, late};
 use plimsoll_gpu::load::{Action, Load, Shape};
 use plimsoll_gpu::verify::{self, Leaves, Rules, SCALAR};

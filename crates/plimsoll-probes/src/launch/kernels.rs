@@ -1,7 +1,7 @@
 //! Kernels whose start is what is measured.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::spirv::{Features, Spirv, spirv_builds};
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, Element, Grid, KernelDesc, Output, Source, clock};
 
 spirv_builds! {

@@ -4,8 +4,7 @@ use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Grid, KernelDesc, Source, chain};
 
 /// Where these kernels are written.
-pub static SOURCE: Source =
-    Source::new("loaded-latency", include_str!("kernel.cu"), |_| kernels());
+pub static SOURCE: Source = Source::new("loaded-latency", include_str!("kernel.cu"), |_| kernels());
 
 /// What the other multiprocessors do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

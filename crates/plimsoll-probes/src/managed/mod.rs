@@ -1,5 +1,8 @@
 //! managed: memory that host and device share and whose pages move to who touches them: what a kernel pays for that.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;

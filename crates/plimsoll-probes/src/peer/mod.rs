@@ -1,5 +1,8 @@
 //! peer: copies and loads between every two devices: bandwidth and latency as matrices.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};

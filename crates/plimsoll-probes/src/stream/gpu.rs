@@ -4,15 +4,15 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::kernels::{self, CEILINGS, Parameters};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::{Axes as _, Row, Series, Threads};
 use plimsoll_core::unit::Unit;
 use plimsoll_gen::Target;
-use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::Op;
-use super::kernels::{self, CEILINGS, Parameters};
+use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Output};
 use plimsoll_gpu::checker::Checker;
 use plimsoll_gpu::kit::{GRAPH, Kit, all, asked, late};

@@ -1,11 +1,11 @@
 //! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
+use plimsoll_gen::kernel::takes;
 use std::collections::BTreeSet;
 
-use plimsoll_gen::kernel::{AccessRule, Element, Grid, Hints, KernelDesc, Op, Output, Source};
 use plimsoll_gen::Target;
+use plimsoll_gen::kernel::{AccessRule, Element, Grid, Hints, KernelDesc, Op, Output, Source};
 
 spirv_builds! {
     "crates/plimsoll-probes/src/stream", "":
@@ -13,7 +13,8 @@ spirv_builds! {
 }
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("stream", include_str!("kernel.cu"), kernels).with_headers(&[("stream_bulk.h", include_str!("stream_bulk.h"))])
+pub static SOURCE: Source = Source::new("stream", include_str!("kernel.cu"), kernels)
+    .with_headers(&[("stream_bulk.h", include_str!("stream_bulk.h"))])
     .with_access_rule(AccessRule::Stated)
     .with_spirv(spirv, BUILDS);
 
@@ -152,10 +153,7 @@ fn in_source(op: Op) -> &'static str {
 
 /// All hints that bear on it at once. Neighbours come from the first-level cache, so stencils keep their loads there.
 fn hinted(op: Op) -> Hints {
-    Hints {
-        load_no_allocate: op.inputs() > 0 && op.reach() == 0,
-        store_streaming: op.output() == Output::Map,
-    }
+    Hints { load_no_allocate: op.inputs() > 0 && op.reach() == 0, store_streaming: op.output() == Output::Map }
 }
 
 /// Operations whose best configuration is looked for in full: they are the ceilings of 0:1, 1:0, 1:1 and 2:1.

@@ -1,8 +1,8 @@
 //! Barriers of every reach, timed in the kernel and, in another form, checked.
 
+use plimsoll_gen::Target;
 use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
-use plimsoll_gen::Target;
 
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("sync", include_str!("kernel.cu"), kernels);

@@ -1,11 +1,12 @@
 //! Matrix products by one instruction: the warp's `mma.sync` and the warp group's `wgmma`.
 
+use plimsoll_gen::Target;
 use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Element, Grid, Issue, KernelDesc, Source};
-use plimsoll_gen::Target;
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("tensor", include_str!("kernel.cu"), kernels).with_headers(&[("wgmma.h", include_str!("wgmma.h"))]);
+pub static SOURCE: Source =
+    Source::new("tensor", include_str!("kernel.cu"), kernels).with_headers(&[("wgmma.h", include_str!("wgmma.h"))]);
 
 /// Accumulators per warp that kernels of `mma` exist for.
 pub const CHAINS: [u32; 3] = [1, 2, 4];

@@ -1,8 +1,12 @@
 //! tensor: matrix products by one instruction: what the matrix units of one multiprocessor do per cycle, and those of the
 //! whole device per second.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+pub(crate) mod oracle;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

@@ -1,6 +1,9 @@
 //! transfer: copies between host and device and within the device, by size: bandwidth, latency, and the line between
 //! (gpu-benches, cuda-memcpy: RRZE, Erlangen).
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::ProbeSpec;

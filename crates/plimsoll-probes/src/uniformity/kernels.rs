@@ -4,8 +4,8 @@ use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, Grid, Hints, KernelDesc, Source, chain};
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("uniformity", include_str!("kernel.cu"), |_| kernels())
-    .with_access_rule(AccessRule::Stated);
+pub static SOURCE: Source =
+    Source::new("uniformity", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Reads leave nothing in the first-level cache.
 const PASSING: Hints = Hints { load_no_allocate: true, store_streaming: false };

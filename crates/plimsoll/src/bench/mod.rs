@@ -16,8 +16,8 @@ use plimsoll_core::probe::{Bench, Instrument, Outcome, Probe, Request, RunContex
 use plimsoll_core::record::{Record, Sink};
 use plimsoll_cpu::Cpu;
 use plimsoll_cpu::workload::bench::{Bench as CpuBench, Point as CpuPoint};
+use plimsoll_cuda::bench::{Bench as CudaBench, Point as CudaPoint};
 use plimsoll_cuda::elementwise::Engine;
-use plimsoll_cuda::probes::bench::{Bench as CudaBench, Point as CudaPoint};
 use plimsoll_cuda::{Cuda, Options as CudaOptions};
 use plimsoll_gen::elementwise::Device as Planned;
 use plimsoll_sim::{ElementwiseBench, Sim};
@@ -52,7 +52,7 @@ impl Device {
     /// # Errors
     /// Those of [`crate::open()`]; [`Fault::Invalid`] for all devices, as expressions are timed on one.
     pub fn open(selector: &DeviceSelector, options: &CudaOptions) -> Result<Self, OpenError> {
-        let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options)?));
+        let cuda = |number| Ok(Self::Cuda(plimsoll_cuda::open(number, options, plimsoll_probes::cuda_probes())?));
         match selector {
             DeviceSelector::Default if cuda_devices().is_ok() => cuda(0),
             DeviceSelector::Default | DeviceSelector::Cpu => {

@@ -37,5 +37,5 @@ pub fn device(folder: &Path) -> Device {
     let library = fakecuda::without(folder, &[]).unwrap();
     let deadline = Some(Duration::from_millis(500));
     let options = Options { no_cache: true, compiler: Some(Arc::new(Anything)), deadline, ..Options::default() };
-    Device::Cuda(open_with(&Driver::open(&library).unwrap(), 0, &options).unwrap())
+    Device::Cuda(open_with(&Driver::open(&library).unwrap(), 0, &options, plimsoll_probes::cuda_probes()).unwrap())
 }

@@ -1,7 +1,7 @@
 //! Tiles from global to shared memory: through registers, by asynchronous copies, by bulk copies.
 
-use plimsoll_gen::kernel::takes;
 use plimsoll_gen::Target;
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Grid, Issue, KernelDesc, Source};
 
 /// Where these kernels are written.

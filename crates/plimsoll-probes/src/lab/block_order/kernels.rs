@@ -5,8 +5,7 @@ use plimsoll_gen::kernel::{AccessRule, Amount, Grid, Hints, KernelDesc, Source};
 
 /// Where these kernels are written.
 pub static SOURCE: Source =
-    Source::new("block-order", include_str!("kernel.cu"), |_| kernels())
-        .with_access_rule(AccessRule::Stated);
+    Source::new("block-order", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which a launch keeps others off its multiprocessor.
 pub const THREADS: u32 = 1024;

@@ -6,8 +6,7 @@ use plimsoll_gen::pattern;
 
 /// Where these kernels are written.
 pub static SOURCE: Source =
-    Source::new("compression", include_str!("kernel.cu"), |_| kernels())
-        .with_access_rule(AccessRule::Stated);
+    Source::new("compression", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block, as in the talk whose experiment this is.
 pub const THREADS: u32 = 1024;

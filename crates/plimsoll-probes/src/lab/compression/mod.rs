@@ -1,6 +1,8 @@
 //! compression: whether memory that may be compressed pays: z = a·x + y on data of seven kinds, in four grids, and how
 //! much of such data the second-level cache holds, each beside the same on plain memory.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -6,8 +6,7 @@ use plimsoll_gen::kernel::{AccessRule, Grid, KernelDesc, Source};
 
 /// Where these kernels are written.
 pub static SOURCE: Source =
-    Source::new("fetch-granularity", include_str!("kernel.cu"), |_| kernels())
-        .with_access_rule(AccessRule::Stated);
+    Source::new("fetch-granularity", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block.
 pub const THREADS: u32 = 512;

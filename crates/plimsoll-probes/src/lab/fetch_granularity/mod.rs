@@ -1,6 +1,8 @@
 //! fetch-granularity: how much memory gives where 32 bytes are wanted: whether the context's limit and the loads' hints are
 //! honoured.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -7,7 +7,8 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc, Source};
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("formats", include_str!("kernel.cu"), kernels).with_headers(&[("formats.h", include_str!("formats.h"))]);
+pub static SOURCE: Source = Source::new("formats", include_str!("kernel.cu"), kernels)
+    .with_headers(&[("formats.h", include_str!("formats.h"))]);
 
 /// The lowest compute capability, times ten, that converts to and from a format.
 #[must_use]

@@ -1,8 +1,12 @@
 //! gemm: what matrix products on random numbers reach: one instruction without any memory (double precision against its own
 //! multiply-add, products of which half of A is zeros against dense ones), and whole products by the vendor's library.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+mod products;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flag;

@@ -4,7 +4,8 @@ use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Grid, Issue, KernelDesc, Source};
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("pic", include_str!("kernel.cu"), |_| kernels()).with_headers(&[("pic_blocks.h", include_str!("pic_blocks.h"))]);
+pub static SOURCE: Source = Source::new("pic", include_str!("kernel.cu"), |_| kernels())
+    .with_headers(&[("pic_blocks.h", include_str!("pic_blocks.h"))]);
 
 /// Corners of a cell, each with a field in x, y, z.
 pub const CORNERS: u32 = 8;

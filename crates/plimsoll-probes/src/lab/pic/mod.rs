@@ -1,8 +1,12 @@
 //! pic: whether small products on the matrix units turn the velocities of particles faster than fused multiply-adds do, and what
 //! half precision costs.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+mod oracle;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

@@ -1,8 +1,12 @@
 //! residency: whether it pays to pin data in the second-level cache: a histogram's bins, and a buffer that is updated while
 //! another streams by, with part of the cache set aside for them and without; and how the pinned lines are let go again.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+mod letting_go;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::flag::Flag;

@@ -1,13 +1,12 @@
 //! The acoustic wave equation in three dimensions, 8th order in space and 2nd in time.
 
-use plimsoll_gen::kernel::takes;
-use crate::lab::fields::over_rows;
 use crate::lab::fields::Margin;
+use crate::lab::fields::over_rows;
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Amount, Data, Grid, KernelDesc, Source};
 
 /// Where these kernels are written.
-pub static SOURCE: Source =
-    Source::new("rtm", include_str!("kernel.cu"), |_| kernels()).with_data(Data::Any);
+pub static SOURCE: Source = Source::new("rtm", include_str!("kernel.cu"), |_| kernels()).with_data(Data::Any);
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 4;

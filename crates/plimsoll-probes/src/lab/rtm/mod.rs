@@ -1,8 +1,16 @@
 //! rtm: whether the order in which a wave equation walks through its grid matters, and whether compressible memory helps it
 //! while the wave fills the grid.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+mod model;
+#[cfg(feature = "cuda")]
+mod oracle;
+#[cfg(feature = "cuda")]
+mod verify;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

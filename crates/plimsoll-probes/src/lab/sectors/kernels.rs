@@ -4,8 +4,8 @@ use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
 
 /// Where these kernels are written.
-pub static SOURCE: Source = Source::new("sectors", include_str!("kernel.cu"), |_| kernels())
-    .with_access_rule(AccessRule::Stated);
+pub static SOURCE: Source =
+    Source::new("sectors", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;

@@ -1,14 +1,15 @@
 //! A pseudo-acoustic wave in a tilted transversely isotropic medium, 16th order in space, one block per multiprocessor.
 
-use plimsoll_gen::kernel::takes;
-use crate::lab::fields::over_rows;
 use crate::lab::fields::Margin;
+use crate::lab::fields::over_rows;
 use plimsoll_gen::Target;
+use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Data, Grid, KernelDesc, Source};
 
 /// Where these kernels are written.
-pub static SOURCE: Source =
-    Source::new("tti", include_str!("kernel.cu"), kernels).with_headers(&[("tti_block.h", include_str!("tti_block.h")), ("tti_check.h", include_str!("tti_check.h"))]).with_data(Data::Any);
+pub static SOURCE: Source = Source::new("tti", include_str!("kernel.cu"), kernels)
+    .with_headers(&[("tti_block.h", include_str!("tti_block.h")), ("tti_check.h", include_str!("tti_check.h"))])
+    .with_data(Data::Any);
 
 /// Cells that a difference reaches to each side.
 pub const RADIUS: u32 = 8;

@@ -1,8 +1,16 @@
 //! tti: how much of the copies into shared memory a kernel can hide that has its multiprocessor to itself: loads through
 //! registers, asynchronous copies and bulk copies of the next plane of a wave in a tilted medium.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "cuda")]
+mod model;
+#[cfg(feature = "cuda")]
+mod oracle;
+#[cfg(feature = "cuda")]
+mod verify;
 
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;

@@ -5,8 +5,7 @@ use plimsoll_gen::kernel::{AccessRule, Grid, Issue, KernelDesc, Source};
 
 /// Where these kernels are written.
 pub static SOURCE: Source =
-    Source::new("write-path", include_str!("kernel.cu"), |_| kernels())
-        .with_access_rule(AccessRule::Stated);
+    Source::new("write-path", include_str!("kernel.cu"), |_| kernels()).with_access_rule(AccessRule::Stated);
 
 /// Threads per block of what stores parts of sectors.
 pub const THREADS: u32 = 256;

@@ -1,0 +1,108 @@
+//! Whether what was timed did what it claims: single elements against the oracle, whole windows against the simplest kernel
+//! of the same expression, which shares neither plan nor access with the one that was timed.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::Fault;
+use plimsoll_core::sample::Check;
+use plimsoll_expr::{DType, Judgement, Problem, Value, oracle};
+use plimsoll_gen::elementwise::Tier;
+use plimsoll_gen::elementwise::accuracy::bounds;
+use plimsoll_gen::kernel::Element;
+use plimsoll_gen::kernel::Op;
+
+use super::arrays::Refill;
+use crate::driver::Stream;
+use crate::elementwise::Bound;
+use crate::memory::Span;
+use crate::memory::Transfer as _;
+use crate::wait;
+use plimsoll_gpu::checker::Checker;
+
+/// One element of every operand.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// Its row-major place.
+    pub(super) place: u64,
+    pub(super) inputs: Vec<Span>,
+    pub(super) outputs: Vec<Span>,
+}
+
+/// What the outputs are held to.
+pub(super) struct Outputs {
+    checker: Rc<Checker<crate::Cuda>>,
+    problem: Arc<Problem>,
+    /// What the functions of its nodes keep.
+    bounds: Vec<oracle::Bound>,
+    /// Samples that the last run couldn't judge, and all.
+    pub(super) unjudged: Rc<Cell<[u64; 2]>>,
+    pub(super) samples: Vec<Sample>,
+    /// The simplest kernel of a window, its outputs, and those to compare.
+    pub(super) compared: Vec<(Bound, Vec<Span>, Vec<Span>)>,
+    /// Of an expression in place: what fills its operands again, and a fresh launch.
+    pub(super) again: Option<(Refill, Bound)>,
+}
+
+impl Outputs {
+    pub(super) fn new(checker: &Rc<Checker<crate::Cuda>>, problem: &Arc<Problem>, tier: Tier) -> Self {
+        let (checker, problem, bounds) = (Rc::clone(checker), Arc::clone(problem), bounds(problem.graph(), tier));
+        let unjudged = Rc::default();
+        Self { checker, problem, bounds, unjudged, samples: Vec::new(), compared: Vec::new(), again: None }
+    }
+
+    /// # Errors
+    /// The driver's.
+    pub(super) fn run(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
+        if let Some((refill, _)) = &self.again {
+            refill.run(stream)?;
+            wait::stream(stream)?;
+        }
+        let graph = self.problem.graph();
+        let inputs: Vec<DType> = graph.inputs().iter().map(|input| input.dtype).collect();
+        let outputs: Vec<DType> = graph.outputs().iter().map(|output| output.dtype).collect();
+        let read = self.samples.iter().map(|sample| values(stream, &sample.inputs, &inputs));
+        let read = read.collect::<Result<Vec<_>, Fault>>()?;
+        if let Some((_, again)) = &self.again {
+            again.enqueue(stream)?;
+            wait::stream(stream)?;
+        }
+        let mut unjudged = 0;
+        for (sample, read) in self.samples.iter().zip(&read) {
+            let found = values(stream, &sample.outputs, &outputs)?;
+            match self.problem.judge(sample.place, read, &found, &self.bounds) {
+                Judgement::Right => {}
+                Judgement::Wrong(wrong) => return Ok(Check::Failed(wrong)),
+                Judgement::Unjudged => unjudged += 1,
+            }
+        }
+        for (naive, expected, found) in &self.compared {
+            naive.enqueue(stream)?;
+            for (expected, found) in expected.iter().zip(found) {
+                // The last bytes that make no word are among the samples.
+                let words = found.bytes() / 4 * 4;
+                let (expected, found) = (expected.first(words)?, found.first(words)?);
+                if words > 0
+                    && let failed @ Check::Failed(_) =
+                        self.checker.map(Op::Copy, Element::Word, found, [expected; 3], 0.0)?
+                {
+                    return Ok(failed);
+                }
+            }
+        }
+        self.unjudged.set([unjudged, self.samples.len() as u64]);
+        Ok(Check::Passed)
+    }
+}
+
+/// One element of each span.
+fn values(stream: &Stream, spans: &[Span], dtypes: &[DType]) -> Result<Vec<Value>, Fault> {
+    let value = |(span, dtype): (&Span, &DType)| {
+        let mut bytes = [0; 8];
+        let bytes = &mut bytes[..dtype.bytes() as usize];
+        span.download(stream, bytes)?;
+        Ok(dtype.read(bytes, 0).unwrap_or(Value::Float(f64::NAN)))
+    };
+    spans.iter().zip(dtypes).map(value).collect()
+}

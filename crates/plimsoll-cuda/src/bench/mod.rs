@@ -1,0 +1,456 @@
+//! bench on a GPU: expressions that a user asked for, over sizes, in graphs of launches that rotate through memory. How an
+//! expression becomes a kernel is `elementwise`'s; what the figures mean is `plimsoll_suite::bench`'s.
+
+mod arrays;
+mod check;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{CachePolicy, Clock as _, Work};
+use plimsoll_expr::{Graph, Problem};
+use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, PlanError, Table};
+use plimsoll_gpu::Need;
+use plimsoll_suite::bench::{CEILING, Cell, DEPENDENT, SPEC, series};
+
+use self::arrays::Arrays;
+use self::check::{Outputs, Sample};
+use crate::Load;
+use crate::elementwise::{Bound, Engine, Error, Expression, Operand};
+use crate::launch::TRUST;
+use crate::memory::Span;
+use crate::spin::Spinner;
+use crate::{Cuda, CudaDevice};
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::kit::late;
+
+/// Most launches of a rotation.
+const MOST_WINDOWS: u64 = 8192;
+/// Windows begin at multiples of so many bytes.
+const GRAIN: u64 = 4096;
+/// Elements of a window that are held to the oracle, and windows of which some are.
+const SAMPLES: u64 = 48;
+const SAMPLED_WINDOWS: u64 = 2;
+/// Windows that are compared whole.
+const COMPARED_WINDOWS: u64 = 8;
+
+/// One point.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What it is called.
+    pub cell: Cell,
+    /// The expression, its shapes and its scalars.
+    pub problem: Arc<Problem>,
+    /// What of the plan is chosen by hand; whether launches are dependent is the cell's.
+    pub choose: Choose,
+}
+
+/// The points that a user asked for.
+#[derive(Debug)]
+pub struct Bench {
+    points: Vec<Point>,
+    /// Plans found by measurement; those shipped for the device where `None`.
+    table: Option<Table>,
+    /// Seconds for all points together; by default the spec's for each.
+    seconds: Option<f64>,
+    checked: bool,
+    /// What was left out because no kernel does it.
+    left_out: Mutex<Vec<String>>,
+}
+
+impl Bench {
+    /// Points with the plans that were found for this device, or those that are shipped for it.
+    #[must_use]
+    pub fn new(points: Vec<Point>, table: Option<Table>) -> Self {
+        Self { points, table, seconds: None, checked: true, left_out: Mutex::default() }
+    }
+
+    /// With so much time for all points together, and results that are not looked at: for a first pass over many plans, of
+    /// which the better ones are timed again.
+    #[must_use]
+    pub fn hurried(mut self, seconds: f64, checked: bool) -> Self {
+        (self.seconds, self.checked) = (Some(seconds), checked);
+        self
+    }
+
+    /// Points that were left out, each with the reason: no kernel can do what was chosen by hand.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Probe<Cuda> for Bench {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+        if self.points.iter().any(|point| point.cell.launch == DEPENDENT) {
+            device.dependent_launch()?;
+        }
+        Ok(())
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        self.points.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let window = session.info().cold_window();
+        let engine = match &self.table {
+            Some(table) => Engine::with_table(session.device, table.clone()),
+            None => Engine::new(session.device),
+        }?;
+        let mut bench = Running::new(session.device, engine, window, session.request.seed)?;
+        bench.reserve(&self.points);
+        bench.ahead(&self.points, session.stop_signal());
+        let mut refused = None;
+        for cache in [CachePolicy::ColdRotate, CachePolicy::Hot] {
+            let mut points = Vec::new();
+            for point in self.points.iter().filter(|point| point.cell.cache == cache) {
+                if session.stopped() {
+                    return Err(Fault::Stopped);
+                }
+                match bench.possible(point) {
+                    Err(Error::Plan(why)) => {
+                        let what = format!("{} {}: {why}", point.cell.expression, point.cell.plan);
+                        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+                        refused.get_or_insert(Fault::Invalid(why.to_string()));
+                    }
+                    // The sweep records what doesn't fit, point by point.
+                    Ok(()) | Err(Error::Fault(Fault::OutOfMemory { .. })) => points.push(point),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if points.is_empty() {
+                continue;
+            }
+            refused = None;
+            let budget = SPEC.budget(session.request.effort);
+            let share = self.seconds.map_or(points.len() as f64, |seconds| seconds / budget);
+            let share = share + late(session, begin, budget);
+            let sweep = Sweep { series: series(cache), points: &points, share, flags: Flags::NONE };
+            session.sweep(sweep, |point| point.cell.at(), |_, point| bench.load(point, self.checked))?;
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn verify(&self, _: &mut CudaDevice, _: Depth, _: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// What all points share.
+struct Running {
+    engine: Engine,
+    expressions: HashMap<Graph, Rc<Expression>>,
+    arrays: Arrays,
+    /// Outputs of the kernels that others are compared with.
+    scratch: Arrays,
+    checker: Rc<Checker<Cuda>>,
+    spinner: Option<Arc<Spinner>>,
+    window: u64,
+}
+
+impl Running {
+    fn new(device: &CudaDevice, engine: Engine, window: u64, seed: u64) -> Result<Self, Fault> {
+        let (arrays, scratch) = (Arrays::new(&device.stream, seed), Arrays::new(&device.stream, seed));
+        let (checker, spinner) = (Checker::<Cuda>::new(device, TRUST)?, device.spinner.as_ref().ok().cloned());
+        Ok(Self { engine, expressions: HashMap::new(), arrays, scratch, checker, spinner, window })
+    }
+
+    /// Memory for the largest point, so that the smaller ones use the same. Where that doesn't fit, each takes its own.
+    fn reserve(&mut self, points: &[Point]) {
+        let mut most: Vec<u64> = Vec::new();
+        for point in points {
+            let needs = Layouts::of(point, self.window).bytes();
+            most.resize(most.len().max(needs.len()), 0);
+            most.iter_mut().zip(needs).for_each(|(most, need)| *most = need.max(*most));
+        }
+        // What is missing is told of the point that needs it.
+        let _ = self.arrays.ensure(&most);
+    }
+
+    fn expression(&mut self, graph: &Graph) -> Result<Rc<Expression>, Error> {
+        if let Some(known) = self.expressions.get(graph) {
+            return Ok(Rc::clone(known));
+        }
+        let expression = Rc::new(self.engine.expression(graph)?);
+        self.expressions.insert(graph.clone(), Rc::clone(&expression));
+        Ok(expression)
+    }
+
+    /// Compiles what all points need on all processors at once: one after the other, hundreds of plans would take longer than their
+    /// launches.
+    fn ahead(&mut self, points: &[Point], stop: &AtomicBool) {
+        let foreseen = |point: &Point| -> Result<Option<KernelSpec>, Error> {
+            let layouts = Layouts { windows: 1, ..Layouts::of(point, self.window) };
+            self.arrays.ensure(&layouts.bytes())?;
+            let (inputs, outputs) = operands(&point.problem, &layouts.set(&self.arrays, 0)?)?;
+            Ok(self.expression(point.problem.graph())?.foreseen(&inputs, &outputs, &chosen(point)))
+        };
+        // What can't be planned is told where it is asked for.
+        let specs: HashSet<KernelSpec> = points.iter().map(foreseen).filter_map(Result::ok).flatten().collect();
+        if specs.len() > 1 {
+            self.engine.ahead(&specs.into_iter().collect::<Vec<_>>(), stop);
+        }
+    }
+
+    /// Plans and compiles, so that neither is part of a point's time.
+    fn possible(&mut self, point: &Point) -> Result<(), Error> {
+        let layouts = Layouts { windows: 1, ..Layouts::of(point, self.window) };
+        self.arrays.ensure(&layouts.bytes())?;
+        let expression = self.expression(point.problem.graph())?;
+        bind(&expression, point, &layouts.set(&self.arrays, 0)?, &chosen(point)).map(drop)
+    }
+
+    /// Fills inputs, poisons outputs, and makes one point's workload.
+    fn load(&mut self, point: &Point, checked: bool) -> Result<Load, Fault> {
+        let layouts = Layouts::of(point, self.window);
+        self.arrays.ensure(&layouts.bytes())?;
+        let refill = self.arrays.fill(&point.problem)?;
+        let expression = self.expression(point.problem.graph())?;
+        let sets =
+            (0..layouts.windows).map(|window| layouts.set(&self.arrays, window)).collect::<Result<Vec<_>, _>>()?;
+        let launch = |set: &Set| Ok(bind(&expression, point, set, &chosen(point))?.launch()?);
+        let launches = sets.iter().map(launch).collect::<Result<Vec<_>, Fault>>()?;
+        layouts
+            .outputs
+            .iter()
+            .filter(|array| **array >= layouts.inputs)
+            .try_for_each(|array| self.arrays.poison(*array))?;
+        let check = if checked { Some(self.check(&layouts, &expression, point, &sets)?) } else { None };
+        let touched = if point.cell.cache.is_cold() { layouts.windows.saturating_mul(point.cell.bytes) } else { 0 };
+        let work = Work { traffic: point.cell.traffic, window: touched, ..Work::default() };
+        let overlap = launches.iter().all(|launch| launch.form.dependent);
+        let mut load = Load::graph(self.arrays.stream(), launches, overlap, work)?;
+        if let Some(spinner) = &self.spinner {
+            load = load.with_lead(spinner);
+        }
+        if let Some(ceiling) = point.cell.ceiling {
+            load = load.with_extra(CEILING, ceiling);
+        }
+        if layouts.in_place() {
+            // What was written is read again: data must not run away.
+            load = load.with_prepare(move |stream| refill.run(stream));
+        }
+        Ok(match check {
+            Some(check) => load.with_unjudged(&check.unjudged).with_check(move |stream| check.run(stream)),
+            None => load,
+        })
+    }
+
+    /// What the outputs are held to: single elements to the oracle, and whole windows to the simplest kernel of the same
+    /// expression. In place a fresh launch is checked, as what was timed has overwritten its inputs.
+    fn check(
+        &mut self,
+        layouts: &Layouts,
+        expression: &Expression,
+        point: &Point,
+        sets: &[Set],
+    ) -> Result<Outputs, Fault> {
+        let mut outputs = Outputs::new(&self.checker, &point.problem, point.choose.tier);
+        if layouts.in_place() {
+            let again = bind(expression, point, &sets[0], &chosen(point))?;
+            outputs.again = Some((self.arrays.fill(&point.problem)?, again));
+        }
+        for window in spread(layouts.windows, if outputs.again.is_some() { 1 } else { SAMPLED_WINDOWS }) {
+            outputs.samples.extend(layouts.samples(&self.arrays, &point.problem, window));
+        }
+        let bytes: Vec<u64> = layouts.outputs.iter().map(|array| layouts.sizes[*array]).collect();
+        if outputs.again.is_some() || self.scratch.ensure(&bytes).is_err() {
+            return Ok(outputs);
+        }
+        // Not every plan can be forced; then the samples must do.
+        let plainest = Choose { form: Some(Form::Strided), tier: point.choose.tier, ..Choose::default() };
+        let spans = bytes.iter().enumerate().map(|(place, bytes)| self.scratch.part(place, 0, *bytes));
+        let spans: Vec<Span> = spans.collect::<Result<_, _>>()?;
+        for window in spread(layouts.windows, COMPARED_WINDOWS) {
+            let Some(set) = usize::try_from(window).ok().and_then(|window| sets.get(window)) else { continue };
+            let naive = Set { inputs: set.inputs.clone(), outputs: spans.clone() };
+            if let Ok(naive) = bind(expression, point, &naive, &plainest) {
+                outputs.compared.push((naive, spans.clone(), set.outputs.clone()));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+/// The choices by hand, the way to launch, and where the data are.
+fn chosen(point: &Point) -> Choose {
+    Choose { dependent: point.cell.launch == DEPENDENT, cached: !point.cell.cache.is_cold(), ..point.choose }
+}
+
+/// At most `most` of `count` places, the first and the last among them.
+fn spread(count: u64, most: u64) -> Vec<u64> {
+    let most = most.min(count);
+    let mut places: Vec<u64> = (0..most).map(|i| i * (count - 1) / (most - 1).max(1)).collect();
+    places.dedup();
+    places
+}
+
+/// Inputs and outputs of one launch: outputs in place are their input's memory.
+#[derive(Clone, Debug)]
+struct Set {
+    inputs: Vec<Span>,
+    outputs: Vec<Span>,
+}
+
+fn bind(expression: &Expression, point: &Point, set: &Set, choose: &Choose) -> Result<Bound, Error> {
+    let (inputs, outputs) = operands(&point.problem, set)?;
+    expression.bind(&inputs, &outputs, point.problem.scalars(), choose)
+}
+
+/// Inputs and outputs of one launch as tensors.
+fn operands(problem: &Problem, set: &Set) -> Result<(Vec<Operand>, Vec<Operand>), Error> {
+    let graph = problem.graph();
+    let inputs = graph.inputs().iter().zip(problem.inputs()).zip(&set.inputs);
+    let inputs: Vec<Operand> =
+        inputs.map(|((input, layout), span)| Operand::new(*span, input.dtype, layout.clone())).collect();
+    let mut outputs = Vec::with_capacity(set.outputs.len());
+    for (place, (output, span)) in graph.outputs().iter().zip(&set.outputs).enumerate() {
+        let layout = problem.output(place).map_err(PlanError::from)?;
+        outputs.push(Operand::new(*span, output.dtype, layout));
+    }
+    Ok((inputs, outputs))
+}
+
+/// How large the operands of a point are, and how often they are there. Arrays are those of the inputs, then those of the
+/// outputs that are not in place.
+#[derive(Clone, Debug)]
+struct Layouts {
+    /// Bytes of each array in a window.
+    sizes: Vec<u64>,
+    /// For each output its array.
+    outputs: Vec<usize>,
+    inputs: usize,
+    windows: u64,
+}
+
+impl Layouts {
+    fn of(point: &Point, window: u64) -> Self {
+        let problem = &point.problem;
+        let inputs = problem.inputs().len();
+        let mut sizes: Vec<u64> = (0..inputs).map(|slot| problem.input_bytes(slot)).collect();
+        let mut outputs = Vec::new();
+        for (place, output) in problem.graph().outputs().iter().enumerate() {
+            match output.in_place {
+                Some(slot) => outputs.push(slot as usize),
+                None => {
+                    outputs.push(sizes.len());
+                    sizes.push(problem.output_bytes(place));
+                }
+            }
+        }
+        let largest = sizes.iter().copied().max().unwrap_or(0).max(1);
+        // At least two, as other programs of this kind rotate.
+        let windows = window.div_ceil(largest).clamp(2, MOST_WINDOWS);
+        let windows = if point.cell.cache.is_cold() { windows } else { 1 };
+        Self { sizes, outputs, inputs, windows }
+    }
+
+    fn in_place(&self) -> bool {
+        self.outputs.iter().any(|array| *array < self.inputs)
+    }
+
+    /// Bytes from one window of an array to the next.
+    fn pitch(&self, array: usize) -> u64 {
+        self.sizes[array].checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of each array.
+    fn bytes(&self) -> Vec<u64> {
+        (0..self.sizes.len()).map(|array| self.pitch(array).saturating_mul(self.windows)).collect()
+    }
+
+    fn set(&self, arrays: &Arrays, window: u64) -> Result<Set, Fault> {
+        let span = |array: usize| arrays.part(array, self.pitch(array) * window, self.sizes[array]);
+        let inputs = (0..self.inputs).map(span).collect::<Result<_, _>>()?;
+        let outputs = self.outputs.iter().map(|array| span(*array)).collect::<Result<_, _>>()?;
+        Ok(Set { inputs, outputs })
+    }
+
+    /// Single elements of a window, the first and the last among them.
+    fn samples(&self, arrays: &Arrays, problem: &Problem, window: u64) -> Vec<Sample> {
+        let sample = |place: u64| {
+            let element = |array: usize, offset: u64, bytes: u64| {
+                arrays.part(array, self.pitch(array) * window + offset * bytes, bytes).ok()
+            };
+            let offsets = problem.offsets(place)?;
+            let inputs = problem.graph().inputs().iter().zip(offsets).enumerate();
+            let inputs = inputs.map(|(array, (input, offset))| element(array, offset, input.dtype.bytes()));
+            let coordinates = problem.coordinates(place)?;
+            let outputs = problem.graph().outputs().iter().zip(&self.outputs).enumerate();
+            let outputs = outputs.map(|(number, (output, array))| {
+                let offset = problem.output(number).ok()?.offset_of(&coordinates)?;
+                element(*array, offset, output.dtype.bytes())
+            });
+            Some(Sample { place, inputs: inputs.collect::<Option<_>>()?, outputs: outputs.collect::<Option<_>>()? })
+        };
+        spread(problem.elements(), SAMPLES).into_iter().filter_map(sample).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::Traffic;
+    use plimsoll_expr::{DType, Names, parse};
+    use plimsoll_suite::bench::{PLAIN, PLANNED};
+
+    fn point(text: &str, elements: u64, cache: CachePolicy) -> Point {
+        let graph = parse(text, &Names::all(DType::F32)).unwrap();
+        let problem = Arc::new(Problem::flat(&graph, elements, &[]).unwrap());
+        let cell = Cell {
+            expression: text.to_owned(),
+            types: "f32".to_owned(),
+            shape: "flat".to_owned(),
+            launch: PLAIN,
+            plan: PLANNED.to_owned(),
+            bytes: 4 * elements,
+            cache,
+            traffic: Traffic::default(),
+            ceiling: None,
+        };
+        Point { cell, problem, choose: Choose::default() }
+    }
+
+    #[test]
+    fn operands_rotate_through_the_window_and_at_least_twice() {
+        let of = |elements| Layouts::of(&point("x + y", elements, CachePolicy::ColdRotate), 512 << 20);
+        assert_eq!((of(1 << 18).windows, of(1 << 18).bytes()), (512, vec![512 << 20; 3]));
+        assert_eq!(of(1 << 29).windows, 2);
+        assert_eq!(of(1).windows, MOST_WINDOWS);
+        assert_eq!(Layouts::of(&point("x", 1 << 18, CachePolicy::Hot), 512 << 20).windows, 1);
+    }
+
+    #[test]
+    fn an_output_in_place_has_no_array_of_its_own() {
+        let layouts = Layouts::of(&point("y = x + y", 1 << 18, CachePolicy::ColdRotate), 512 << 20);
+        assert_eq!((layouts.sizes.len(), layouts.outputs.clone(), layouts.in_place()), (2, vec![1], true));
+        assert!(!Layouts::of(&point("x + y", 8, CachePolicy::Hot), 0).in_place());
+    }
+
+    #[test]
+    fn windows_begin_on_whole_grains_whatever_the_size() {
+        let layouts = Layouts::of(&point("x", 1025, CachePolicy::ColdRotate), 1 << 20);
+        assert_eq!((layouts.sizes[0], layouts.pitch(0)), (4100, 8192));
+    }
+
+    #[test]
+    fn places_are_spread_from_the_first_to_the_last() {
+        assert_eq!(spread(10, 4), [0, 3, 6, 9]);
+        assert_eq!((spread(1, 64), spread(2, 16), spread(0, 5)), (vec![0], vec![0, 1], vec![]));
+    }
+}

@@ -1,0 +1,214 @@
+//! atomics on a GPU: chains of additions and additions of all threads. What the figures mean is
+//! `crate::atomics`'s; the kernels are `atomics.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, Number, Space, THREADS, UNROLL};
+use crate::atomics::{self, DISTINCT, RATES, SAME};
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
+use plimsoll_core::series::Value;
+use plimsoll_gen::kernel::KernelDesc;
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Of};
+use crate::cuda::kit::{Kit, late};
+use crate::folds;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, Span};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
+const TURNS: (u32, u32, u32) = (2, 8, 64);
+/// Turns of a chain.
+const CHAIN: u32 = 64;
+/// Untimed turns before.
+const WARM: u32 = 1;
+/// Bytes of the largest number.
+const WIDEST: u64 = 8;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// Additions of all threads.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    space: Space,
+    number: Number,
+    wanted: bool,
+    same: bool,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &atomics::SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        chains().len() + Space::ALL.map(|space| points(space).len()).iter().sum::<usize>()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let bench = Bench::new(session.device)?;
+        let late = late(session, begin, atomics::SPEC.budget(session.request.effort));
+
+        let chains = chains();
+        let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
+        let at = |(space, number): &(Space, Number)| vec![Value::from(name(*space)), number.name().into()];
+        session.sweep(sweep, at, |_, (space, number)| bench.chain(*space, *number))?;
+        for (space, case) in Space::ALL.into_iter().zip(RATES) {
+            let points = points(space);
+            let sweep = Sweep { series: atomics::rate(case), points: &points, share: 0.4, flags: Flags::NONE };
+            session.sweep(sweep, Point::at, |_, point| bench.rate(point))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device)?;
+        let mut case = |kernel: KernelDesc, on: &str, mut load: Inside| {
+            let wrong = match load.check()? {
+                Check::Passed => String::new(),
+                Check::Failed(wrong) => wrong,
+            };
+            report(Case { kernel: kernel.name, on: on.to_owned(), wrong });
+            Ok::<_, Fault>(())
+        };
+        for (space, number) in chains() {
+            case(kernels::chain(space, number), "one thread", bench.chain(space, number)?)?;
+        }
+        for point in Space::ALL.into_iter().flat_map(points) {
+            case(point.kernel(), point.addresses(), bench.rate(&point)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn name(space: Space) -> &'static str {
+    RATES[usize::from(space == Space::Global)]
+}
+
+fn chains() -> Vec<(Space, Number)> {
+    Space::ALL.into_iter().flat_map(|space| Number::ALL.map(|number| (space, number))).collect()
+}
+
+fn points(space: Space) -> Vec<Point> {
+    let forms = [(false, false), (false, true), (true, false), (true, true)];
+    let of = |number| forms.map(|(wanted, same)| Point { space, number, wanted, same });
+    Number::ALL.into_iter().flat_map(of).collect()
+}
+
+impl Point {
+    fn kernel(&self) -> KernelDesc {
+        kernels::rate(self.space, self.number, self.wanted)
+    }
+
+    fn addresses(&self) -> &'static str {
+        if self.same { SAME } else { DISTINCT }
+    }
+
+    fn at(&self) -> Vec<Value> {
+        let form = if self.wanted { "atom" } else { "red" };
+        vec![format!("{form} {}", self.number.name()).as_str().into(), self.addresses().into()]
+    }
+
+    /// Few where additions to one word follow each other.
+    fn turns(&self) -> u32 {
+        match (self.same, self.space) {
+            (true, Space::Global) => TURNS.0,
+            (true, Space::Shared) => TURNS.1,
+            (false, _) => TURNS.2,
+        }
+    }
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    /// One number for each thread.
+    numbers: Rc<DeviceBuffer>,
+    left: DeviceBuffer,
+    blocks: u32,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::atomics::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let blocks = kit.unit.machine().multiprocessors;
+        let threads = u64::from(blocks) * u64::from(THREADS);
+        let (numbers, left) = (kit.array(WIDEST * threads)?, kit.array(4 * threads)?);
+        kit.checker.words(numbers.whole(), 0)?;
+        Ok(Self { kit, numbers: Rc::new(numbers), left, blocks })
+    }
+
+    fn chain(&self, space: Space, number: Number) -> Result<Inside, Fault> {
+        let kernel = kernels::chain(space, number);
+        let shared = if space == Space::Shared { number.bytes() } else { 0 };
+        let launch = |cycles: Span| {
+            let list = Arguments::new().span(cycles).buffer(&self.numbers).u32(0).u32(1).u32(WARM).u32(CHAIN);
+            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+        };
+        let work = Work { operations: f64::from(CHAIN * UNROLL), ..Work::default() };
+        let load = Inside::counted(&self.kit, (1, Of::Typical), work, launch)?;
+        let additions = u64::from((WARM + CHAIN) * UNROLL);
+        self.checked(load, number, (1, additions), &launch)
+    }
+
+    fn rate(&self, point: &Point) -> Result<Inside, Fault> {
+        let kernel = point.kernel();
+        let (in_shared, number) = (point.space == Space::Shared, point.number);
+        // Numbers of a block in shared memory, of the device in global memory.
+        let threads = if in_shared { THREADS } else { self.blocks * THREADS };
+        let numbers = if point.same { 1 } else { threads };
+        let shared = if in_shared { numbers * number.bytes() } else { 0 };
+        let launch = |cycles: Span| {
+            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.numbers).u32(numbers);
+            let list = list.u32(u32::from(!point.same)).u32(1).u32(WARM).u32(point.turns());
+            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+        };
+        let each = u64::from(point.turns() * UNROLL);
+        let work = Work { operations: f64::from(threads) * each as f64, ..Work::default() };
+        let of = if in_shared { Of::Typical } else { Of::Slowest };
+        let load = Inside::counted(&self.kit, (self.blocks, of), work, launch)?;
+        let additions = u64::from((WARM + point.turns()) * UNROLL);
+        let sharing = if point.same { u64::from(threads) } else { 1 };
+        let all = u64::from(numbers) * if in_shared { u64::from(self.blocks) } else { 1 };
+        self.checked(load, number, (all, additions * sharing), &launch)
+    }
+
+    /// Checks with a launch of its own on cleared numbers: each of so many has so many additions after it.
+    fn checked(
+        &self,
+        load: Inside,
+        number: Number,
+        (numbers, additions): (u64, u64),
+        launch: &dyn Fn(Span) -> Result<Launch, Fault>,
+    ) -> Result<Inside, Fault> {
+        let cycles = self.kit.array(8 * u64::from(self.blocks))?;
+        let launch = launch(cycles.whole())?;
+        let (checker, all) = (Rc::clone(&self.kit.checker), Rc::clone(&self.numbers));
+        Ok(load.with_check(move |last| {
+            // The launch counts into it.
+            let _counted = &cycles;
+            checker.words(all.whole(), 0)?;
+            last.stream.context().bind()?;
+            last.stream.launch(&launch)?;
+            let words = u64::from(number.bytes() / 4);
+            let found = folds::words(last.stream, &all, numbers * words)?;
+            let value = |words: &[u32]| words.iter().rev().fold(0, |value, word| value << 32 | u64::from(*word));
+            let expected = number.sum(additions);
+            let wrong = found.chunks(words as usize).map(value).enumerate().find(|(_, found)| *found != expected);
+            Ok(wrong.map_or(Check::Passed, |(place, found)| {
+                Check::Failed(format!("number {place} is {found:#x} after {additions} additions, not {expected:#x}"))
+            }))
+        }))
+    }
+}

@@ -1,0 +1,41 @@
+//! The types of plimsoll-gpu on CUDA, for the probes that only CUDA runs.
+
+pub(crate) mod checker {
+    pub(crate) use plimsoll_gpu::checker::POISON;
+    pub(crate) type Checker = plimsoll_gpu::checker::Checker<plimsoll_cuda::Cuda>;
+}
+pub(crate) mod inside {
+    pub(crate) use plimsoll_gpu::in_kernel::{Of, Place, Told, ran_on};
+    pub(crate) type Inside = plimsoll_gpu::in_kernel::Inside<plimsoll_cuda::Cuda>;
+    pub(crate) type Last<'a> = plimsoll_gpu::in_kernel::Last<'a, plimsoll_cuda::Cuda>;
+}
+pub(crate) mod kit {
+    pub(crate) use plimsoll_gpu::kit::{GRAPH, all, asked, late};
+    pub(crate) type Kit = plimsoll_gpu::kit::Kit<plimsoll_cuda::Cuda>;
+
+    /// See [`plimsoll_gpu::kit::alone`].
+    pub(crate) fn alone(device: &plimsoll_cuda::CudaDevice, fixed: u32) -> u32 {
+        plimsoll_gpu::kit::alone::<plimsoll_cuda::Cuda>(device, fixed)
+    }
+}
+pub(crate) mod steady {
+    pub(crate) type Steady = plimsoll_gpu::steady::Steady<plimsoll_cuda::Cuda>;
+}
+pub(crate) mod unit {
+    pub(crate) type Unit = plimsoll_gpu::unit::Unit<plimsoll_cuda::Cuda>;
+}
+pub(crate) mod verify {
+    pub(crate) use plimsoll_gpu::verify::{Leaves, Rules, sizes, source};
+}
+pub(crate) mod window {
+    use plimsoll_core::Fault;
+    use plimsoll_core::flag::Flags;
+    pub(crate) use plimsoll_gpu::window::Rotation;
+
+    pub(crate) type Flush = plimsoll_gpu::window::Flush<plimsoll_cuda::Cuda>;
+
+    /// See [`plimsoll_gpu::window::room`].
+    pub(crate) fn room(device: &plimsoll_cuda::CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
+        plimsoll_gpu::window::room::<plimsoll_cuda::Cuda>(device, arrays, wanted)
+    }
+}

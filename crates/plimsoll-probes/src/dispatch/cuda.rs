@@ -1,0 +1,112 @@
+//! dispatch on a GPU: grids of empty blocks. What the figures mean is `crate::dispatch`'s; the kernels are
+//! `dispatch.cu`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::kernels::{self, THREADS};
+use crate::dispatch::{self, SIGNALLING, WAITING};
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Clock as _, Work};
+use plimsoll_gen::kernel::{KernelDesc, Output};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, late};
+use crate::cuda::verify::{self, Rules};
+use plimsoll_cuda::driver::Stream;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_cuda::{Load, Shape};
+
+/// Blocks of one launch: many enough that starting the grid itself is below a percent.
+const BLOCKS: u64 = 1 << 20;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// How its kernels are verified: only those that leave marks take an argument, and elements are threads of whole blocks.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new();
+        if kernel.output == Output::BlockMarks { list.span(with.out) } else { list }
+    },
+    leaves: |_| None,
+    sizes: |kernel, _, depth| {
+        let blocks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 31, 33, 1025, 65_537] };
+        blocks.iter().map(|blocks| blocks * u64::from(kernel.threads)).collect()
+    },
+};
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &dispatch::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, _: &Request) -> usize {
+        THREADS.len() + programmatic(device).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let kit = Kit::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let marks = kit.array(4 * BLOCKS)?;
+        let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
+        let programmatic = programmatic(session.device);
+        let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
+        let sweep = Sweep { series: dispatch::blocks(), points: &THREADS, share: share + late, flags: Flags::NONE };
+        let at = |threads: &u32| vec![u64::from(*threads).into()];
+        let marks = Rc::new(marks);
+        session.sweep(sweep, at, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
+        if programmatic.is_empty() {
+            return Ok(());
+        }
+        let sweep =
+            Sweep { series: dispatch::programmatic(), points: &programmatic, share: 1.0 - share, flags: Flags::NONE };
+        let at = |(kind, threads): &(&'static str, u32)| vec![(*kind).into(), u64::from(*threads).into()];
+        session.sweep(sweep, at, |_, (kind, threads)| {
+            let kernel = kernels::programmatic(*kind == SIGNALLING, *threads);
+            load(&kit, &marks, Shape::Graph { dependent: true }, &kernel)
+        })?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source::<Cuda>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+    }
+}
+
+/// Kinds of blocks of programmatic launches by their threads; none where there are no such launches.
+fn programmatic(device: &CudaDevice) -> Vec<(&'static str, u32)> {
+    if device.dependent_launch().is_err() {
+        return Vec::new();
+    }
+    [WAITING, SIGNALLING].into_iter().flat_map(|kind| THREADS.map(|threads| (kind, threads))).collect()
+}
+
+/// A grid of empty blocks. They leave nothing behind, so a grid of the same shape whose blocks leave marks is checked.
+fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, shape: Shape, kernel: &KernelDesc) -> Result<Load, Fault> {
+    let n = BLOCKS * u64::from(kernel.threads);
+    let launch = kit.unit.launch(kernel, n, Arguments::new())?;
+    let marking = kit.unit.launch(&kernels::marked(kernel.threads), n, Arguments::new().buffer(marks))?;
+    let work = Work { operations: BLOCKS as f64, ..Work::default() };
+    let (checker, marks) = (Rc::clone(&kit.checker), Rc::clone(marks));
+    let check = move |stream: &Arc<Stream>| {
+        checker.poison(marks.whole())?;
+        stream.launch(&marking)?;
+        checker.marks(marks.whole())
+    };
+    Ok(kit.load(shape, vec![launch], work)?.with_check(check))
+}

@@ -1,0 +1,256 @@
+//! footprint on a GPU: read, copy and triad over private data of every block, from what a first-level cache holds to memory.
+//! What the figures mean is `crate::footprint`'s; the kernels are `footprint.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, BLOCKS, THREADS};
+use crate::footprint::{self, KERNELS};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::window::room;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::{DeviceBuffer, Span};
+use plimsoll_cuda::{Action, Load};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// The largest footprint that the probe takes on its own, bytes.
+const LARGEST: u64 = 8 << 30;
+/// Bytes of one round of a block through one array.
+const ROUND: u64 = THREADS as u64 * 16;
+/// Bytes that a multiprocessor moves in a launch at least, where its own cache may hold its data and otherwise: first passes,
+/// which fill the caches, and the launch itself are a percent of it.
+const PASSES: [u64; 2] = [64 << 20, 16 << 20];
+/// More than a multiprocessor's own cache holds, bytes. Larger pieces are interleaved, so that memory sees one front.
+const OWN: u64 = 320 << 10;
+/// Beyond this footprint no cache takes part, bytes: octaves show it.
+const ALONE: u64 = 512 << 20;
+/// The scalar of triad.
+const SCALAR: f32 = 1.625;
+/// Shares of the budget, which is a CPU's: in a first look and otherwise.
+const SHARES: [f64; 2] = [0.65, 0.5];
+
+/// A kernel and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spot {
+    kernel: &'static str,
+    /// Rounds of a block through its piece of each array.
+    rounds: u32,
+    /// Blocks.
+    blocks: u64,
+}
+
+impl Spot {
+    fn desc(&self) -> KernelDesc {
+        match self.kernel {
+            "copy" => kernels::copy(),
+            "triad" => kernels::triad(),
+            _ => kernels::read(),
+        }
+    }
+
+    /// Bytes of one array.
+    fn array(&self) -> u64 {
+        self.blocks * u64::from(self.rounds) * ROUND
+    }
+
+    fn footprint(&self) -> u64 {
+        let desc = self.desc();
+        self.array() * u64::from(desc.inputs + desc.outputs)
+    }
+
+    /// Bytes that it leaves: an array, or where it only reads one word per warp of 32 threads.
+    fn left(&self) -> u64 {
+        if self.desc().outputs == 1 { self.array() } else { self.blocks * u64::from(THREADS) / 32 * 4 }
+    }
+
+    /// An odd number, so that the exclusive or of all that is read is that of the array.
+    fn passes(&self, multiprocessors: u64) -> u64 {
+        let least = PASSES[usize::from(self.interleaved())];
+        (least * multiprocessors / self.footprint().max(1)) | 1
+    }
+
+    fn interleaved(&self) -> bool {
+        self.footprint() / self.blocks.max(1) * u64::from(BLOCKS) > OWN
+    }
+
+    fn at(&self) -> Vec<Value> {
+        vec![self.kernel.into(), self.footprint().into()]
+    }
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &footprint::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        spots(device.multiprocessors.into(), request.bytes.unwrap_or(LARGEST), request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let wanted = asked(session, LARGEST)?;
+        // Reads need the whole in one array, copies half of it twice, triad a third three times.
+        let (bytes, flags) = room(session.device, 2, wanted)?;
+        let bytes = bytes.min(wanted);
+        let multiprocessors = u64::from(session.device.multiprocessors.max(1));
+        let spots = spots(multiprocessors, bytes, effort);
+        let bench = Bench::new(session.device, &spots, session.request.seed)?;
+        let late = late(session, begin, footprint::SPEC.budget(effort));
+        let share = SHARES[usize::from(effort != Effort::Quick)] + late;
+        let sweep = Sweep { series: footprint::curve(), points: &spots, share, flags };
+        session.sweep(sweep, Spot::at, |_, spot| bench.load(spot, spot.passes(multiprocessors)))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let rounds: &[u32] = match depth {
+            Depth::Small => &[1, 3],
+            Depth::Usual => &[1, 2, 3, 4, 5, 7, 64],
+            Depth::Exhaustive => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31, 32, 33, 64, 257],
+        };
+        let blocks = u64::from(device.multiprocessors.max(1) * BLOCKS);
+        let of = |kernel: &'static str| rounds.iter().map(move |&rounds| Spot { kernel, rounds, blocks });
+        let spots: Vec<Spot> = KERNELS.into_iter().flat_map(of).collect();
+        let bench = Bench::new(device, &spots, 1)?;
+        for spot in &spots {
+            for passes in [1, 3, 5] {
+                let arrays = bench.arrays(spot)?;
+                bench.kit.run(&[Action::Launch(bench.launch(spot, passes, arrays)?)])?;
+                let wrong = match check(&bench.kit.checker, spot, arrays)? {
+                    Check::Passed => String::new(),
+                    Check::Failed(wrong) => wrong,
+                };
+                let on = format!("{} rounds, {passes} passes, {blocks} blocks", spot.rounds);
+                report(Case { kernel: spot.desc().name, on, wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is measured: each kernel from the smallest footprint to the largest.
+fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
+    let blocks = multiprocessors.max(1) * u64::from(BLOCKS);
+    let per_octave = |kernel: &str| match effort {
+        Effort::Thorough => 4,
+        _ => 2 + u32::from(kernel == KERNELS[0]),
+    };
+    let of = |kernel: &'static str| {
+        let one = Spot { kernel, rounds: 1, blocks };
+        let step = per_octave(kernel);
+        let rounds = move |i: u32| (f64::from(i) / f64::from(step)).exp2().round() as u32;
+        let footprint = |rounds: u32| one.footprint().saturating_mul(rounds.into());
+        let told = |i: &u32| effort == Effort::Thorough || i.is_multiple_of(step) || footprint(rounds(*i)) <= ALONE;
+        let mut sizes: Vec<u32> = (0..=31 * step)
+            .filter(told)
+            .map(rounds)
+            .take_while(|&rounds| rounds == 1 || footprint(rounds) <= largest)
+            .collect();
+        sizes.dedup();
+        sizes.into_iter().map(move |rounds| Spot { kernel, rounds, blocks })
+    };
+    KERNELS.into_iter().flat_map(of).collect()
+}
+
+/// What all points share: the kernels, a source that holds two arrays and a target.
+struct Bench {
+    kit: Kit,
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+}
+
+/// The arrays of a point: out, a, b.
+type Arrays = [Span; 3];
+
+impl Bench {
+    /// With room for each of some points.
+    fn new(device: &CudaDevice, spots: &[Spot], seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::footprint::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let most = |of: fn(&Spot) -> u64| spots.iter().map(of).max().unwrap_or(ROUND);
+        let (source, target) = (most(|spot| u64::from(spot.desc().inputs) * spot.array()), most(Spot::left));
+        let (source, target) = (kit.array(source)?, kit.array(target)?);
+        kit.checker.fill(Data::Unit, Element::F32, source.whole(), seed)?;
+        Ok(Self { kit, source, target })
+    }
+
+    /// A point's arrays, the output poisoned.
+    fn arrays(&self, spot: &Spot) -> Result<Arrays, Fault> {
+        let (desc, bytes) = (spot.desc(), spot.array());
+        let a = self.source.part(0, bytes)?;
+        let b = if desc.inputs == 2 { self.source.part(bytes, bytes)? } else { a };
+        let out = self.target.part(0, spot.left())?;
+        self.kit.checker.poison(out)?;
+        Ok([out, a, b])
+    }
+
+    fn launch(&self, spot: &Spot, passes: u64, [out, a, b]: Arrays) -> Result<plimsoll_cuda::launch::Launch, Fault> {
+        let steps = u64::from(spot.rounds) * passes;
+        let (apart, step) = if spot.interleaved() { (1, spot.blocks as u32) } else { (spot.rounds, 1) };
+        let arguments = Arguments::new().span(out).span(a).span(b).f32(SCALAR).u32(apart).u32(step);
+        let arguments = arguments.u32(spot.rounds).u64(steps);
+        self.kit.unit.launch(&spot.desc().with_grid(Grid::Blocks(spot.blocks as u32)), spot.array() / 4, arguments)
+    }
+
+    fn load(&self, spot: &Spot, passes: u64) -> Result<Load, Fault> {
+        let (desc, arrays) = (spot.desc(), self.arrays(spot)?);
+        let moved = |arrays: u32| passes * spot.array() * u64::from(arrays);
+        let work = Work { traffic: Traffic::new(moved(desc.inputs), moved(desc.outputs)), ..Work::default() };
+        let load = self.kit.load(GRAPH, vec![self.launch(spot, passes, arrays)?], work)?;
+        let (checker, spot) = (Rc::clone(&self.kit.checker), *spot);
+        Ok(load.with_check(move |_| check(&checker, &spot, arrays)))
+    }
+}
+
+/// Is what a kernel left right?
+fn check(checker: &Checker, spot: &Spot, [out, a, b]: Arrays) -> Result<Check, Fault> {
+    match spot.kernel {
+        "copy" => checker.map(Op::Copy, Element::Word, out, [a; 3], 0.0),
+        "triad" => checker.map(Op::Triad, Element::F32, out, [a, b, a], SCALAR.into()),
+        _ => Ok(Checker::same_bits("read", checker.bits(out)?, checker.bits(a)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_grow_to_the_largest_and_their_arrays_fit() {
+        for (multiprocessors, largest) in [(132, LARGEST), (1, 1 << 20), (80, 1)] {
+            let spots = spots(multiprocessors, largest, Effort::Quick);
+            for kernel in KERNELS {
+                let sizes: Vec<u64> = spots.iter().filter(|spot| spot.kernel == kernel).map(Spot::footprint).collect();
+                assert!(!sizes.is_empty() && sizes.windows(2).all(|pair| pair[0] < pair[1]), "{sizes:?}");
+                assert!(sizes.len() == 1 || sizes[sizes.len() - 1] <= largest);
+            }
+        }
+    }
+
+    #[test]
+    fn passes_are_odd_and_enough_to_forget_the_first() {
+        for spot in spots(132, LARGEST, Effort::Standard) {
+            let passes = spot.passes(132);
+            assert!(passes % 2 == 1 && (passes + 1) * spot.footprint() >= PASSES[1] * 132);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! gather on a GPU: reads, writes and additions at random places. What the figures mean is
+//! `crate::gather`'s; the kernels are `gather.cu`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
+use crate::gather::{self, CASES, wasted};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::window::room;
+use crate::folds::{self, MANY, SOME};
+use plimsoll_cuda::Load;
+use plimsoll_cuda::driver::Stream;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::memory::Transfer as _;
+use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+/// Smallest and largest footprint, bytes.
+const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
+/// The largest in a hurry: making room for more takes longer than it is used.
+const LARGEST_QUICK: u64 = 16 << 30;
+/// Turns of a launch: some 10⁸ accesses of one thread each.
+const TURNS: u32 = 32;
+/// Turns of a verified launch, and lines of its array: few enough that each is hit.
+const VERIFIED: (u32, u32) = (3, 5000);
+/// Places that are looked at after writes and additions.
+const LOOKS: u32 = 8;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What is done at random places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    Add,
+}
+
+/// Accesses of a size over a footprint.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    kind: Kind,
+    size: u32,
+    footprint: u64,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &gather::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        let most = request.bytes.unwrap_or(usual(request.effort));
+        [Kind::Read, Kind::Write, Kind::Add].map(|kind| points(kind, request.effort, most).len()).iter().sum()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let most = asked(session, usual(effort))?;
+        let (bytes, flags) = room(session.device, 1, most)?;
+        let bench = Bench::new(session.device, session.request.seed, bytes.min(most))?;
+        let late = late(session, begin, gather::SPEC.budget(effort));
+        let kinds = [(Kind::Read, 0.5 + late), (Kind::Write, 0.3), (Kind::Add, 0.2)];
+        for ((kind, share), case) in kinds.into_iter().zip(CASES) {
+            let points = points(kind, effort, bench.array.bytes());
+            let sweep = Sweep { series: gather::accesses(case), points: &points, share, flags };
+            session.sweep(sweep, Point::at, |_, point| bench.load(point))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 1, u64::from(VERIFIED.1) * u64::from(LINE))?;
+        let kinds = SIZES.into_iter().flat_map(|size| [(Kind::Read, size), (Kind::Write, size)]);
+        for (kind, size) in kinds.chain(ADDED.map(|size| (Kind::Add, size))) {
+            let point = Point { kind, size, footprint: bench.array.bytes() };
+            let wrong = match bench.once(&point)? {
+                Check::Passed => String::new(),
+                Check::Failed(wrong) => wrong,
+            };
+            report(Case { kernel: point.kernel().name, on: format!("{} lines", VERIFIED.1), wrong });
+        }
+        Ok(())
+    }
+}
+
+impl Point {
+    fn kernel(&self) -> KernelDesc {
+        match self.kind {
+            Kind::Read => kernels::read(self.size),
+            Kind::Write => kernels::write(self.size),
+            Kind::Add => kernels::add(self.size),
+        }
+    }
+
+    fn at(&self) -> Vec<Value> {
+        vec![u64::from(self.size).into(), self.footprint.into()]
+    }
+
+    /// Threads of one access.
+    fn lanes(&self) -> u32 {
+        kernels::lanes(self.size)
+    }
+
+    /// Lines of the footprint, which the kernels count in 32 bits.
+    fn lines(&self) -> u32 {
+        u32::try_from(self.footprint / u64::from(LINE)).unwrap_or(u32::MAX)
+    }
+}
+
+fn usual(effort: Effort) -> u64 {
+    if effort == Effort::Quick { LARGEST_QUICK } else { FOOTPRINTS.1 }
+}
+
+/// Octaves for reads of a sector, every other one for the rest; the largest always.
+fn points(kind: Kind, effort: Effort, most: u64) -> Vec<Point> {
+    let sizes: &[u32] = match (kind, effort) {
+        (Kind::Read, Effort::Quick) => &[4, 32, 128],
+        (Kind::Write, Effort::Quick) => &[4, 32],
+        (Kind::Add, Effort::Quick) => &ADDED[..1],
+        // Of two small accesses one tells of the other: both take a sector.
+        (Kind::Read | Kind::Write, Effort::Standard) => &[4, 16, 32, 64, 128],
+        (Kind::Read | Kind::Write, _) => &SIZES,
+        (Kind::Add, _) => &ADDED,
+    };
+    let of = |&size: &u32| {
+        let step = if kind == Kind::Read && size == 32 { 1 } else { 2 };
+        footprints(step, most).into_iter().map(move |footprint| Point { kind, size, footprint })
+    };
+    sizes.iter().flat_map(of).collect()
+}
+
+fn footprints(step: u32, most: u64) -> Vec<u64> {
+    let mut all: Vec<u64> =
+        (0..).map(|i| FOOTPRINTS.0 << (step * i)).take_while(|footprint| *footprint <= most).collect();
+    let last = most / u64::from(LINE) * u64::from(LINE);
+    if all.last() != Some(&last) {
+        all.push(last.max(u64::from(LINE)));
+    }
+    all
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    seed: u64,
+    array: DeviceBuffer,
+    left: Rc<DeviceBuffer>,
+    threads: u32,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::gather::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let threads = kit.unit.machine().multiprocessors * kernels::BLOCKS * THREADS;
+        let (array, left) = (kit.array(bytes.max(u64::from(LINE)))?, kit.array(4 * u64::from(threads))?);
+        kit.checker.fill(Data::Bits, Element::Word, array.whole(), seed)?;
+        Ok(Self { kit, seed, array, left: Rc::new(left), threads })
+    }
+
+    /// Accesses of a launch.
+    fn accesses(&self, point: &Point, turns: u32) -> u64 {
+        u64::from(self.threads / point.lanes()) * u64::from(UNROLL) * u64::from(turns)
+    }
+
+    fn launch(&self, point: &Point, turns: u32) -> Result<Launch, Fault> {
+        let list = Arguments::new();
+        let list = if point.kind == Kind::Read { list.buffer(&self.left) } else { list };
+        let list = list.buffer(&self.array).u32(point.lines()).u32(self.seed as u32).u32(turns);
+        self.kit.unit.launch(&point.kernel(), 0, list)
+    }
+
+    fn load(&self, point: &Point) -> Result<Load, Fault> {
+        let accesses = self.accesses(point, TURNS);
+        let (bytes, waste) = (accesses * u64::from(point.size), accesses * wasted(point.size.into()));
+        let traffic = match point.kind {
+            Kind::Read => Traffic::new(bytes, 0),
+            Kind::Write => Traffic::new(0, bytes),
+            Kind::Add => Traffic::new(bytes, bytes),
+        };
+        let waste = if point.kind == Kind::Add { 2 * waste } else { waste };
+        let work = Work { traffic, write_allocate: waste, operations: accesses as f64, ..Work::default() };
+        let launch = self.launch(point, TURNS)?;
+        self.clear(point, TURNS)?;
+        let load = self.kit.load(GRAPH, vec![launch], work)?;
+        let check = self.looks(point, TURNS);
+        Ok(load.with_check(check))
+    }
+
+    /// The first thread's accesses `look` of so many turns: its place.
+    fn look(&self, point: &Point, look: u32, turns: u32) -> u64 {
+        let groups = self.threads / point.lanes();
+        let number = look * (UNROLL * turns - 1) / LOOKS.max(2).wrapping_sub(1);
+        place((self.seed as u32).wrapping_add(number.wrapping_mul(groups)), point.size, point.lines())
+    }
+
+    /// What must not pass for a result: what reads left, and zeros where words will be written or added to.
+    fn clear(&self, point: &Point, turns: u32) -> Result<(), Fault> {
+        if point.kind == Kind::Read {
+            return self.kit.checker.poison(self.left.whole());
+        }
+        for look in 0..LOOKS {
+            self.array.part(self.look(point, look, turns), point.size.into())?.fill(self.kit.stream(), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Did some threads read, and some places get, what they should have?
+    fn looks(&self, point: &Point, turns: u32) -> impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<> {
+        let (seed, left, point, fold) = (self.seed, Rc::clone(&self.left), *point, self.fold(point, turns));
+        let places: Vec<_> = (0..LOOKS).map(|look| self.look(&point, look, turns)).collect();
+        let parts: Result<Vec<_>, Fault> =
+            places.iter().map(|place| Ok((*place, self.array.part(*place, point.size.into())?))).collect();
+        move |stream| {
+            if point.kind == Kind::Read {
+                let found = folds::words(stream, &left, left.bytes() / 4)?;
+                return Ok(folds::check(&found, SOME, |thread| fold(seed, thread)));
+            }
+            let Ok(parts) = &parts else {
+                return Err(Fault::Invalid("a place lies outside its array".to_owned()));
+            };
+            for (place, part) in parts {
+                let words = folds::part(stream, *part)?;
+                let right = match point.kind {
+                    Kind::Add => words.iter().any(|word| *word != 0),
+                    _ => words.iter().zip(place / 4..).all(|(word, place)| *word == place as u32),
+                };
+                if !right {
+                    return Ok(Check::Failed(format!("{words:?} at {place}, of {}", point.kernel().name)));
+                }
+            }
+            Ok(Check::Passed)
+        }
+    }
+
+    /// The exclusive or of all that a thread reads.
+    fn fold(&self, point: &Point, turns: u32) -> impl Fn(u64, usize) -> u32 + use<> {
+        let (point, groups, base) = (*point, self.threads / point.lanes(), self.seed as u32);
+        let bytes = u64::from(point.size / point.lanes());
+        move |seed, thread| {
+            let (group, lane) = (thread as u32 / point.lanes(), thread as u64 % u64::from(point.lanes()));
+            let numbers = (0..turns * UNROLL).map(|number| base.wrapping_add(group).wrapping_add(number * groups));
+            let begins = numbers.map(|i| place(i, point.size, point.lines()) + lane * bytes);
+            let words = begins.flat_map(|begin| begin / 4..(begin + bytes) / 4);
+            words.fold(0, |bits, word| bits ^ pattern::bits(seed, word))
+        }
+    }
+
+    /// One launch on a small array, all of which is looked at.
+    fn once(&self, point: &Point) -> Result<Check, Fault> {
+        let turns = VERIFIED.0;
+        let launch = self.launch(point, turns)?;
+        let (checker, array, stream) = (&self.kit.checker, self.array.whole(), self.kit.stream());
+        match point.kind {
+            Kind::Read => checker.fill(Data::Bits, Element::Word, array, self.seed)?,
+            Kind::Write => checker.poison(array)?,
+            Kind::Add => checker.words(array, 0)?,
+        }
+        checker.poison(self.left.whole())?;
+        stream.context().bind()?;
+        stream.launch(&launch)?;
+        wait::stream(stream)?;
+        if point.kind == Kind::Read {
+            let found = folds::words(stream, &self.left, self.left.bytes() / 4)?;
+            let fold = self.fold(point, turns);
+            return Ok(folds::check(&found, MANY, |thread| fold(self.seed, thread)));
+        }
+        let found = folds::words(stream, &self.array, self.array.bytes() / 4)?;
+        let expected = self.expected(point, turns, found.len());
+        let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+        Ok(wrong.map_or(Check::Passed, |at| {
+            Check::Failed(format!("word {at} is {:#x}, not {:#x}", found[at], expected[at]))
+        }))
+    }
+
+    /// What writes or additions leave in each word of an array that was poison or zeros.
+    fn expected(&self, point: &Point, turns: u32, words: usize) -> Vec<u32> {
+        let blank = if point.kind == Kind::Add { 0 } else { crate::cuda::checker::POISON };
+        let mut all = vec![blank; words];
+        for number in 0..self.accesses(point, turns) as u32 {
+            let begin = (place((self.seed as u32).wrapping_add(number), point.size, point.lines()) / 4) as usize;
+            if point.kind == Kind::Add {
+                all[begin] += 1;
+            } else {
+                (begin..begin + point.size as usize / 4).for_each(|word| all[word] = word as u32);
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_are_octaves_and_end_with_what_there_is() {
+        assert_eq!(footprints(2, 1 << 30), [16 << 20, 64 << 20, 256 << 20, 1 << 30]);
+        assert_eq!(footprints(1, 40 << 20), [16 << 20, 32 << 20, 40 << 20]);
+        assert_eq!(footprints(1, 100), [128]);
+        let largest = points(Kind::Read, Effort::Standard, FOOTPRINTS.1).into_iter().map(|point| point.lines()).max();
+        assert_eq!(u64::from(largest.unwrap()) * u64::from(LINE), FOOTPRINTS.1);
+    }
+}

@@ -1,0 +1,346 @@
+//! interference on a GPU: kernels of `stream` and copies by a copy engine, each alone and beside each of the other kind. What
+//! the figures mean is `crate::interference`'s.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::interference::{self, ALONE, COPIES, COPY, DOWN, KERNELS, READ, UP};
+use crate::stream::kernels::Parameters;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Work, Workload};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+
+use crate::TRUST;
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{Kit, asked, late};
+use crate::cuda::window::room;
+use plimsoll_cuda::Action;
+use plimsoll_cuda::Spinner;
+use plimsoll_cuda::StreamAction;
+use plimsoll_cuda::driver::{Event, Stream};
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
+use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+/// Bytes per array of a kernel.
+const ARRAY: u64 = 1 << 30;
+/// Bytes of one copy between host and device.
+const TRANSFER: u64 = 64 << 20;
+/// How long the device is kept busy while both streams' work is queued.
+const LEAD: Duration = Duration::from_micros(500);
+/// How often a sample is taken again because what ran beside it ended first.
+const AGAIN: u32 = 4;
+/// Most launches of a sample.
+const MOST: u32 = 8;
+/// Most of what runs beside one.
+const MOST_BESIDE: u32 = 64;
+/// Share of the samples that may still not be of full overlap: as many as may be outliers.
+const UNCOVERED: f64 = 0.01;
+/// Samples that are taken to warm up, while it is found out how much outlasts one.
+const WARM_UPS: u32 = 2;
+/// What a buffer of the host holds until a copy has come.
+const POISON: u8 = 0xcd;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What is timed, and what runs beside it.
+type Spot = (&'static str, &'static str);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &interference::SPEC
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        spots().len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let wanted = asked(session, ARRAY)?;
+        let (bytes, flags) = room(session.device, 4, wanted)?;
+        let bench = Bench::new(session.device, bytes.min(wanted), session.request.seed)?;
+        let late = late(session, begin, interference::SPEC.budget(session.request.effort));
+        let spots = spots();
+        let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0 + late, flags };
+        let at = |(work, beside): &Spot| vec![(*work).into(), (*beside).into()];
+        session.sweep(sweep, at, |_, spot| bench.contest(*spot))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 16 << 20, 1)?;
+        for (work, beside) in spots() {
+            let mut contest = bench.contest((work, beside))?;
+            contest.prepare(1)?;
+            contest.sample(1, &mut [0])?;
+            let wrong = if let Check::Failed(wrong) = contest.check()? { wrong } else { String::new() };
+            report(Case { kernel: work.to_owned(), on: format!("beside {beside}"), wrong });
+        }
+        Ok(())
+    }
+}
+
+/// Each alone and beside each of the other kind.
+fn spots() -> Vec<Spot> {
+    let beside = |work: &'static str, others: [&'static str; 2]| [(work, ALONE), (work, others[0]), (work, others[1])];
+    let kernels = KERNELS.into_iter().flat_map(|kernel| beside(kernel, COPIES));
+    kernels.chain(COPIES.into_iter().flat_map(|copy| beside(copy, KERNELS))).collect()
+}
+
+fn kernel(work: &str) -> (Op, KernelDesc) {
+    // Reading takes four vectors a thread to fill the memory.
+    let (op, unroll) = if work == READ { (Op::Read, 4) } else { (Op::Copy, 1) };
+    (op, Parameters { threads: 128, unroll, ..Parameters::new(op) }.kernel())
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    second: Arc<Stream>,
+    spinner: Option<Arc<Spinner>>,
+    input: Rc<DeviceBuffer>,
+    out: Rc<DeviceBuffer>,
+    /// Where copies from the host end.
+    landing: Rc<DeviceBuffer>,
+    /// What is copied from the host, and where copies to it end.
+    host: Rc<RefCell<HostBuffer>>,
+    arrival: Rc<RefCell<HostBuffer>>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::stream::kernels::SOURCE, &[kernel(READ).1, kernel(COPY).1], TRUST)?;
+        let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
+        let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
+        let (input, out, landing) = (array(bytes)?, array(bytes)?, array(transfer)?);
+        kit.checker.fill(Data::Unit, Element::F32, input.whole(), seed)?;
+        let mut host = HostBuffer::new(&device.context, HostKind::Pinned, transfer)?;
+        host.copy_from(&device.stream, input.part(0, transfer)?)?;
+        host.content()?;
+        let arrival = HostBuffer::new(&device.context, HostKind::Pinned, transfer)?;
+        let shared = |buffer| Rc::new(RefCell::new(buffer));
+        let second = Arc::new(Stream::new(&device.context)?);
+        let spinner = device.spinner.as_ref().ok().cloned();
+        Ok(Self { kit, second, spinner, input, out, landing, host: shared(host), arrival: shared(arrival) })
+    }
+
+    fn action(&self, work: &str) -> Result<Action, Fault> {
+        let transfer = self.landing.bytes();
+        Ok(match work {
+            UP => Action::Other(StreamAction::Up(Rc::clone(&self.host), self.landing.whole())),
+            DOWN => Action::Other(StreamAction::Down(Rc::clone(&self.arrival), self.input.part(0, transfer)?)),
+            _ => {
+                let (_, kernel) = kernel(work);
+                let n = self.input.bytes() / 4;
+                let (out, a) = (self.out.whole(), self.input.whole());
+                let list = Arguments::new().span(out).span(a).span(a).span(a).f32(1.0).u64(n);
+                Action::Launch(self.kit.unit.launch(&kernel, n, list)?)
+            }
+        })
+    }
+
+    fn traffic(&self, work: &str) -> Traffic {
+        match work {
+            UP => Traffic::new(0, self.landing.bytes()),
+            DOWN => Traffic::new(self.landing.bytes(), 0),
+            _ => kernel(work).1.traffic(self.input.bytes() / 4),
+        }
+    }
+
+    fn contest(&self, (work, beside): Spot) -> Result<Contest, Fault> {
+        let context = self.kit.stream().context();
+        let beside = if beside == ALONE { None } else { Some(self.action(beside)?) };
+        Ok(Contest {
+            streams: [Arc::clone(self.kit.stream()), Arc::clone(&self.second)],
+            action: self.action(work)?,
+            beside,
+            more: 1,
+            taken: 0,
+            uncovered: 0,
+            events: [Event::new(context)?, Event::new(context)?, Event::new(context)?],
+            spinner: self.spinner.clone(),
+            work: Work { traffic: self.traffic(work), operations: 1.0, ..Work::default() },
+            verdict: Verdict {
+                work,
+                checker: Rc::clone(&self.kit.checker),
+                input: Rc::clone(&self.input),
+                out: Rc::clone(&self.out),
+                landing: Rc::clone(&self.landing),
+                arrival: Rc::clone(&self.arrival),
+            },
+        })
+    }
+}
+
+/// What decides whether the work was done.
+struct Verdict {
+    work: &'static str,
+    checker: Rc<Checker>,
+    input: Rc<DeviceBuffer>,
+    out: Rc<DeviceBuffer>,
+    landing: Rc<DeviceBuffer>,
+    arrival: Rc<RefCell<HostBuffer>>,
+}
+
+impl Verdict {
+    /// Poisons what the work writes.
+    fn poison(&self) -> Result<(), Fault> {
+        match self.work {
+            UP => self.checker.poison(self.landing.whole()),
+            DOWN => {
+                self.arrival.borrow_mut().content()?.fill(POISON);
+                Ok(())
+            }
+            _ => self.checker.poison(self.out.whole()),
+        }
+    }
+
+    fn same(&self, there: Span, from: Span) -> Result<Check, Fault> {
+        self.checker.map(Op::Copy, Element::Word, there, [from; 3], 0.0)
+    }
+
+    fn check(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
+        let transfer = self.input.part(0, self.landing.bytes())?;
+        match self.work {
+            UP => self.same(self.landing.whole(), transfer),
+            DOWN => {
+                self.checker.poison(self.landing.whole())?;
+                self.arrival.borrow_mut().copy_to(stream, self.landing.whole())?;
+                self.same(self.landing.whole(), transfer)
+            }
+            READ => {
+                // The read kernel leaves an exclusive or per warp.
+                let (_, kernel) = kernel(READ);
+                let n = self.input.bytes() / 4;
+                let warps = n.div_ceil(kernel.elements_per_block()) * u64::from(kernel.threads / 32);
+                let (left, expected) = (self.out.part(0, 4 * warps)?, self.checker.bits(self.input.whole())?);
+                Ok(Checker::same_bits("read", self.checker.bits(left)?, expected))
+            }
+            _ => self.same(self.out.whole(), self.input.whole()),
+        }
+    }
+}
+
+/// One action again and again between two events, beside another that lasts longer.
+struct Contest {
+    streams: [Arc<Stream>; 2],
+    action: Action,
+    beside: Option<Action>,
+    /// How often the other is queued to outlast a sample.
+    more: u32,
+    /// Samples so far, and those after the warm-up whose companion ended first each time.
+    taken: u32,
+    uncovered: u32,
+    /// Begin of both, end of each.
+    events: [Event; 3],
+    spinner: Option<Arc<Spinner>>,
+    work: Work,
+    verdict: Verdict,
+}
+
+impl Contest {
+    /// One sample: its length, and whether the other went on to its end.
+    fn once(&mut self, k: u32) -> Result<(u64, bool), Fault> {
+        let ([first, second], [begin, end, others]) = (&self.streams, &self.events);
+        if let Some(spinner) = &self.spinner {
+            spinner.spin(first, LEAD)?;
+        }
+        begin.record(first)?;
+        (0..k).try_for_each(|_| self.action.enqueue(first))?;
+        end.record(first)?;
+        let Some(beside) = &self.beside else {
+            wait::event(end)?;
+            return Ok((end.nanoseconds_since(begin)?, true));
+        };
+        second.wait_for(begin)?;
+        (0..self.more).try_for_each(|_| beside.enqueue(second))?;
+        others.record(second)?;
+        first.wait_for(others)?;
+        wait::stream(first)?;
+        let (own, other) = (end.nanoseconds_since(begin)?, others.nanoseconds_since(begin)?);
+        if other < own {
+            // A tenth more than would have sufficed.
+            let needed = f64::from(self.more) * own as f64 / other.max(1) as f64;
+            self.more = ((1.1 * needed) as u32 + 1).min(MOST_BESIDE);
+        }
+        Ok((own, other >= own))
+    }
+}
+
+impl Workload for Contest {
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn batch(&self) -> Batch {
+        Batch { cycle: 1, max: MOST }
+    }
+
+    fn prepare(&mut self, _: u32) -> Result<(), Fault> {
+        self.streams[0].context().bind()?;
+        self.verdict.poison()
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.streams[0].context().bind()?;
+        for sample in out {
+            let mut covered = false;
+            for _ in 0..AGAIN {
+                (*sample, covered) = self.once(k)?;
+                if covered {
+                    break;
+                }
+            }
+            self.taken += 1;
+            self.uncovered += u32::from(!covered && self.taken > WARM_UPS);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        wait::stream(&self.streams[0])?;
+        let overlap = overlap(self.uncovered, self.taken);
+        if overlap != Check::Passed {
+            return Ok(overlap);
+        }
+        self.verdict.check(&self.streams[0])
+    }
+}
+
+/// Whether nearly all samples were of full overlap: a figure of others would be of less of a contest.
+fn overlap(uncovered: u32, taken: u32) -> Check {
+    if f64::from(uncovered) <= UNCOVERED * f64::from(taken) {
+        return Check::Passed;
+    }
+    Check::Failed(format!("what ran beside it ended first in {uncovered} of {taken} samples, {AGAIN} times each"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_few_samples_without_full_overlap_fail_the_point() {
+        assert_eq!([overlap(0, 0), overlap(1, 100)], [Check::Passed, Check::Passed]);
+        assert!(matches!(overlap(2, 100), Check::Failed(why) if why.contains("2 of 100")));
+        assert!(matches!(overlap(1, 30), Check::Failed(_)));
+    }
+
+    #[test]
+    fn everything_is_measured_alone_and_beside_the_other_kind() {
+        let spots = spots();
+        assert_eq!(spots.len(), 12);
+        for work in KERNELS.into_iter().chain(COPIES) {
+            assert!(spots.contains(&(work, ALONE)));
+        }
+        assert!(spots.contains(&(UP, COPY)) && spots.contains(&(READ, DOWN)) && !spots.contains(&(UP, DOWN)));
+    }
+}

@@ -1,0 +1,315 @@
+//! l1 on a GPU: one block per multiprocessor walks over a piece of its own. What the figures mean is
+//! `crate::l1`'s; the kernels are `l1.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, THREADS, WIDTHS};
+use crate::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Of};
+use crate::cuda::kit::{Kit, late};
+use crate::cuda::window::room;
+use crate::folds::{self, MANY, SOME, Walk};
+use plimsoll_cuda::driver::{Attribute, Stream};
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Smallest and largest piece, bytes.
+const PIECES: (u64, u64) = (4 << 10, 384 << 10);
+/// What first level and shared memory have together where the driver doesn't tell, bytes.
+const USUAL: u64 = 128 << 10;
+/// Bytes that a block moves in one launch: some 130 µs of loads and as many of stores, which are slower, and one warp.
+const MOVED: (u64, u64) = (32 << 20, 4 << 20);
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// Turns of a verified launch: untimed and timed.
+const VERIFIED: [u64; 2] = [1, 3];
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What is accessed how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Load,
+    LoadAlone,
+    Store,
+    Shared,
+    SharedAtomic,
+}
+
+/// An access over a piece.
+#[derive(Clone, Debug)]
+struct Point {
+    kind: Kind,
+    width: u32,
+    /// Bytes of the piece.
+    piece: u64,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &l1::SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        points(device, request.effort, PIECES.1).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let (effort, seed) = (session.request.effort, session.request.seed);
+        let pieces = u64::from(session.device.multiprocessors.max(1));
+        let (bytes, flags) = room(session.device, 2, PIECES.1 * pieces)?;
+        let bench = Bench::new(session.device, seed, bytes)?;
+        let points = points(session.device, effort, bytes / pieces);
+        let late = late(session, begin, l1::SPEC.budget(effort));
+        let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
+        session.sweep(sweep, Point::at, |_, point| bench.load(point)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let chunks: &[u64] = if depth == Depth::Small { &[1, 5] } else { &[1, 2, 5, 11] };
+        let most = 12 * 4096 * u64::from(device.multiprocessors.max(1));
+        let bench = Bench::new(device, 1, most)?;
+        for kind in Kind::ALL {
+            for width in kind.widths() {
+                for chunks in chunks {
+                    let kernel = kind.kernel(*width);
+                    let point = Point { kind, width: *width, piece: chunks * folds::chunk(&kernel) };
+                    let wrong = match bench.once(&point)? {
+                        Check::Passed => String::new(),
+                        Check::Failed(wrong) => wrong,
+                    };
+                    report(Case { kernel: kernel.name, on: format!("{} B per block", point.piece), wrong });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Load, Self::LoadAlone, Self::Store, Self::Shared, Self::SharedAtomic];
+
+    fn kernel(self, width: u32) -> KernelDesc {
+        match self {
+            Self::Load => kernels::load(width),
+            Self::LoadAlone => KernelDesc { threads: WARP, ..kernels::load(width) },
+            Self::Store => kernels::store(width),
+            Self::Shared => kernels::shared(width),
+            Self::SharedAtomic => kernels::shared_atomic(),
+        }
+    }
+
+    /// The widths that it comes in.
+    fn widths(self) -> &'static [u32] {
+        match self {
+            Self::LoadAlone => &WIDTHS[2..],
+            Self::SharedAtomic => &WIDTHS[..1],
+            _ => &WIDTHS,
+        }
+    }
+
+    fn in_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::SharedAtomic)
+    }
+
+    fn reads(self) -> bool {
+        matches!(self, Self::Load | Self::LoadAlone | Self::Shared)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Load => LOAD,
+            Self::LoadAlone => LOAD_ALONE,
+            Self::Store => STORE,
+            Self::Shared => SHARED,
+            Self::SharedAtomic => SHARED_ATOMIC,
+        }
+    }
+}
+
+impl Point {
+    fn at(&self) -> Vec<Value> {
+        vec![access(self.kind.name(), self.width).as_str().into(), self.piece.into()]
+    }
+}
+
+/// Pieces up to `most`: octaves for all, and for the widest loads close ones around where the first level may end.
+fn points(device: &CudaDevice, effort: Effort, most: u64) -> Vec<Point> {
+    let attribute = |attribute| device.context.device().attribute(attribute).unwrap_or(0);
+    let together = match u64::try_from(attribute(Attribute::SharedPerMultiprocessor)) {
+        Ok(bytes) if bytes > 0 => bytes,
+        _ => USUAL,
+    };
+    let shared = u64::try_from(attribute(Attribute::SharedPerBlock)).unwrap_or(0);
+    let mut points = Vec::new();
+    for kind in Kind::ALL {
+        for width in kind.widths() {
+            let least = if kind.in_shared() { shared } else { most };
+            let finest = kind == Kind::LoadAlone || (kind == Kind::Load && *width == 16);
+            let pieces = if finest { close(together, effort, most) } else { octaves(effort, least.min(most)) };
+            points.extend(pieces.into_iter().map(|piece| Point { kind, width: *width, piece }));
+        }
+    }
+    points
+}
+
+/// Octaves of pieces; every other one where time is short.
+fn octaves(effort: Effort, most: u64) -> Vec<u64> {
+    let step = if effort == Effort::Quick { 2 } else { 1 };
+    (0..).map(|octave| PIECES.0 << (step * octave)).take_while(|piece| *piece <= most).collect()
+}
+
+/// Octaves, and close pieces from half of what shared memory may have of it to two thirds more than that, in whole
+/// chunks.
+fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
+    let factor = if effort == Effort::Quick { 1.05 } else { 1.03 };
+    let chunk = folds::chunk(&kernels::load(16));
+    let mut pieces: Vec<u64> = (0..).map(|octave| PIECES.0 << octave).take_while(|piece| *piece <= most).collect();
+    let mut piece = 0.5 * together as f64;
+    while piece < 1.7 * together as f64 {
+        pieces.push((piece / chunk as f64).round() as u64 * chunk);
+        piece *= factor;
+    }
+    pieces.retain(|piece| *piece <= most);
+    pieces.sort_unstable();
+    pieces.dedup();
+    pieces
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    seed: u64,
+    input: DeviceBuffer,
+    out: DeviceBuffer,
+    left: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    /// Arrays of so many bytes for all pieces.
+    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::l1::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        for width in WIDTHS {
+            kit.unit.function(&kernels::load(width))?.function().prefer_cache()?;
+            kit.unit.function(&kernels::store(width))?.function().prefer_cache()?;
+        }
+        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
+        let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+    }
+
+    /// A workload of one point: the first pass untimed, then many.
+    fn load(&self, point: &Point) -> Result<Inside, Fault> {
+        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
+        let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
+        let phases = [walk.pass(), (moved / walk.turn()).max(walk.pass())];
+        self.counted(point, walk, phases, SOME)
+    }
+
+    /// One launch, checked.
+    fn once(&self, point: &Point) -> Result<Check, Fault> {
+        use plimsoll_core::sample::Workload as _;
+        let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
+        let mut load = self.counted(point, walk, VERIFIED, MANY)?;
+        load.sample(1, &mut [0])?;
+        load.check()
+    }
+
+    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<Inside, Fault> {
+        let kernel = point.kind.kernel(point.width);
+        let blocks = self.kit.unit.machine().multiprocessors;
+        let of_all = |buffer: &DeviceBuffer| buffer.part(0, walk.bytes());
+        let moved = walk.turn() * phases[1];
+        let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
+        let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
+        self.kit.checker.poison(self.left.whole())?;
+        self.kit.checker.poison(of_all(&self.out)?)?;
+        let launch = |cycles| {
+            let list = Arguments::new();
+            let list = match point.kind {
+                Kind::Load | Kind::LoadAlone | Kind::Shared => list.buffer(&self.left).span(cycles).buffer(&self.input),
+                Kind::Store => list.buffer(&self.out).span(cycles),
+                Kind::SharedAtomic => list.buffer(&self.out).span(cycles).u32(1),
+            };
+            let list = walk.arguments(list, false).u32(phases[0] as u32).u32(phases[1] as u32);
+            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+        };
+        let of = if point.kind == Kind::Store { Of::Slowest } else { Of::Typical };
+        let load = Inside::counted(&self.kit, (blocks, of), Work { traffic, ..Work::default() }, launch)?;
+        let threads = u64::from(blocks) * u64::from(kernel.threads);
+        let (checker, left, seed) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.seed);
+        let (kind, out) = (point.kind, of_all(&self.out)?);
+        let every_counter = self.counters(point, &walk, phases);
+        Ok(load.with_check(move |last| match kind {
+            Kind::Load | Kind::LoadAlone | Kind::Shared => {
+                let found = folds::words(last.stream, &left, threads)?;
+                Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
+            }
+            Kind::Store => checker.marks(out),
+            Kind::SharedAtomic => every_counter(last.stream),
+        }))
+    }
+
+    /// Are the counters of the first and the last block what the walk makes of them?
+    fn counters(
+        &self,
+        point: &Point,
+        walk: &Walk,
+        phases: [u64; 2],
+    ) -> impl Fn(&std::sync::Arc<Stream>) -> Result<Check, Fault> + use<> {
+        let words = (folds::chunk(&point.kind.kernel(point.width)) / 4) as usize;
+        let visits = if point.kind == Kind::SharedAtomic { walk.visits(&phases) } else { Vec::new() };
+        let part = |block: u64| self.out.part(block * walk.slice, walk.slice);
+        let parts = [part(0), part(walk.bytes() / walk.slice - 1)];
+        move |stream| {
+            for part in &parts {
+                let part = match part {
+                    Ok(part) => *part,
+                    Err(_) => return Err(Fault::Invalid("a piece lies outside its array".to_owned())),
+                };
+                let found = folds::part(stream, part)?;
+                let wrong = found.iter().enumerate().find(|(place, count)| visits[place / words] != **count);
+                if let Some((place, count)) = wrong {
+                    let expected = visits[place / words];
+                    return Ok(Check::Failed(format!("counter {place} is {count}, not {expected}")));
+                }
+            }
+            Ok(Check::Passed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_close_where_the_first_level_may_end_and_whole_chunks() {
+        for (effort, ratio) in [(Effort::Quick, 1.08), (Effort::Standard, 1.06)] {
+            let pieces = close(228 << 10, effort, PIECES.1);
+            assert!(pieces.iter().all(|piece| piece % 4096 == 0) && pieces.is_sorted());
+            let close = pieces.windows(2).filter(|pair| pair[0] >= 128 << 10 && pair[1] <= 300 << 10);
+            assert!(close.clone().count() > 10);
+            assert!(close.clone().all(|pair| pair[1] as f64 / (pair[0] as f64) < ratio), "{pieces:?}");
+        }
+        assert_eq!(octaves(Effort::Quick, 100 << 10), [4 << 10, 16 << 10, 64 << 10]);
+        assert!(close(228 << 10, Effort::Quick, 64 << 10).iter().all(|piece| *piece <= 64 << 10));
+    }
+}

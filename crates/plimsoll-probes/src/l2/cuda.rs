@@ -1,0 +1,264 @@
+//! l2 on a GPU: walks past the first-level cache, each multiprocessor over its own lines or all over the same in turn. What
+//! the figures mean is `crate::l2`'s; the kernels are `l2.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, THREADS};
+use crate::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::window::room;
+use crate::folds::{self, MANY, SOME, Walk};
+use plimsoll_cuda::Load;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+/// Smallest and largest footprint, bytes.
+const FOOTPRINTS: (u64, u64) = (1 << 20, 512 << 20);
+/// Footprints are close from this share of the cache to the other.
+const CLOSE: [f64; 2] = [0.4, 1.2];
+/// Bytes that the device moves in one launch.
+const MOVED: u64 = 2 << 30;
+/// Turns of a verified launch.
+const VERIFIED: u64 = 5;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// A pattern over a footprint.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    access: &'static str,
+    footprint: u64,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &l2::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        // The cache is known once the device's description is; most have some 40 MB.
+        points(40 << 20, request.effort, request.bytes.unwrap_or(FOOTPRINTS.1)).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let most = asked(session, FOOTPRINTS.1)?;
+        let (bytes, flags) = room(session.device, 2, most)?;
+        let bench = Bench::new(session.device, session.request.seed, bytes)?;
+        let points = points(session.info().last_level_cache(), effort, bytes.min(most));
+        let late = late(session, begin, l2::SPEC.budget(effort));
+        let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
+        let footprint = |point: &Point| bench.walk(point).bytes() * point.arrays();
+        let at = |point: &Point| vec![Value::from(point.access), footprint(point).into()];
+        session.sweep(sweep, at, |_, point| bench.load(point)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let chunks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 3, 32, 33, 65] };
+        let pieces = u64::from(device.multiprocessors.max(1));
+        let most = 2 * 65 * pieces * folds::chunk(&kernels::read());
+        let bench = Bench::new(device, 1, most)?;
+        for access in [READ_UNIQUE, READ_SHARED, WRITE, COPY] {
+            for chunks in chunks {
+                let kernel = kernel(access);
+                let footprint = chunks * pieces * folds::chunk(&kernel);
+                let point = Point { access, footprint: footprint * Point { access, footprint }.arrays() };
+                let wrong = match bench.once(&point)? {
+                    Check::Passed => String::new(),
+                    Check::Failed(wrong) => wrong,
+                };
+                report(Case { kernel: kernel.name, on: format!("{access}, {footprint} B"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kernel(access: &str) -> KernelDesc {
+    match access {
+        WRITE => kernels::write(),
+        COPY => kernels::copy(),
+        _ => kernels::read(),
+    }
+}
+
+impl Point {
+    /// Arrays that share the footprint.
+    fn arrays(&self) -> u64 {
+        if self.access == COPY { 2 } else { 1 }
+    }
+}
+
+/// Reads of both patterns at all footprints; writes and copies by octaves.
+fn points(cache: u64, effort: Effort, most: u64) -> Vec<Point> {
+    let at = |access, footprints: Vec<u64>| footprints.into_iter().map(move |footprint| Point { access, footprint });
+    let (close, wide) = (footprints(cache, effort, most), footprints(0, effort, most));
+    let reads = [READ_SHARED, READ_UNIQUE].into_iter().flat_map(|access| at(access, close.clone()));
+    let others = [WRITE, COPY].into_iter().flat_map(|access| at(access, wide.clone()));
+    reads.chain(others).collect()
+}
+
+/// Half octaves up to `most`, and closer ones around where a cache of so many bytes, or a half of it, may end.
+fn footprints(cache: u64, effort: Effort, most: u64) -> Vec<u64> {
+    let factor = match effort {
+        Effort::Thorough => 1.03,
+        Effort::Standard => 1.04,
+        _ => 1.06,
+    };
+    let mut all = Vec::new();
+    let mut footprint = FOOTPRINTS.0 as f64;
+    let [from, to] = CLOSE.map(|share| share * cache as f64);
+    while footprint <= most as f64 {
+        all.push(footprint as u64);
+        let close = (from..to).contains(&footprint);
+        let next = footprint * if close { factor } else { std::f64::consts::SQRT_2 };
+        // The close ones begin where they should.
+        footprint = if footprint < from { next.min(from) } else { next };
+    }
+    if all.is_empty() {
+        all.push(most);
+    }
+    all
+}
+
+/// How many pieces on a multiprocessor goes after a pass: about three eighths of all, so that neighbours aren't at the same
+/// lines at the same time, and without a common divisor, so that it comes to every piece.
+fn shift(pieces: u32) -> u64 {
+    let pieces = u64::from(pieces);
+    let common = |a: u64| (2..=a).any(|divisor| a.is_multiple_of(divisor) && pieces.is_multiple_of(divisor));
+    (pieces * 3 / 8 + 1..pieces).find(|shift| !common(*shift)).unwrap_or(1)
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    seed: u64,
+    input: DeviceBuffer,
+    out: DeviceBuffer,
+    left: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::l2::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let blocks = u64::from(kit.unit.machine().multiprocessors);
+        // Pieces are whole chunks, at least one each.
+        let bytes = bytes.max(blocks * folds::chunk(&kernels::read()));
+        let (input, out) = (kit.array(bytes)?, kit.array(bytes)?);
+        let left = kit.array(4 * blocks * u64::from(THREADS))?;
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input, out, left: Rc::new(left) })
+    }
+
+    fn walk(&self, point: &Point) -> Walk {
+        let machine = self.kit.unit.machine();
+        let slice = point.footprint / point.arrays() / u64::from(machine.multiprocessors);
+        let shift = if point.access == READ_SHARED { shift(machine.multiprocessors) } else { 0 };
+        Walk::new(&kernel(point.access), slice, shift, machine)
+    }
+
+    fn launch(&self, point: &Point, walk: &Walk, turns: u64) -> Result<Launch, Fault> {
+        let left = if matches!(point.access, WRITE | COPY) { &self.out } else { &*self.left };
+        let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.input), true);
+        self.kit.unit.launch(&kernel(point.access), 0, list.u32(turns as u32))
+    }
+
+    /// So many turns that about 2 GB move, and every pass is whole.
+    fn load(&self, point: &Point) -> Result<Load, Fault> {
+        let walk = self.walk(point);
+        let of_all = walk.turn() * u64::from(self.kit.unit.machine().multiprocessors);
+        let turns = (MOVED / of_all).max(1).next_multiple_of(walk.pass());
+        self.poison(&walk)?;
+        let (read, written) = match point.access {
+            WRITE => (0, 1),
+            COPY => (1, 1),
+            _ => (1, 0),
+        };
+        let traffic = Traffic::new(read * turns * of_all, written * turns * of_all);
+        let launch = self.launch(point, &walk, turns)?;
+        let load = self.kit.load(GRAPH, vec![launch], Work { traffic, ..Work::default() })?;
+        let check = self.check(point, walk, turns, SOME)?;
+        Ok(load.with_check(move |_| check()))
+    }
+
+    fn once(&self, point: &Point) -> Result<Check, Fault> {
+        let walk = self.walk(point);
+        let turns = VERIFIED.max(walk.pass());
+        self.poison(&walk)?;
+        let launch = self.launch(point, &walk, turns)?;
+        self.kit.stream().context().bind()?;
+        self.kit.stream().launch(&launch)?;
+        wait::stream(self.kit.stream())?;
+        self.check(point, walk, turns, MANY)?()
+    }
+
+    fn poison(&self, walk: &Walk) -> Result<(), Fault> {
+        self.kit.checker.poison(self.left.whole())?;
+        self.kit.checker.poison(self.out.part(0, walk.bytes())?)
+    }
+
+    fn check(
+        &self,
+        point: &Point,
+        walk: Walk,
+        turns: u64,
+        every: usize,
+    ) -> Result<impl Fn() -> Result<Check, Fault> + use<>, Fault> {
+        let (checker, left, stream) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.kit.stream().clone());
+        let (out, input) = (self.out.part(0, walk.bytes())?, self.input.part(0, walk.bytes())?);
+        let (access, seed) = (point.access, self.seed);
+        Ok(move || match access {
+            WRITE => checker.marks(out),
+            COPY => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
+            _ => {
+                let found = folds::words(&stream, &left, left.bytes() / 4)?;
+                Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[turns])))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shifting_multiprocessor_comes_to_every_piece() {
+        for pieces in [1, 2, 8, 80, 108, 132, 144] {
+            let shift = shift(pieces);
+            let seen: std::collections::BTreeSet<u64> =
+                (0..u64::from(pieces)).map(|pass| pass * shift % u64::from(pieces)).collect();
+            assert_eq!(seen.len(), pieces as usize, "{pieces}");
+        }
+        assert_eq!(shift(132), 53);
+    }
+
+    #[test]
+    fn footprints_are_close_around_the_cache_and_its_half() {
+        let all = footprints(60 << 20, Effort::Standard, FOOTPRINTS.1);
+        assert!(all.is_sorted() && all[0] == FOOTPRINTS.0 && *all.last().unwrap() > 300 << 20);
+        let close = all.windows(2).filter(|pair| pair[0] > 26 << 20 && pair[1] < 70 << 20);
+        assert!(close.clone().count() > 20 && close.clone().all(|pair| pair[1] * 100 <= pair[0] * 105), "{all:?}");
+        assert_eq!(footprints(60 << 20, Effort::Quick, 1 << 10), [1 << 10]);
+        let points = points(60 << 20, Effort::Quick, FOOTPRINTS.1);
+        assert!(points.len() < 110, "{}", points.len());
+    }
+}

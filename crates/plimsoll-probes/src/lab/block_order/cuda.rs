@@ -1,0 +1,257 @@
+//! block-order on a GPU: one kernel over all tiles of two matrices, in several orders of its blocks. What the figures mean is
+//! `crate::lab::block_order`'s; the kernel is `lab/block_order.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, THREADS, TURN};
+use crate::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Element;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::checker::POISON;
+use crate::cuda::kit::{GRAPH, Kit, alone, late};
+use crate::cuda::window::room;
+use crate::folds;
+use plimsoll_cuda::Load;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Rows of tiles of a group.
+const GROUPS: [u32; 5] = [4, 8, 12, 16, 32];
+/// Bytes of a matrix beside those of the last cache: too many for it, and few enough that a walk takes some milliseconds.
+const BESIDE: f64 = 2.2;
+/// The last cache where a device doesn't tell, bytes.
+const USUAL: u64 = 40 << 20;
+/// Warps of a block.
+const WARPS: u32 = THREADS / 32;
+/// Tiles that are held to the oracle after a measurement; of all others only that they were done is known.
+const LOOK: usize = 5;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// An order by its name, and the rows of a group: 0 are diagonals.
+type Order = (String, u32);
+
+/// How many panels of how many bytes each matrix has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    rows: u32,
+    columns: u32,
+    panel: u64,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &block_order::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        orders(Size::of(device.multiprocessors, USUAL).rows, request.effort).len() + 3
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
+        let size = Size::of(session.device.multiprocessors, cache);
+        let (bytes, flags) = room(session.device, 2, size.matrix())?;
+        let size = size.within(bytes);
+        let bench = Bench::new(session.device, size, session.request.seed)?;
+        let points = orders(size.rows, session.request.effort);
+        let late = late(session, begin, block_order::SPEC.budget(session.request.effort));
+        let at = |order: &Order| vec![order.0.as_str().into()];
+        let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7 + late, flags };
+        let chosen = block_order::chosen(session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK))?);
+        let wanted = |order: &Order| chosen.as_ref().is_some_and(|chosen| chosen.contains(&order.0));
+        let points: Vec<Order> = points.into_iter().filter(wanted).collect();
+        let sweep = Sweep { series: block_order::orders(AFRESH), points: &points, share: 0.3, flags };
+        session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let sizes: &[(u32, u32, u64)] = match depth {
+            Depth::Small => &[(1, 1, 1), (5, 3, 2)],
+            _ => &[(1, 1, 1), (1, 7, 3), (7, 1, 1), (5, 3, 2), (13, 17, 1), (33, 31, 2)],
+        };
+        for (rows, columns, turns) in sizes.iter().copied() {
+            let bench = Bench::new(device, Size { rows, columns, panel: turns * u64::from(TURN) }, 1)?;
+            for (order, group) in orders(rows, Effort::Thorough) {
+                let mut load = bench.walk(group, usize::MAX)?;
+                load.once()?;
+                let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
+                let on = format!("{rows} × {columns} tiles, panels of {} B, {order}", turns * u64::from(TURN));
+                report(Case { kernel: kernels::product(1).name, on, wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows, columns, diagonals and groups; in a hurry fewer groups.
+fn orders(rows: u32, effort: Effort) -> Vec<Order> {
+    let mut orders = vec![(ROWS.to_owned(), 1), (COLUMNS.to_owned(), rows), (DIAGONALS.to_owned(), 0)];
+    let some = GROUPS.into_iter().filter(|group| effort != Effort::Quick || matches!(group, 4 | 12 | 32));
+    orders.extend(some.map(|group| (groups(group), group)));
+    orders
+}
+
+impl Size {
+    /// Square, of as many panels as there are multiprocessors at least, so that a whole wave shares nothing along a diagonal.
+    fn of(multiprocessors: u32, cache: u64) -> Self {
+        let panels = multiprocessors.clamp(16, 256).next_multiple_of(8);
+        let panel = (cache as f64 * BESIDE / f64::from(panels)) as u64;
+        Self { rows: panels, columns: panels, panel: panel.next_multiple_of(u64::from(TURN)).max(TURN.into()) }
+    }
+
+    /// The larger matrix, bytes.
+    fn matrix(self) -> u64 {
+        u64::from(self.rows.max(self.columns)) * self.panel
+    }
+
+    /// The same with panels that fit into so many bytes for each matrix.
+    fn within(self, bytes: u64) -> Self {
+        let most = bytes / u64::from(self.rows.max(self.columns)) / u64::from(TURN) * u64::from(TURN);
+        Self { panel: self.panel.min(most.max(TURN.into())), ..self }
+    }
+
+    fn tiles(self) -> u32 {
+        self.rows * self.columns
+    }
+
+    /// What blocks read, and what memory must deliver at least.
+    fn bytes(self) -> (u64, u64) {
+        (2 * u64::from(self.tiles()) * self.panel, u64::from(self.rows + self.columns) * self.panel)
+    }
+}
+
+/// The exclusive or of what a warp reads of a panel.
+fn fold(seed: u64, panel: u64, warp: u32, bytes: u64) -> u32 {
+    let lanes = u64::from(32 * warp)..u64::from(32 * warp + 32);
+    let vectors = lanes.flat_map(|lane| (lane..bytes / 16).step_by(THREADS as usize));
+    let words = vectors.flat_map(|vector| (0..4).map(move |word| panel * bytes / 4 + 4 * vector + word));
+    words.fold(0, |bits, word| bits ^ pattern::bits(seed, word))
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    size: Size,
+    /// Dynamic shared memory that keeps a block alone on its multiprocessor, so that a wave is as many tiles.
+    shared: u32,
+    seed: u64,
+    matrices: Rc<[DeviceBuffer; 2]>,
+    left: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, size: Size, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::block_order::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let matrix = |panels: u32| kit.array(u64::from(panels) * size.panel);
+        let matrices = Rc::new([matrix(size.rows)?, matrix(size.columns)?]);
+        for (matrix, seed) in matrices.iter().zip(seeds(seed)) {
+            kit.checker.fill(Data::Bits, Element::Word, matrix.whole(), seed)?;
+        }
+        let left = kit.array(4 * u64::from(size.tiles()) * u64::from(WARPS))?;
+        let shared = alone(device, 0);
+        Ok(Self { kit, size, shared, seed, matrices, left: Rc::new(left) })
+    }
+
+    /// A walk over all tiles, of which so many are held to the oracle.
+    fn walk(&self, group: u32, look: usize) -> Result<Load, Fault> {
+        let size = self.size;
+        let (read, least) = size.bytes();
+        let work = Work { traffic: Traffic::new(read, 0), operations: f64::from(size.tiles()), ..Work::default() };
+        let list = Arguments::new().buffer(&self.left).buffer(&self.matrices[0]).buffer(&self.matrices[1]);
+        let list = list.u32(size.rows).u32(size.columns).u32(group).u32((size.panel / 16) as u32);
+        let launch = self.kit.unit.launch_with_shared(&kernels::product(size.tiles()), 1, list, self.shared)?;
+        self.kit.checker.poison(self.left.whole())?;
+        let load = self.kit.load(GRAPH, vec![launch], work)?.with_extra(LEAST, least as f64);
+        let (left, matrices, seed) = (Rc::clone(&self.left), Rc::clone(&self.matrices), self.seed);
+        Ok(load.with_check(move |stream| {
+            // The matrices are on the device as long as launches read them.
+            let _ = &matrices;
+            Ok(check(size, seed, &folds::words(stream, &left, left.bytes() / 4)?, look))
+        }))
+    }
+}
+
+/// The seeds of both matrices.
+fn seeds(seed: u64) -> [u64; 2] {
+    [seed, seed ^ 0x5eed_000b]
+}
+
+/// Whether every tile was done, and so many of them right: the first, the last, and some between.
+fn check(size: Size, seed: u64, found: &[u32], look: usize) -> Check {
+    let of = |word: usize| {
+        let (tile, warp) = (word as u32 / WARPS, word as u32 % WARPS);
+        (tile / size.columns, tile % size.columns, warp)
+    };
+    if let Some(word) = found.iter().position(|word| *word == POISON) {
+        let (row, column, warp) = of(word);
+        return Check::Failed(format!("warp {warp} of tile {row}, {column} left nothing"));
+    }
+    let tiles = size.tiles() as usize;
+    let step = tiles.div_ceil(look.clamp(1, tiles)).max(1);
+    let some = (0..tiles).step_by(step).chain([tiles - 1]);
+    let words = some.flat_map(|tile| tile * WARPS as usize..(tile + 1) * WARPS as usize);
+    let wrong = words.into_iter().find_map(|word| {
+        let (row, column, warp) = of(word);
+        let [a, b] = seeds(seed);
+        let right = fold(a, row.into(), warp, size.panel) ^ fold(b, column.into(), warp, size.panel);
+        (found[word] != right).then(|| {
+            format!("warp {warp} of tile {row}, {column} read {:#010x} in all, not {right:#010x}", found[word])
+        })
+    });
+    wrong.map_or(Check::Passed, Check::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_are_too_large_for_the_cache_and_shrink_to_what_there_is() {
+        for (multiprocessors, cache) in [(132, 60 << 20), (108, 40 << 20), (58, 48 << 20), (20, 2 << 20)] {
+            let size = Size::of(multiprocessors, cache);
+            assert!(size.matrix() >= 2 * cache && size.rows >= multiprocessors.min(256), "{size:?}");
+            assert!(size.panel.is_multiple_of(TURN.into()));
+            let small = size.within(cache);
+            assert!(small.matrix() <= cache.max(u64::from(TURN * size.rows)), "{small:?}");
+        }
+        assert_eq!(TURN, 16 * THREADS * kernels::UNROLL);
+    }
+
+    #[test]
+    fn a_tile_that_was_left_out_or_read_the_wrong_panel_is_found() {
+        let size = Size { rows: 3, columns: 2, panel: TURN.into() };
+        let [a, b] = seeds(7);
+        let right = |word: u32| {
+            let (tile, warp) = (word / WARPS, word % WARPS);
+            fold(a, (tile / 2).into(), warp, size.panel) ^ fold(b, (tile % 2).into(), warp, size.panel)
+        };
+        let mut found: Vec<u32> = (0..6 * WARPS).map(right).collect();
+        assert_eq!(check(size, 7, &found, usize::MAX), Check::Passed);
+        found[3 * WARPS as usize + 1] = POISON;
+        assert!(matches!(check(size, 7, &found, 1), Check::Failed(what) if what.contains("warp 1 of tile 1, 1 left")));
+        found[3 * WARPS as usize + 1] = 17;
+        assert!(
+            matches!(check(size, 7, &found, usize::MAX), Check::Failed(what) if what.contains("0x00000011 in all"))
+        );
+    }
+}

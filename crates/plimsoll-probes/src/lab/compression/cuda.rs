@@ -1,0 +1,292 @@
+//! compression on a GPU: z = a·x + y, and reads over footprint, in memory that may be compressed and in memory mapped the
+//! same way that may not. What the figures mean is `crate::lab::compression`'s; the kernels are
+//! `lab/compression.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, Kind, datum};
+use crate::lab::compression::{self, CURVES, DATA, GRIDS, place};
+use crate::uniformity::kernels as uniformity;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::checker::{Checker, POISON};
+use crate::cuda::kit::{GRAPH, Kit, all, asked, late};
+use crate::cuda::unit::Unit;
+use crate::cuda::window::room;
+use crate::folds;
+use plimsoll_cuda::driver::Attribute;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, MappedBuffer, Span};
+use plimsoll_cuda::{Action, Load};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Bytes of each array, as in the talk whose experiment this is.
+const USUAL: u64 = 1_677_721_600;
+/// Arrays of each of the two memories: x, y and z.
+const ARRAYS: u64 = 3;
+/// The scalar of measured launches: with y the same as x, z is twice that, and of the same kind.
+const SCALAR: f32 = 1.0;
+/// Footprints per octave, in a hurry and otherwise, and their ends in parts of the second-level cache.
+const PER_OCTAVE: [u32; 2] = [2, 4];
+const ENDS: (f64, f64) = (0.25, 8.0);
+/// Share of the budget that z = a·x + y takes.
+const SHARE: f64 = 0.6;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// Which data, in which memory: places in [`Kind::ALL`] and whether compressible.
+type Held = (usize, bool);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &compression::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.context.driver().has("cuMemCreate")?;
+        for attribute in [Attribute::VirtualMemory, Attribute::Compression] {
+            if device.context.device().attribute(attribute)? == 0 {
+                return Err(ungranted("the device has none"));
+            }
+        }
+        Ok(())
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        let most = usize::from(request.effort != Effort::Quick);
+        saxpies(request.effort).len() + (5 * PER_OCTAVE[most] as usize + 1) * 2 * CURVES.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let cache = session.info().last_level_cache().max(1 << 20);
+        let (bytes, flags) = room(session.device, 2 * ARRAYS, asked(session, USUAL)?)?;
+        let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
+        let late = late(session, begin, compression::SPEC.budget(effort));
+
+        let points = saxpies(effort);
+        let at = |&((data, compressible), grid): &(Held, usize)| {
+            vec![place(DATA[data], compressible).as_str().into(), GRIDS[grid].into()]
+        };
+        let sweep = Sweep { series: compression::saxpy(), points: &points, share: SHARE + late, flags };
+        session.sweep(sweep, at, |_, (held, grid)| bench.saxpy(*held, *grid))?;
+
+        let most = usize::from(effort != Effort::Quick);
+        let points = footprints(cache, bytes, PER_OCTAVE[most]);
+        let at = |&((data, compressible), size): &(Held, u64)| {
+            vec![place(DATA[data], compressible).as_str().into(), size.into()]
+        };
+        let series = compression::knee();
+        let sweep = Sweep { series, points: &points, share: 1.0 - SHARE, flags: Flags::NONE };
+        session.sweep(sweep, at, |_, (held, size)| bench.reads(*held, *size))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 4 << 20, 1)?;
+        let sizes: &[u64] = match depth {
+            Depth::Small => &[0, 1, 1025],
+            _ => &[0, 1, 31, 33, 1023, 1024, 1025, 65_537, (4 << 20) / 16 - 256],
+        };
+        let mut told = |kernel: KernelDesc, on: String, check: Check| {
+            let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
+            report(Case { kernel: kernel.name, on, wrong });
+        };
+        for compressible in [true, false] {
+            let memory = if compressible { "compressible" } else { "plain" };
+            for &n in sizes {
+                for kind in Kind::ALL {
+                    told(
+                        kernels::fill(),
+                        format!("{n} vectors, {kind:?}, {memory}"),
+                        bench.filled(compressible, kind, n)?,
+                    );
+                }
+                for kernel in [kernels::looped().with_grid(Grid::Blocks(3)), kernels::once()] {
+                    let check = bench.computed(compressible, &kernel, n)?;
+                    told(kernel, format!("{n} vectors, {memory}"), check);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ungranted(why: &str) -> Fault {
+    let mend = "Use a device of compute capability 8.0 or later with a driver that grants it".to_owned();
+    Fault::Unavailable { what: "compressible memory", why: why.to_owned(), mend }
+}
+
+/// Every kind of data in every grid, compressible and plain side by side; in a hurry in two grids.
+fn saxpies(effort: Effort) -> Vec<(Held, usize)> {
+    let grids = if effort == Effort::Quick { 2 } else { GRIDS.len() };
+    let kinds =
+        |grid| (0..DATA.len()).flat_map(move |data| [true, false].map(|compressible| ((data, compressible), grid)));
+    (0..grids).flat_map(kinds).collect()
+}
+
+/// Footprints around the cache's size up to what there is, each for all that is compared.
+fn footprints(cache: u64, most: u64, per_octave: u32) -> Vec<(Held, u64)> {
+    let octaves = (ENDS.1 / ENDS.0).log2();
+    let steps = (octaves * f64::from(per_octave)).round() as u32;
+    let size = |step: u32| (cache as f64 * ENDS.0 * 2.0_f64.powf(f64::from(step) / f64::from(per_octave))) as u64;
+    let sizes = (0..=steps).map(move |step| size(step).next_multiple_of(4096)).filter(move |size| *size <= most);
+    let kinds: Vec<usize> = CURVES.iter().filter_map(|name| DATA.iter().position(|data| data == name)).collect();
+    let held = kinds.iter().flat_map(|data| [(*data, true), (*data, false)]).collect::<Vec<Held>>();
+    sizes.flat_map(|size| held.iter().map(move |held| (*held, size)).collect::<Vec<_>>()).collect()
+}
+
+/// x, y and z of one memory.
+struct Arrays([MappedBuffer; 3]);
+
+impl Arrays {
+    fn new(device: &CudaDevice, bytes: u64, compressible: bool) -> Result<Self, Fault> {
+        let new = || MappedBuffer::new(&device.stream, bytes, compressible);
+        let arrays = [new()?, new()?, new()?];
+        if compressible && !arrays.iter().all(MappedBuffer::is_compressible) {
+            return Err(ungranted("the driver granted none where it was asked for"));
+        }
+        Ok(Self(arrays))
+    }
+
+    fn parts(&self, bytes: u64) -> Result<[Span; 3], Fault> {
+        let [x, y, z] = &self.0;
+        Ok([x.part(0, bytes)?, y.part(0, bytes)?, z.part(0, bytes)?])
+    }
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    /// What reads over footprints.
+    reader: Unit,
+    /// One word per warp of it.
+    left: Rc<DeviceBuffer>,
+    compressible: Arrays,
+    plain: Arrays,
+    bytes: u64,
+    seed: u64,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::compression::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let reader = Unit::new(device, &crate::uniformity::kernels::SOURCE, &[uniformity::region()], TRUST)?;
+        let warps = uniformity::region().geometry(1, reader.machine())?.warps();
+        let left = Rc::new(kit.array(4 * warps)?);
+        let (compressible, plain) = (Arrays::new(device, bytes, true)?, Arrays::new(device, bytes, false)?);
+        Ok(Self { kit, reader, left, compressible, plain, bytes, seed })
+    }
+
+    fn arrays(&self, compressible: bool) -> &Arrays {
+        if compressible { &self.compressible } else { &self.plain }
+    }
+
+    /// Fills a span of whole vectors by the kernel that compresses what it can.
+    fn fill(&self, out: Span, kind: Kind, seed: u64) -> Result<(), Fault> {
+        let n = out.bytes() / 16;
+        let arguments = Arguments::new().span(out).u32(kind as u32).u64(seed).u64(n);
+        self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernels::fill(), 4 * n, arguments)?)])
+    }
+
+    fn launch(&self, kernel: &KernelDesc, [x, y, z]: [Span; 3], a: f32) -> Result<Launch, Fault> {
+        let n = z.bytes() / 16;
+        let arguments = Arguments::new().span(z).span(x).span(y).f32(a).u64(n);
+        self.kit.unit.launch(kernel, 4 * n, arguments)
+    }
+
+    fn saxpy(&self, (data, compressible): Held, grid: usize) -> Result<Load, Fault> {
+        let [x, y, z] = self.arrays(compressible).parts(self.bytes)?;
+        [x, y].into_iter().try_for_each(|array| self.fill(array, Kind::ALL[data], self.seed))?;
+        self.kit.checker.poison(z)?;
+        let grids = [Grid::Cover, Grid::Blocks(4000), Grid::Resident { blocks: 2 }, Grid::Resident { blocks: 1 }];
+        let kernel = if grid == 0 { kernels::once() } else { kernels::looped().with_grid(grids[grid]) };
+        let work = Work { traffic: Traffic::new(2 * self.bytes, self.bytes), window: self.bytes, ..Work::default() };
+        let load = self.kit.load(GRAPH, vec![self.launch(&kernel, [x, y, z], SCALAR)?], work)?;
+        let checker = Rc::clone(&self.kit.checker);
+        Ok(load.with_check(move |_| checker.map(Op::Triad, Element::F32, z, [y, x, y], SCALAR.into())))
+    }
+
+    fn reads(&self, (data, compressible): Held, size: u64) -> Result<Load, Fault> {
+        let [input, ..] = self.arrays(compressible).parts(size)?;
+        self.fill(input, Kind::ALL[data], self.seed)?;
+        self.kit.checker.poison(self.left.whole())?;
+        let arguments = Arguments::new().buffer(&self.left).span(input).u64(size / 16);
+        let launch = self.reader.launch(&uniformity::region(), 1, arguments)?;
+        let work = Work { traffic: Traffic::new(size, 0), ..Work::default() };
+        let load = self.kit.load(GRAPH, vec![launch], work)?;
+        let (checker, left) = (Rc::clone(&self.kit.checker), self.left.whole());
+        Ok(load.with_check(move |_| Ok(Checker::same_bits("reads", checker.bits(left)?, checker.bits(input)?))))
+    }
+
+    /// Whether a fill leaves what the host computes, and nothing behind it.
+    fn filled(&self, compressible: bool, kind: Kind, n: u64) -> Result<Check, Fault> {
+        let [out, ..] = self.arrays(compressible).parts(16 * n + 4096)?;
+        self.kit.checker.poison(out)?;
+        self.fill(out.first(16 * n)?, kind, self.seed)?;
+        let found = folds::part(self.kit.stream(), out)?;
+        let expected = |i: usize| if i < 4 * n as usize { datum(kind, self.seed, i as u64) } else { POISON };
+        let wrong = found.iter().enumerate().find(|(i, word)| **word != expected(*i));
+        Ok(wrong.map_or(Check::Passed, |(i, word)| {
+            Check::Failed(format!("word {i} is {word:#010x}, not {:#010x}", expected(i)))
+        }))
+    }
+
+    /// Whether a kernel leaves a·x + y, x and y of different data, and nothing behind it.
+    fn computed(&self, compressible: bool, kernel: &KernelDesc, n: u64) -> Result<Check, Fault> {
+        const A: f32 = 1.625;
+        let parts = self.arrays(compressible).parts(16 * n + 4096)?;
+        let [x, y, z] = parts;
+        self.fill(x, Kind::Random, self.seed)?;
+        self.fill(y, Kind::Random, !self.seed)?;
+        self.kit.checker.poison(z)?;
+        let part = |span: Span| span.first(16 * n);
+        let (x, y, out) = (part(x)?, part(y)?, part(z)?);
+        self.kit.run(&[Action::Launch(self.launch(kernel, [x, y, out], A)?)])?;
+        let behind = folds::part(self.kit.stream(), z.part(16 * n, 4096)?)?;
+        let guard = match behind.iter().all(|word| *word == POISON) {
+            true => Check::Passed,
+            false => Check::Failed("something was written behind the output".to_owned()),
+        };
+        all([self.kit.checker.map(Op::Triad, Element::F32, out, [y, x, y], A.into()), Ok(guard)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_has_its_control_beside_it() {
+        for effort in [Effort::Quick, Effort::Standard] {
+            let points = saxpies(effort);
+            assert!(
+                points.chunks(2).all(|pair| pair[0].0 == (pair[1].0.0, true) && !pair[1].0.1 && pair[0].1 == pair[1].1)
+            );
+        }
+        assert_eq!(saxpies(Effort::Standard).len(), 56);
+        assert_eq!(Kind::ALL.len(), DATA.len());
+    }
+
+    #[test]
+    fn footprints_span_the_cache_and_stay_within_the_array() {
+        let points = footprints(60 << 20, 1 << 30, 4);
+        assert_eq!(points.len(), 21 * 4);
+        assert_eq!((points[0].1, points[83].1), (15 << 20, 480 << 20));
+        assert!(footprints(60 << 20, 64 << 20, 2).iter().all(|(_, size)| *size <= 64 << 20));
+    }
+}

@@ -1,0 +1,147 @@
+//! fetch-granularity on a GPU: the limit is held by a guard for as long as the probe runs. What the figures mean is
+//! `crate::lab::fetch_granularity`'s; the kernels are `lab/fetch_granularity.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, HINTS, UNROLL};
+use crate::gather::kernels::{LINE, place};
+use crate::lab::fetch_granularity::{self, IN_FORCE, LIMITS, hint};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Work};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Element;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::window::room;
+use crate::folds::{self, MANY, SOME};
+use plimsoll_cuda::driver::{Held, Limit};
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Action, Load};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Footprint in parts of the second-level cache: one read in sixteen finds its line there.
+const USUAL: u64 = 16;
+/// The least footprint in parts of it.
+const LEAST: u64 = 4;
+/// Bytes of a read.
+const SIZE: u32 = 32;
+/// Turns of a launch: some 3·10⁷ reads, so that most of the footprint is come to before a launch begins again.
+const TURNS: u32 = 64;
+/// Lines of the verified array.
+const VERIFIED: u64 = 5000;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &fetch_granularity::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+        device.context.driver().has("cuCtxSetLimit")?;
+        Ok(device.context.limit(Limit::FetchGranularity).map(drop)?)
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        LIMITS.len() * HINTS.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let cache = session.info().last_level_cache().max(1 << 20);
+        let (bytes, flags) = room(session.device, 1, asked(session, USUAL * cache)?)?;
+        if bytes <= LEAST * cache {
+            let need = LEAST * cache;
+            let why = format!("{bytes} bytes lie in the cache in good part; use more than {need}");
+            return Err(Fault::Invalid(why));
+        }
+        let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
+        let late = late(session, begin, fetch_granularity::SPEC.budget(session.request.effort));
+        let points: Vec<(u64, u32)> = HINTS.iter().flat_map(|hint| LIMITS.map(|limit| (limit, *hint))).collect();
+        let at = |(limit, bytes): &(u64, u32)| vec![(*limit).into(), hint(u64::from(*bytes)).as_str().into()];
+        let sweep = Sweep { series: fetch_granularity::reads(), points: &points, share: 1.0 + late, flags };
+        session.sweep(sweep, at, |_, (limit, hint)| bench.load(*limit, *hint))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, VERIFIED * u64::from(LINE), 1)?;
+        for bytes in HINTS {
+            for turns in [1, 3] {
+                bench.kit.checker.poison(bench.left.whole())?;
+                bench.kit.run(&[Action::Launch(bench.launch(bytes, turns)?)])?;
+                let wrong = match bench.check(turns, MANY)? {
+                    Check::Passed => String::new(),
+                    Check::Failed(wrong) => wrong,
+                };
+                report(Case { kernel: kernels::read(bytes).name, on: format!("{turns} turns"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    array: DeviceBuffer,
+    /// One word per thread.
+    left: DeviceBuffer,
+    held: Held,
+    lines: u32,
+    threads: u32,
+    seed: u64,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::fetch_granularity::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let grid = kernels::read(0).geometry(1, kit.unit.machine())?;
+        let threads = grid.blocks * grid.threads;
+        let (array, left) = (kit.array(bytes)?, kit.array(4 * u64::from(threads))?);
+        kit.checker.fill(Data::Bits, Element::Word, array.whole(), seed)?;
+        let held = Held::new(&device.context, Limit::FetchGranularity)?;
+        let lines = u32::try_from(bytes / u64::from(LINE)).unwrap_or(u32::MAX);
+        Ok(Self { kit, array, left, held, lines, threads, seed })
+    }
+
+    fn launch(&self, hint: u32, turns: u32) -> Result<Launch, Fault> {
+        let arguments = Arguments::new().buffer(&self.left).buffer(&self.array).u32(self.lines);
+        self.kit.unit.launch(&kernels::read(hint), 1, arguments.u32(self.seed as u32).u32(turns))
+    }
+
+    fn load(self: &Rc<Self>, limit: u64, hint: u32) -> Result<Load, Fault> {
+        let force = self.held.set(limit)?;
+        let reads = u64::from(self.threads / 2) * u64::from(UNROLL * TURNS);
+        let traffic = Traffic::new(reads * u64::from(SIZE), 0);
+        let work = Work { traffic, operations: reads as f64, ..Work::default() };
+        self.kit.checker.poison(self.left.whole())?;
+        let load = self.kit.load(GRAPH, vec![self.launch(hint, TURNS)?], work)?.with_extra(IN_FORCE, force as f64);
+        let bench = Rc::clone(self);
+        Ok(load.with_check(move |_| bench.check(TURNS, SOME)))
+    }
+
+    /// Did every so many threads read what they should have?
+    fn check(&self, turns: u32, every: usize) -> Result<Check, Fault> {
+        let found = folds::words(self.kit.stream(), &self.left, self.left.bytes() / 4)?;
+        let (pairs, seed) = (self.threads / 2, self.seed);
+        let fold = |thread: usize| {
+            let base = (seed as u32).wrapping_add(thread as u32 / 2);
+            let numbers = (0..turns * UNROLL).map(|number| base.wrapping_add(number.wrapping_mul(pairs)));
+            let begins = numbers.map(|i| place(i, SIZE, self.lines) / 4 + thread as u64 % 2 * 4);
+            begins.flat_map(|word| word..word + 4).fold(0, |bits, word| bits ^ pattern::bits(seed, word))
+        };
+        Ok(folds::check(&found, every, fold))
+    }
+}

@@ -1,0 +1,255 @@
+//! formats on a GPU: limits by a kernel per format, rates by the kernels of `incore` and `tensor` on the whole device, each
+//! at the configuration that is fastest at a glance. What the figures mean, and what the limits must be, is
+//! `crate::lab::formats`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{kernel, of};
+use crate::incore::kernels as links;
+use crate::lab::formats::{self, Form};
+use crate::tensor::kernels as products;
+use crate::tensor::kernels::Number;
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Work};
+use plimsoll_core::series::Value;
+use plimsoll_gen::Target;
+use plimsoll_gpu::Need;
+use plimsoll_suite::formats::{Format, LIMITS};
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, late};
+use crate::cuda::steady::Steady;
+use crate::tensor::oracle::Data;
+use crate::{incore::cuda as incore, tensor::cuda as tensor};
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Action, Load};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Bytes of the limits that one thread leaves.
+const ONE: u64 = 8 * LIMITS.len() as u64;
+/// Copies of a format's limits that the largest check makes: more than a block's threads.
+const MOST: u64 = 1025;
+/// What the arrays hold before a launch, byte by byte; no limit of a format is of such bytes alone.
+const BEFORE: [u8; 2] = [0xa5, 0x5a];
+
+/// Multiply-adds one number at a time and in pairs: format, form, the chain's name, and operations of a link.
+const LINKS: [(&str, Form, &str, f64); 6] = [
+    ("f64", Form::Scalar, "FMA f64", 2.0),
+    ("f32", Form::Scalar, "FMA f32", 2.0),
+    ("f16", Form::Scalar, "FMA f16", 2.0),
+    ("bf16", Form::Scalar, "FMA bf16", 2.0),
+    ("f16", Form::Packed, "FMA f16x2", 4.0),
+    ("bf16", Form::Packed, "FMA bf16x2", 4.0),
+];
+/// Matrix products: format, and what the tensor probe calls its numbers.
+const PRODUCTS: [(&str, Number); 6] = [
+    ("f64", Number::F64),
+    ("tf32", Number::Tf32),
+    ("f16", Number::F16),
+    ("bf16", Number::Bf16),
+    ("f8e4m3", Number::F8),
+    ("f8e5m2", Number::F8E5m2),
+];
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+fn target(device: &CudaDevice) -> Target {
+    device.kernels.target().parse().unwrap_or(Target::plain(80))
+}
+
+/// The multiply-adds of the table that a device has.
+fn chains(device: &CudaDevice) -> Vec<(&'static str, Form, &'static links::Instruction, f64)> {
+    let find = |name: &str| links::Instruction::of(target(device)).find(|one| one.name == name);
+    LINKS.into_iter().filter_map(|(format, form, name, flop)| Some((format, form, find(name)?, flop))).collect()
+}
+
+/// The matrix instructions of each format that a device has any for.
+fn matrices(device: &CudaDevice) -> Vec<(&'static str, Vec<&'static products::Instruction>)> {
+    let all = tensor::dense(device);
+    let of = |number| all.iter().copied().filter(|one| one.number == number).collect::<Vec<_>>();
+    let formats = PRODUCTS.into_iter().map(|(format, number)| (format, of(number)));
+    formats.filter(|(_, instructions)| !instructions.is_empty()).collect()
+}
+
+/// A point of `rates`.
+#[derive(Clone, Copy, Debug)]
+enum Rate {
+    Chains { format: &'static str, form: Form, spot: incore::Spot, flop: f64 },
+    Products { format: &'static str, spot: tensor::Spot },
+}
+
+impl Rate {
+    fn at(&self) -> Vec<Value> {
+        match self {
+            Self::Chains { format, form, spot, .. } => {
+                vec![(*format).into(), form.name().into(), spot.of.name.into()]
+            }
+            Self::Products { format, spot } => {
+                vec![(*format).into(), Form::Matrix.name().into(), spot.of.name.into()]
+            }
+        }
+    }
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &formats::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, _: &Request) -> usize {
+        of(target(device)).count() + chains(device).len() + matrices(device).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let bench = Bench::new(session.device)?;
+        let found = |format: &'static Format| Ok((format, bench.found(format, BEFORE[0])?));
+        let held = of(target(session.device)).map(found).collect::<Result<Vec<_>, Fault>>()?;
+        let machines = Machines::new(session.device)?;
+        let rates = machines.rates(session.device)?;
+        let late = late(session, begin, formats::SPEC.budget(session.request.effort));
+        let sweep = Sweep { series: formats::limits(), points: &held, share: 0.1 + late, flags: Flags::NONE };
+        session.sweep(
+            sweep,
+            |(format, bits)| formats::at(format, bits),
+            |_, (format, bits)| bench.load(format, bits),
+        )?;
+        let sweep = Sweep { series: formats::rates(), points: &rates, share: 0.9, flags: Flags::NONE };
+        session.sweep(sweep, Rate::at, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device)?;
+        let copies: &[u64] = match depth {
+            Depth::Small => &[1, 33],
+            Depth::Usual => &[1, 31, 33, 257],
+            Depth::Exhaustive => &[1, 2, 31, 32, 33, 255, 256, 257, 511, MOST],
+        };
+        for format in of(target(device)) {
+            for &n in copies {
+                let wrong = bench.wrong(format, n)?;
+                report(Case { kernel: kernel(format).name, on: format!("{n} threads"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernels that look for limits.
+#[derive(Clone)]
+struct Bench {
+    kit: Rc<Kit>,
+    out: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice) -> Result<Self, Fault> {
+        let kit = Rc::new(Kit::new(
+            device,
+            &crate::lab::formats::kernels::SOURCE,
+            &crate::lab::formats::kernels::SOURCE.kernels(target(device)),
+            TRUST,
+        )?);
+        // One copy more than is written, which must stay as it was.
+        let out = Rc::new(kit.array((MOST + 1) * ONE)?);
+        Ok(Self { kit, out })
+    }
+
+    fn launch(&self, format: &Format, n: u64) -> Result<Launch, Fault> {
+        self.kit.unit.launch(&kernel(format), n, Arguments::new().buffer(&self.out).u64(n))
+    }
+
+    /// What a launch of n threads leaves in an array that held one byte everywhere, and a copy's room behind it.
+    fn left(&self, format: &Format, n: u64, before: u8) -> Result<Vec<u64>, Fault> {
+        let room = self.out.part(0, (n + 1) * ONE)?;
+        self.kit.run(&[Action::Fill(room, before), Action::Launch(self.launch(format, n)?)])?;
+        let mut bytes = vec![0; (room.bytes()) as usize];
+        self.out.download(self.kit.stream(), &mut bytes)?;
+        Ok(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(std::array::from_fn(|at| word[at]))).collect())
+    }
+
+    /// A format's limits as one thread finds them.
+    fn found(&self, format: &Format, before: u8) -> Result<Vec<u64>, Fault> {
+        let mut bits = self.left(format, 1, before)?;
+        bits.truncate(LIMITS.len());
+        Ok(bits)
+    }
+
+    /// Launches that find these limits. Whether they are the standard's is a finding and no failure; that a launch leaves
+    /// the same over other bytes is the check.
+    fn load(&self, format: &'static Format, bits: &[u64]) -> Result<Load, Fault> {
+        let load = self.kit.load(GRAPH, vec![self.launch(format, 1)?], Work::default())?;
+        let load = formats::values(format, bits).fold(load, |load, (metric, value)| load.with_extra(metric, value));
+        let (bench, bits) = (self.clone(), bits.to_vec());
+        Ok(load.with_check(move |_| {
+            let again = bench.found(format, BEFORE[1])?;
+            let other = LIMITS.iter().zip(bits.iter().zip(&again)).find(|(_, (bits, again))| bits != again);
+            Ok(other.map_or(Check::Passed, |(limit, (bits, again))| {
+                let (bits, again) = (format.text(*bits), format.text(*again));
+                Check::Failed(format!("{} is {bits}, and then {again}", limit.name()))
+            }))
+        }))
+    }
+
+    /// Every thread's limits against the standard; empty where they are right.
+    fn wrong(&self, format: &Format, n: u64) -> Result<String, Fault> {
+        let words = self.left(format, n, BEFORE[0])?;
+        let (found, behind) = words.split_at(words.len() - LIMITS.len());
+        for (thread, bits) in found.chunks_exact(LIMITS.len()).enumerate() {
+            if let Some((limit, bits)) = LIMITS.iter().zip(bits).find(|(limit, bits)| !format.holds(**limit, **bits)) {
+                return Ok(format!("thread {thread}: {} is {}", limit.name(), format.text(*bits)));
+            }
+        }
+        let kept = behind.iter().all(|word| word.to_le_bytes() == [BEFORE[0]; 8]);
+        Ok(if kept { String::new() } else { "there are bits behind the last thread's".to_owned() })
+    }
+}
+
+/// The kernels of `incore` and `tensor`.
+struct Machines {
+    chains: incore::Bench,
+    products: tensor::Bench,
+}
+
+impl Machines {
+    fn new(device: &CudaDevice) -> Result<Self, Fault> {
+        let instructions = chains(device).into_iter().map(|(_, _, of, _)| of);
+        let chains = incore::Bench::of_instructions(device, instructions)?;
+        Ok(Self { chains, products: tensor::Bench::new(device)? })
+    }
+
+    /// Every format in every form, at the configuration that is fastest at a glance.
+    fn rates(&self, device: &CudaDevice) -> Result<Vec<Rate>, Fault> {
+        let mut rates = Vec::new();
+        for (format, form, of, flop) in chains(device) {
+            let spot = self.chains.fastest(of)?;
+            rates.extend(spot.map(|spot| Rate::Chains { format, form, spot, flop }));
+        }
+        for (format, instructions) in matrices(device) {
+            let spot = self.products.fastest(&instructions, Data::Whole)?;
+            rates.extend(spot.map(|spot| Rate::Products { format, spot }));
+        }
+        Ok(rates)
+    }
+
+    fn load(&self, rate: Rate) -> Result<Load, Fault> {
+        match rate {
+            Rate::Chains { spot, flop, .. } => self.chains.whole(spot, flop),
+            Rate::Products { spot, .. } => self.products.whole(spot),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! gemm on a GPU: the multiply-add of `incore` and the matrix instructions of `tensor` on random numbers, on the whole
+//! device, and square products by cuBLAS where it is installed. What the figures mean is
+//! `crate::lab::gemm`'s; products and their oracle are `products`'.
+
+use super::kernels::{TAMED, kernel};
+use crate::incore::kernels as links;
+use crate::lab::gemm::{self, ERROR, Form};
+use crate::tensor::kernels::{Instruction, Number};
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Clock as _, Effort};
+use plimsoll_core::series::Value;
+use plimsoll_gen::Target;
+use plimsoll_gpu::Need;
+use plimsoll_suite::formats::format;
+
+use super::products::{self, Size};
+use crate::cuda::kit::late;
+use crate::cuda::steady::Steady;
+use crate::tensor::oracle::Data;
+use crate::{incore::cuda as incore, tensor::cuda as tensor};
+use plimsoll_cuda::Load;
+use plimsoll_cuda::cublas::Numbers;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Rows of the library's products.
+const ROWS: [u32; 2] = [4096, 8192];
+/// The same where there is little time.
+const FEW_ROWS: [u32; 1] = [2048];
+/// Rows of what is verified: none of it a tile's, and of bytes multiples of four, which the library asks for.
+const ODD_ROWS: [u32; 4] = [4, 36, 100, 260];
+/// Operations of a multiply-add.
+const FLOP: f64 = 2.0;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+fn target(device: &CudaDevice) -> Target {
+    device.kernels.target().parse().unwrap_or(Target::plain(80))
+}
+
+/// The types in the order of the table, as the axis names them.
+const NUMBERS: [(&str, Number); 6] = [
+    ("f64", Number::F64),
+    ("tf32", Number::Tf32),
+    ("f16", Number::F16),
+    ("bf16", Number::Bf16),
+    ("f8", Number::F8),
+    ("i8", Number::I8),
+];
+
+/// Instructions whose rates stand beside each other: of each type the shapes of double precision by themselves, of others
+/// those of one warp and those of a warp group, with and without zeros. Where there is little time, those of a warp that a
+/// warp group has, too, are left out.
+fn groups(device: &CudaDevice, quick: bool) -> Vec<(&'static str, &'static Instruction)> {
+    let all = tensor::instructions(device);
+    let of = |(name, number): (&'static str, Number)| {
+        let mine: Vec<&Instruction> = all.iter().copied().filter(|one| one.number == number).collect();
+        let grouped = mine.iter().any(|one| one.group);
+        // A in registers is the same unit at the same rate.
+        let kept = move |one: &&Instruction| !(one.name.contains("registers") || quick && grouped && !one.group);
+        mine.into_iter().filter(kept).map(move |one| (name, one)).collect::<Vec<_>>()
+    };
+    NUMBERS.into_iter().flat_map(of).collect()
+}
+
+/// A point of `instructions`.
+#[derive(Clone, Copy, Debug)]
+enum Rate {
+    Scalar(incore::Spot),
+    Matrix(&'static str, tensor::Spot),
+}
+
+impl Rate {
+    fn at(&self) -> Vec<Value> {
+        let (numbers, form, instruction) = match self {
+            Self::Scalar(spot) => ("f64", Form::Scalar, spot.of.name),
+            Self::Matrix(numbers, spot) if spot.of.sparse => (*numbers, Form::Sparse, spot.of.name),
+            Self::Matrix(numbers, spot) => (*numbers, Form::Dense, spot.of.name),
+        };
+        vec![numbers.into(), form.name().into(), instruction.into()]
+    }
+}
+
+/// The products that the library is asked for.
+fn sizes(effort: Effort) -> Vec<Size> {
+    let rows: &[u32] = if effort == Effort::Quick { &FEW_ROWS } else { &ROWS };
+    Numbers::ALL.into_iter().flat_map(|numbers| rows.iter().map(move |&n| Size { numbers, n })).collect()
+}
+
+fn at(size: &Size) -> Vec<Value> {
+    vec![size.numbers.name().into(), u64::from(size.n).into()]
+}
+
+/// Products by the library, or why there are none.
+fn by_library(device: &CudaDevice) -> Result<products::Bench, Fault> {
+    let library = device.cublas()?;
+    products::Bench::new(device)?.with_library(&library)
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &gemm::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        let quick = request.effort == Effort::Quick;
+        let library = if device.cublas().is_ok() { sizes(request.effort).len() } else { 0 };
+        1 + groups(device, quick).len() + library
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let machines = Machines::new(session.device)?;
+        let rates = machines.rates(session.device, effort == Effort::Quick)?;
+        let late = late(session, begin, gemm::SPEC.budget(effort));
+        let sweep = Sweep { series: gemm::instructions(), points: &rates, share: 0.5 + late, flags: Flags::NONE };
+        session.sweep(sweep, Rate::at, |_, rate| Ok(Steady::new(machines.load(*rate)?)))?;
+        drop(machines);
+        match by_library(session.device) {
+            Ok(bench) => {
+                let sizes = sizes(effort);
+                let sweep = Sweep { series: gemm::products(), points: &sizes, share: 0.5, flags: Flags::NONE };
+                session.sweep(sweep, at, |_, size| Ok(Steady::new(bench.load(*size)?)))?;
+                Ok(())
+            }
+            Err(fault @ Fault::Unavailable { .. }) => session.tell(&fault),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = products::Bench::new(device)?;
+        let words: &[u64] = match depth {
+            Depth::Small => &[0, 1, 33],
+            Depth::Usual => &[0, 1, 31, 33, 257, 4099],
+            Depth::Exhaustive => &[0, 1, 2, 3, 31, 32, 33, 255, 256, 257, 4099, 1 << 20 | 1],
+        };
+        for format in TAMED.iter().filter_map(|name| format(name)) {
+            for &n in words {
+                let kernel = kernel(format).name;
+                report(Case { kernel, on: format!("{n} words"), wrong: bench.untamed(format, n)? });
+            }
+        }
+        let bench = match by_library(device) {
+            Ok(bench) => bench,
+            // Nothing to verify: `measure` and `devices` tell why.
+            Err(Fault::Unavailable { .. }) => return Ok(()),
+            Err(fault) => return Err(fault),
+        };
+        for numbers in Numbers::ALL {
+            for n in ODD_ROWS {
+                let kernel = format!("cuBLAS {}", numbers.name());
+                report(Case { kernel, on: format!("{n} × {n}"), wrong: bench.wrong(Size { numbers, n })? });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernels of `incore` and `tensor`.
+struct Machines {
+    chains: incore::Bench,
+    scalar: Option<&'static links::Instruction>,
+    products: tensor::Bench,
+}
+
+impl Machines {
+    fn new(device: &CudaDevice) -> Result<Self, Fault> {
+        let scalar = links::Instruction::of(target(device)).find(|one| one.name == "FMA f64");
+        let chains = incore::Bench::of_instructions(device, scalar)?;
+        Ok(Self { chains, scalar, products: tensor::Bench::new(device)? })
+    }
+
+    fn rates(&self, device: &CudaDevice, quick: bool) -> Result<Vec<Rate>, Fault> {
+        let mut rates = Vec::new();
+        if let Some(of) = self.scalar {
+            rates.extend(self.chains.fastest(of)?.map(Rate::Scalar));
+        }
+        for (numbers, of) in groups(device, quick) {
+            rates.extend(self.products.fastest(&[of], Data::Random)?.map(|spot| Rate::Matrix(numbers, spot)));
+        }
+        Ok(rates)
+    }
+
+    fn load(&self, rate: Rate) -> Result<Load, Fault> {
+        match rate {
+            Rate::Scalar(spot) => self.chains.whole(spot, FLOP),
+            Rate::Matrix(_, spot) => {
+                let (error, _) = self.products.error(spot)?;
+                Ok(self.products.whole(spot)?.with_extra(ERROR, error))
+            }
+        }
+    }
+}

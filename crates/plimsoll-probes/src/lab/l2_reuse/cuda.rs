@@ -1,0 +1,211 @@
+//! l2-reuse on a GPU: a producer and a consumer of one tile in a stream, in a graph and in one cooperative launch, and of
+//! many tiles one after the other. What the figures mean is `crate::lab::l2_reuse`'s; the kernels are
+//! `lab/l2_reuse.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, word};
+use crate::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STREAM};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::window::room;
+use crate::folds;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::Transfer as _;
+use plimsoll_cuda::memory::{DeviceBuffer, Span};
+use plimsoll_cuda::{Action, Load, Shape};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Tiles, bytes.
+const TILES: (u64, u64) = (1 << 20, 128 << 20);
+/// Tiles per octave, in a hurry and otherwise.
+const PER_OCTAVE: [u32; 2] = [1, 3];
+/// What is updated without tiles, in parts of the second-level cache: none of it is still there when the consumer comes.
+const APART_SHARE: u64 = 8;
+/// Rounds of a cooperative launch.
+const ROUNDS: u32 = 8;
+/// Bytes behind a tile that must stay as they were.
+const GUARD: u64 = 256;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// A place in [`FORMS`] and a tile.
+type Point = (usize, u64);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &l2_reuse::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs, Need::Cooperative]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        tiles(PER_OCTAVE[usize::from(request.effort != Effort::Quick)], TILES.1).len() * FORMS.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let cache = session.info().last_level_cache().max(1 << 20);
+        let usual = (APART_SHARE * cache).max(2 * TILES.1);
+        let (bytes, flags) = room(session.device, 1, asked(session, usual)?)?;
+        if bytes < 4 * cache {
+            let why = format!("{bytes} bytes don't outgrow the second-level cache; use {} or more", 4 * cache);
+            return Err(Fault::Invalid(why));
+        }
+        let bench = Rc::new(Bench::new(session.device, bytes)?);
+        let late = late(session, begin, l2_reuse::SPEC.budget(effort));
+        let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
+        let points: Vec<Point> =
+            tiles.iter().flat_map(|tile| (0..FORMS.len()).map(move |form| (form, *tile))).collect();
+        let at = |(form, tile): &Point| vec![FORMS[*form].into(), (*tile).into()];
+        let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0 + late, flags };
+        session.sweep(sweep, at, |_, (form, tile)| bench.load(*form, *tile))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 4 << 20)?;
+        let sizes: &[u64] = match depth {
+            Depth::Small => &[1, 1025],
+            _ => &[1, 31, 511, 513, 1025, 65_537],
+        };
+        let mut told = |kernel: KernelDesc, on: String, check: Check| {
+            let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
+            report(Case { kernel: kernel.name, on, wrong });
+        };
+        for &n in sizes {
+            let tile = bench.array.part(0, 16 * n)?;
+            let on = format!("{n} vectors");
+            let pair = [bench.step(&kernels::producer(), tile)?, bench.step(&kernels::consumer(), tile)?];
+            let (first, then) = (|w: u64| w as u32 + 1, |w: u64| 3 * w as u32 + 7);
+            told(kernels::producer(), on.clone(), bench.once(tile, &pair[..1], first)?);
+            told(kernels::consumer(), on.clone(), bench.once(tile, &pair[1..], then)?);
+            let both = bench.both(tile, 3)?;
+            told(kernels::both(), format!("{on}, 3 rounds"), bench.once(tile, &[both], |w| word(w, 3))?);
+            bench.array.part(16 * (n - 1), 4)?.fill(bench.kit.stream(), 0xff)?;
+            let found = bench.wrong(tile, 3)?;
+            let right = if found == 1 { Check::Passed } else { Check::Failed(format!("{found} wrong, not 1")) };
+            told(kernels::wrong(), on, right);
+        }
+        Ok(())
+    }
+}
+
+/// Tiles of whole vectors up to `most`, so many per octave.
+fn tiles(per_octave: u32, most: u64) -> Vec<u64> {
+    let octaves = (TILES.1 / TILES.0).ilog2();
+    let size = |step: u32| (TILES.0 as f64 * 2.0_f64.powf(f64::from(step) / f64::from(per_octave))) as u64;
+    let sizes = (0..=octaves * per_octave).map(|step| size(step).next_multiple_of(4096));
+    sizes.filter(|size| *size <= most).collect()
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    array: DeviceBuffer,
+    result: DeviceBuffer,
+    barrier: DeviceBuffer,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::l2_reuse::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let (array, result, barrier) = (kit.array(bytes)?, kit.array(8)?, kit.array(256)?);
+        kit.checker.words(barrier.whole(), 0)?;
+        Ok(Self { kit, array, result, barrier })
+    }
+
+    fn step(&self, kernel: &KernelDesc, tile: Span) -> Result<Launch, Fault> {
+        self.kit.unit.launch(kernel, 1, Arguments::new().span(tile).u64(tile.bytes() / 16))
+    }
+
+    fn both(&self, tile: Span, rounds: u32) -> Result<Launch, Fault> {
+        let arguments = Arguments::new().span(tile).u64(tile.bytes() / 16).u32(rounds).buffer(&self.barrier);
+        self.kit.unit.launch(&kernels::both(), 1, arguments)
+    }
+
+    fn load(self: &Rc<Self>, form: usize, tile: u64) -> Result<Load, Fault> {
+        let first = self.array.part(0, tile)?;
+        let step = |kernel: &KernelDesc, span: Span| self.step(kernel, span);
+        let passes = if FORMS[form] == COOPERATIVE { 2 * u64::from(ROUNDS) } else { 1 };
+        let work = Work { traffic: Traffic::new(passes * tile, passes * tile), ..Work::default() };
+        let (load, used) = match FORMS[form] {
+            APART => {
+                let count = (self.array.bytes() / tile).max(1);
+                let spans = (0..count).map(|k| self.array.part(k * tile, tile)).collect::<Result<Vec<_>, Fault>>()?;
+                let (producer, consumer) = (kernels::producer(), kernels::consumer());
+                let producers = spans.iter().map(|span| step(&producer, *span));
+                let consumers = spans.iter().map(|span| step(&consumer, *span));
+                let launches = producers.chain(consumers).collect::<Result<Vec<_>, Fault>>()?;
+                (self.kit.load(GRAPH, launches, work)?, spans)
+            }
+            COOPERATIVE => (self.kit.load(Shape::Stream, vec![self.both(first, ROUNDS)?], work)?, vec![first]),
+            name => {
+                let launches = vec![step(&kernels::producer(), first)?, step(&kernels::consumer(), first)?];
+                let shape = if name == STREAM { Shape::Stream } else { GRAPH };
+                (self.kit.load(shape, launches, work)?, vec![first])
+            }
+        };
+        used.iter().try_for_each(|span| self.kit.checker.words(*span, 0))?;
+        let bench = Rc::clone(self);
+        Ok(load.with_check(move |_| bench.updated(&used)))
+    }
+
+    /// Has every tile what whole rounds leave, as many as its first word says?
+    fn updated(&self, tiles: &[Span]) -> Result<Check, Fault> {
+        for tile in tiles {
+            let mut first = [0; 4];
+            tile.download(self.kit.stream(), &mut first)?;
+            let rounds = u32::from_le_bytes(first) / word(0, 1);
+            let wrong = self.wrong(*tile, rounds)?;
+            if rounds == 0 || wrong > 0 {
+                let words = tile.bytes() / 4;
+                return Ok(Check::Failed(format!("{wrong} of {words} words are not what {rounds} rounds leave")));
+            }
+        }
+        Ok(Check::Passed)
+    }
+
+    fn wrong(&self, tile: Span, rounds: u32) -> Result<u64, Fault> {
+        self.result.upload(self.kit.stream(), &0_u64.to_le_bytes())?;
+        let arguments = Arguments::new().buffer(&self.result).span(tile).u32(rounds).u64(tile.bytes() / 4);
+        self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernels::wrong(), 1, arguments)?)])?;
+        let mut bytes = [0; 8];
+        self.result.download(self.kit.stream(), &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// What some launches leave of zeros, word for word, and that nothing behind the tile is touched.
+    fn once(&self, tile: Span, launches: &[Launch], right: impl Fn(u64) -> u32) -> Result<Check, Fault> {
+        let whole = self.array.part(0, tile.bytes() + GUARD)?;
+        self.kit.checker.words(whole, 0)?;
+        self.kit.run(&launches.iter().cloned().map(Action::Launch).collect::<Vec<_>>())?;
+        let found = folds::part(self.kit.stream(), whole)?;
+        let expected = |w: u64| if 4 * w < tile.bytes() { right(w) } else { 0 };
+        let wrong = (0..).zip(&found).find(|(w, found)| **found != expected(*w));
+        Ok(wrong.map_or(Check::Passed, |(w, found)| Check::Failed(format!("word {w} is {found}, not {}", expected(w)))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_go_from_the_least_to_the_largest_that_there_is_room_for() {
+        let all = tiles(3, TILES.1);
+        assert_eq!((all.len(), all[0], all[21]), (22, TILES.0, TILES.1));
+        assert!(tiles(1, 32 << 20).iter().all(|tile| *tile <= 32 << 20));
+    }
+}

@@ -1,0 +1,267 @@
+//! pic on a GPU: velocities of particles turned by a magnetic field, a thread per particle or sixteen by a warp's matrix products.
+//! What the figures mean is `crate::lab::pic`'s; the kernels are `pic.cu`'s, what must come out
+//! `pic_oracle`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, CELLS, CORNERS, NUMBERS, Way};
+use crate::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gpu::Need;
+
+use super::oracle::{Errors, Particle, pushed, within};
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, late};
+use crate::cuda::window::room;
+use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::memory::Transfer as _;
+use plimsoll_cuda::{Action, Load};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Particles of a cell.
+const PER_CELL: u32 = 256;
+/// Particles at quick, standard and thorough: the fewest are 604 MB to read and as many to write, which no cache holds.
+const PARTICLES: [u64; 3] = [24 << 20, 32 << 20, 64 << 20];
+/// Pushes for each time that a particle is read and written: bound by memory, and by arithmetic.
+const PUSHES: [u32; 2] = [1, 16];
+/// Largest field along an axis: turns of up to 33°.
+const FIELD: f32 = 0.17;
+/// What a push moves a particle by, in cells, at a velocity of one.
+const STEP: f32 = 0.01;
+/// Particles that errors are taken from.
+const SOME: u64 = 4096;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &pic::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        points().len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let asked = session.request.bytes.map(|bytes| bytes / 4);
+        if asked.is_some_and(|particles| particles < SOME) {
+            let least = 4 * SOME;
+            return Err(Fault::Invalid(format!("too few bytes for {SOME} particles; ask for at least {least}")));
+        }
+        let wanted = asked.unwrap_or(
+            PARTICLES[match effort {
+                Effort::Thorough => 2,
+                Effort::Standard => 1,
+                _ => 0,
+            }],
+        );
+        // A few bytes per particle are the fields of its cell.
+        let (bytes, flags) = room(session.device, 2 * NUMBERS + 1, 4 * wanted)?;
+        let layout = Layout { particles: wanted.min(bytes / 4), per_cell: PER_CELL };
+        let bench = Rc::new(Bench::new(session.device, layout, FIELD, session.request.seed as u32)?);
+        let late = late(session, begin, pic::SPEC.budget(effort));
+        let points = points();
+        let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
+        let at = |(way, pushes): &(Way, u32)| vec![Value::from(name(*way)), u64::from(*pushes).into()];
+        session.sweep(sweep, at, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let layouts: &[(u64, u32)] = match depth {
+            Depth::Small => &[(1, 1), (33, 7)],
+            _ => &[(1, 1), (33, 7), (64, 16), (1000, 33), (4099, 256)],
+        };
+        for (seed, (particles, per_cell)) in layouts.iter().enumerate() {
+            let layout = Layout { particles: *particles, per_cell: *per_cell };
+            for (field, what) in [(FIELD, ""), (0.0, ", no field")] {
+                let bench = Bench::new(device, layout, field, seed as u32)?;
+                for (way, pushes) in Way::ALL.into_iter().flat_map(|way| [1, 5, 16].map(|pushes| (way, pushes))) {
+                    let on = format!("{particles} particles, {per_cell} a cell, {pushes} pushes{what}");
+                    let wrong = bench.once(way, pushes)?;
+                    report(Case { kernel: kernels::push(way).name, on, wrong });
+                }
+                let wrong = bench.beginning()?;
+                report(Case { kernel: kernels::begin().name, on: format!("{particles} particles{what}"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(way: Way) -> &'static str {
+    match way {
+        Way::Threads => FUSED,
+        Way::Blocks => MATRIX,
+    }
+}
+
+/// Both ways beside each other.
+fn points() -> Vec<(Way, u32)> {
+    PUSHES.into_iter().flat_map(|pushes| Way::ALL.map(|way| (way, pushes))).collect()
+}
+
+/// How many particles there are, and in cells of how many.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    particles: u64,
+    per_cell: u32,
+}
+
+impl Layout {
+    fn cells(self) -> u64 {
+        self.particles.div_ceil(self.per_cell.into())
+    }
+
+    /// Numbers of the corners of all cells, and of those that fill the last block.
+    fn fields(self) -> u64 {
+        self.cells().next_multiple_of(CELLS.into()) * u64::from(3 * CORNERS)
+    }
+}
+
+/// What all points share: particles that stay as they are, and room for what becomes of them.
+struct Bench {
+    kit: Kit,
+    layout: Layout,
+    field: f32,
+    at: DeviceBuffer,
+    out: DeviceBuffer,
+    corners: DeviceBuffer,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, layout: Layout, field: f32, seed: u32) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::pic::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let array = |numbers: u64| kit.array(4 * numbers);
+        let (at, out) = (array(NUMBERS * layout.particles)?, array(NUMBERS * layout.particles)?);
+        let corners = array(layout.fields())?;
+        let bench = Self { kit, layout, field, at, out, corners };
+        let all = layout.particles.max(layout.fields());
+        let blocks = u32::try_from(all.div_ceil(256)).map_err(|_| Fault::Invalid("too many particles".to_owned()))?;
+        let list = Arguments::new().buffer(&bench.at).buffer(&bench.corners).u64(layout.particles);
+        let list = list.u64(layout.fields()).f32(field).u32(seed);
+        let function = bench.kit.unit.function(&kernels::begin())?;
+        bench.kit.run(&[Action::Launch(function.launch(Geometry::linear(blocks, 256), Form::default(), &list)?)])?;
+        Ok(bench)
+    }
+
+    fn launch(&self, way: Way, pushes: u32) -> Result<Launch, Fault> {
+        let kernel = kernels::push(way);
+        let blocks = u32::try_from(self.layout.cells().div_ceil(CELLS.into())).unwrap_or(u32::MAX);
+        let list = Arguments::new().buffer(&self.out).buffer(&self.at).buffer(&self.corners);
+        let list = list.u64(self.layout.particles).u32(self.layout.per_cell).u32(pushes).f32(STEP);
+        self.kit.unit.function(&kernel)?.launch(Geometry::linear(blocks, kernel.threads), Form::default(), &list)
+    }
+
+    fn load(self: &Rc<Self>, way: Way, pushes: u32) -> Result<Load, Fault> {
+        let particles = self.layout.particles;
+        let bytes = 4 * NUMBERS * particles;
+        let fields = 4 * u64::from(3 * CORNERS) * self.layout.cells();
+        let operations = particles as f64 * f64::from(pushes);
+        let work = Work { traffic: Traffic::new(bytes + fields, bytes), operations, window: bytes, ..Work::default() };
+        // Errors are of the kernel, not of how long it took: one launch tells.
+        self.kit.checker.poison(self.out.whole())?;
+        self.kit.run(&[Action::Launch(self.launch(way, pushes)?)])?;
+        let errors = self.errors(pushes)?;
+        let [scalar, matrix] = way.operations();
+        self.kit.checker.poison(self.out.whole())?;
+        let load = self.kit.load(GRAPH, vec![self.launch(way, pushes)?], work)?;
+        let own = Rc::clone(self);
+        let load = load.with_extra(SPEED, errors.speed).with_extra(ANGLE, errors.angle);
+        let load = load.with_extra(SCALAR_OPERATIONS, scalar).with_extra(MATRIX_OPERATIONS, matrix);
+        Ok(load.with_check(move |_| {
+            let wrong = own.wrong(way, pushes)?;
+            Ok(if wrong.is_empty() { Check::Passed } else { Check::Failed(wrong) })
+        }))
+    }
+
+    /// One launch on poisoned memory, every particle held to pushes in double precision.
+    fn once(&self, way: Way, pushes: u32) -> Result<String, Fault> {
+        self.kit.checker.poison(self.out.whole())?;
+        self.kit.run(&[Action::Launch(self.launch(way, pushes)?)])?;
+        self.wrong(way, pushes)
+    }
+
+    /// The first and the last particles, at most `SOME` in all: their numbers.
+    fn places(&self) -> Vec<u64> {
+        let (n, half) = (self.layout.particles, SOME / 2);
+        if n <= SOME { (0..n).collect() } else { (0..half).chain(n - half..n).collect() }
+    }
+
+    /// Those particles of an array.
+    fn some(&self, array: &DeviceBuffer) -> Result<Vec<Particle>, Fault> {
+        let (n, places) = (self.layout.particles, self.places());
+        let half = places.len().div_ceil(2);
+        let mut numbers = vec![Vec::with_capacity(places.len()); NUMBERS as usize];
+        for (k, numbers) in (0_u64..).zip(&mut numbers) {
+            for part in places.chunks(half.max(1)) {
+                let mut bytes = vec![0; 4 * part.len()];
+                array.part(4 * (k * n + part[0]), bytes.len() as u64)?.download(self.kit.stream(), &mut bytes)?;
+                numbers.extend(bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]]))));
+            }
+        }
+        let one = |i: usize| {
+            let three = |from: usize| std::array::from_fn(|k| numbers[from + k][i]);
+            Particle { x: three(0), v: three(3) }
+        };
+        Ok((0..places.len()).map(one).collect())
+    }
+
+    /// What those particles must become.
+    fn right(&self, pushes: u32) -> Result<Vec<Particle>, Fault> {
+        let each = 4 * u64::from(3 * CORNERS);
+        let mut held: Option<(u64, [f64; 24])> = None;
+        let mut right = Vec::new();
+        for (i, particle) in self.places().into_iter().zip(self.some(&self.at)?) {
+            let cell = i / u64::from(self.layout.per_cell);
+            let corners = match held {
+                Some((known, corners)) if known == cell => corners,
+                _ => {
+                    let mut bytes = vec![0; each as usize];
+                    self.corners.part(cell * each, each)?.download(self.kit.stream(), &mut bytes)?;
+                    let number = |k: usize| f32::from_le_bytes(std::array::from_fn(|byte| bytes[4 * k + byte]));
+                    std::array::from_fn(|k| f64::from(number(k)))
+                }
+            };
+            held = Some((cell, corners));
+            right.push(pushed(particle, &corners, (pushes, STEP.into())));
+        }
+        Ok(right)
+    }
+
+    fn errors(&self, pushes: u32) -> Result<Errors, Fault> {
+        Ok(Errors::of(&self.some(&self.out)?, &self.right(pushes)?))
+    }
+
+    fn wrong(&self, way: Way, pushes: u32) -> Result<String, Fault> {
+        let (found, right, by) = (self.some(&self.out)?, self.right(pushes)?, within(way, pushes));
+        let wrong = found.iter().zip(&right).position(|(found, right)| !found.is_near(right, by));
+        let place = |i: usize| self.places()[i];
+        Ok(wrong.map_or(String::new(), |i| format!("particle {} is {:?}, not {:?}", place(i), found[i], right[i])))
+    }
+
+    /// Places inside the cell, velocities and fields as large as they may be, and not all alike.
+    fn beginning(&self) -> Result<String, Fault> {
+        let particles = self.some(&self.at)?;
+        let inside =
+            |p: &Particle| p.x.iter().all(|x| (0.0..1.0).contains(x)) && p.v.iter().all(|v| (-1.0..1.0).contains(v));
+        let alike = particles.windows(2).any(|pair| pair[0] == pair[1]);
+        let mut bytes = vec![0; 4 * 3 * CORNERS as usize];
+        self.corners.download(self.kit.stream(), &mut bytes)?;
+        let fields = bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]));
+        let small = fields.into_iter().all(|field| field.abs() <= self.field);
+        let right = particles.iter().all(inside) && !alike && small;
+        Ok(if right { String::new() } else { "particles or fields begin where none should".to_owned() })
+    }
+}

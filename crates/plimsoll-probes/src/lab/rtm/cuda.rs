@@ -1,0 +1,222 @@
+//! rtm on a GPU: time steps of a wave equation in blocks of two shapes, through all planes or in slabs, while the wave fills
+//! the grid. What the figures mean is `crate::lab::rtm`'s; the kernels are `rtm.cu`'s, the fields
+//! `rtm_model`'s.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
+use crate::lab::rtm::{self, CEILING, PRESSURE, WALKS};
+use crate::stream::kernels::Parameters;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::{Element, KernelDesc, Machine};
+use plimsoll_gpu::Need;
+
+use super::model::{Lab, Model, SLAB, Walk};
+use super::verify;
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, late};
+use crate::cuda::unit::Unit;
+use crate::lab::grid::{Wanted, grid};
+use plimsoll_cuda::Load;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Time steps that are measured: the wave is at the edge in y after some 780, in the corners after 1100.
+const STEPS: [&[u32]; 2] = [&[0, 200, 500, 1200], &[0, 100, 250, 500, 800, 1200]];
+/// The time step of the picture, and its columns at most.
+const PICTURE: (u32, u32) = (500, 48);
+/// The scalar of the streaming kernel, which isn't used.
+const SCALAR: f32 = 1.0;
+/// What a cell of the picture takes by the record: nothing was timed, and a sample of nothing is none.
+const UNTIMED: u64 = 1_000_000;
+/// Arrays of a model in either memory, and the one that steps are checked with.
+const ARRAYS: u64 = 7;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What is timed at a time step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    /// The streaming of as many bytes.
+    Ceiling,
+    /// A walk, by its place among `WALKS`, in plain or in compressible memory.
+    Step(usize, bool),
+}
+
+type Point = (u32, What);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &rtm::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        points(request.effort, true).len() + (PICTURE.1 * PICTURE.1) as usize
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let bench = Rc::new(Bench::new(session.device, effort, session.request.bytes)?);
+        let points = points(effort, bench.compressible.is_some());
+        let late = late(session, begin, rtm::SPEC.budget(effort));
+        let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
+        let at = |(step, what): &Point| -> Vec<Value> {
+            let case = match *what {
+                What::Ceiling => CEILING.to_owned(),
+                What::Step(walk, compressible) => rtm::case(WALKS[walk], compressible),
+            };
+            vec![case.as_str().into(), u64::from(*step).into()]
+        };
+        session.sweep(sweep, at, |_, point| bench.load(*point))?;
+
+        bench.plain.go_to(PICTURE.0, bench.walk(WALKS.len() - 1))?;
+        let slice = bench.plain.slice(PICTURE.1)?;
+        let shown = |(z, row): (usize, &Vec<f32>)| -> Vec<Pixel> {
+            row.iter().enumerate().map(|(x, pressure)| Pixel { x, z, pressure: *pressure }).collect()
+        };
+        let pixels: Vec<Pixel> = slice.iter().enumerate().flat_map(shown).collect();
+        let sweep = Sweep { series: rtm::wavefield(), points: &pixels, share: 0.0, flags: Flags::NONE };
+        let at = |pixel: &Pixel| vec![Value::from(pixel.x as u64), Value::from(pixel.z as u64)];
+        session.sweep(sweep, at, |_, pixel| Ok(*pixel)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::all(device, depth, report)
+    }
+}
+
+/// At every time step the streaming, then the walks, each in one memory beside the other.
+fn points(effort: Effort, compressible: bool) -> Vec<Point> {
+    let steps = STEPS[usize::from(effort != Effort::Quick)];
+    let kinds: &[bool] = if compressible { &[false, true] } else { &[false] };
+    let walks = (0..WALKS.len()).flat_map(|walk| kinds.iter().map(move |kind| What::Step(walk, *kind)));
+    let cases: Vec<What> = std::iter::once(What::Ceiling).chain(walks).collect();
+    steps.iter().flat_map(|step| cases.iter().map(move |case| (*step, *case))).collect()
+}
+
+/// What three arrays read and one written can be at best.
+fn streaming() -> KernelDesc {
+    Parameters { threads: 128, ..Parameters::new(Op::Schoenauer) }.kernel()
+}
+
+/// A plane is as many square blocks as the device holds at once, or some waves of them; planes make 512³ cells on an H200.
+fn wanted(machine: Machine) -> Wanted {
+    let block = Block::Square.threads();
+    let at_once = (machine.threads_per_multiprocessor / block.iter().product::<u32>()).max(1);
+    let resident = machine.multiprocessors * at_once;
+    Wanted { margin: MARGIN, block, resident, fewest: 416, planes: [128, 512, 768], arrays: ARRAYS }
+}
+
+/// What all points share.
+struct Bench {
+    lab: Rc<Lab>,
+    stream: Unit,
+    plain: Model,
+    compressible: Option<Model>,
+    scratch: DeviceBuffer,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
+        let lab = Lab::new(device)?;
+        let stream = Unit::new(device, &crate::stream::kernels::SOURCE, &[streaming()], TRUST)?;
+        let shape = grid(&wanted(lab.kit.unit.machine()), effort, bytes, device.memory_free()?)?;
+        let (plain, scratch) = (Model::plain(&lab, shape)?, lab.kit.array(shape.bytes())?);
+        let compressible = Model::compressible(&lab, shape)?;
+        Ok(Self { lab, stream, plain, compressible, scratch })
+    }
+
+    /// One of `WALKS`, by its place.
+    fn walk(&self, place: usize) -> Walk {
+        let block = Block::ALL[place / 2 % 2];
+        Walk { block, depth: if place.is_multiple_of(2) { self.plain.shape.cells[2] } else { SLAB } }
+    }
+
+    fn work(&self) -> Work {
+        let cells = self.plain.shape.volume();
+        let traffic = Traffic::new(BYTES_READ * cells, BYTES_WRITTEN * cells);
+        Work { traffic, operations: cells as f64, window: 4 * cells, ..Work::default() }
+    }
+
+    /// The model in one of the memories.
+    fn model(&self, compressible: bool) -> &Model {
+        self.compressible.as_ref().filter(|_| compressible).unwrap_or(&self.plain)
+    }
+
+    fn load(self: &Rc<Self>, (step, what): Point) -> Result<Load, Fault> {
+        let compressible = matches!(what, What::Step(_, true));
+        self.model(compressible).go_to(step, self.walk(WALKS.len() - 1))?;
+        match what {
+            What::Ceiling => self.ceiling(),
+            What::Step(walk, _) => self.stepping(self.walk(walk), compressible),
+        }
+    }
+
+    /// Steps forth and back, so that time stands still.
+    fn stepping(self: &Rc<Self>, walk: Walk, compressible: bool) -> Result<Load, Fault> {
+        let step = self.model(compressible).launch(walk)?;
+        let load = self.lab.kit.load(GRAPH, vec![step.clone(), step], self.work())?;
+        let own = Rc::clone(self);
+        Ok(load.with_check(move |_| own.model(compressible).check(walk, own.scratch.whole())))
+    }
+
+    fn ceiling(self: &Rc<Self>) -> Result<Load, Fault> {
+        let cells = self.plain.shape.volume();
+        let [field, p] = self.plain.fields();
+        let inputs = [field.first(4 * cells)?, p.first(4 * cells)?, self.plain.courant.first(4 * cells)?];
+        let out = self.scratch.part(0, 4 * cells)?;
+        let list = inputs.iter().fold(Arguments::new().span(out), |list, input| list.span(*input));
+        let launch = self.stream.launch(&streaming(), cells, list.f32(SCALAR).u64(cells))?;
+        self.lab.kit.checker.poison(out)?;
+        let load = self.lab.kit.load(GRAPH, vec![launch], self.work())?;
+        let own = Rc::clone(self);
+        Ok(load.with_check(move |_| own.lab.kit.checker.map(Op::Schoenauer, Element::F32, out, inputs, SCALAR.into())))
+    }
+}
+
+/// A cell of the picture: a point of which nothing is timed.
+#[derive(Clone, Copy, Debug)]
+struct Pixel {
+    x: usize,
+    z: usize,
+    pressure: f32,
+}
+
+impl Workload for Pixel {
+    fn work(&self) -> Work {
+        Work { in_kernel: true, ..Work::default() }
+    }
+
+    fn batch(&self) -> Batch {
+        Batch { cycle: 1, max: 1 }
+    }
+
+    fn sample(&mut self, _: u32, out: &mut [u64]) -> Result<(), Fault> {
+        out.fill(UNTIMED);
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        let finite = self.pressure.is_finite();
+        let wrong = || Check::Failed(format!("the pressure is {}", self.pressure));
+        Ok(if finite { Check::Passed } else { wrong() })
+    }
+
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
+        out.insert(PRESSURE.to_owned(), self.pressure.into());
+    }
+}

@@ -1,0 +1,254 @@
+//! sectors on a GPU: warps whose lanes read where a table says, through the first-level cache and past it. What the figures mean
+//! is `crate::lab::sectors`'s; the kernels are `lab/sectors.cu`'s.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::kernels::{self, THREADS, UNROLL};
+use crate::lab::sectors::{
+    self, ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched,
+};
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
+use plimsoll_core::{Fault, Traffic, counted};
+use plimsoll_gen::kernel::Element;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::pattern;
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Of};
+use crate::cuda::kit::{Kit, late};
+use crate::folds::{self, MANY, SOME};
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Bytes of a turn of a warp.
+const TURN: u32 = UNROLL * LINE;
+/// Bytes that all warps go round in where the first level holds them, and where the second does: two turns, and what a small
+/// second level has room for.
+const ROUND: [u32; 2] = [2 * TURN, 4 << 20];
+/// Bytes from a warp's place to the next one's, past the first level: an odd number of turns, so that no two warps of a device
+/// stand at the same place.
+const APART: u32 = 37 * TURN;
+/// Bytes behind the round that patterns reach to: 32 elements of 16 bytes at stride 32, and a turn.
+const BEHIND: u64 = 32 * 32 * 16 + TURN as u64;
+/// Turns of a launch: fewer of what touches more, and enough that what stands around them is less than a twentieth of a sector for
+/// each load.
+const TURNS: (u64, u64) = (24, 192);
+/// Sectors of a launch's turns, about.
+const TOUCHED: u64 = 1024;
+/// Turns before those that are timed.
+const WARM: u32 = 4;
+/// Turns of a verified launch.
+const VERIFIED: [u32; 2] = [1, 5];
+/// Sectors that a warp touches around its loop: its table's four and the four that it leaves.
+const AROUND: u64 = 8;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What a warp loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    /// Past the first-level cache.
+    past: bool,
+    access: u32,
+    pattern: Pattern,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &sectors::SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        2 * loads(false, request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let bench = Bench::new(session.device, session.request.seed)?;
+        let late = late(session, begin, sectors::SPEC.budget(effort));
+        for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
+            let points = loads(past, effort);
+            let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
+            let at = |load: &Load| vec![u64::from(load.access).into(), load.pattern.name().as_str().into()];
+            session.sweep(sweep, at, |_, load| bench.load(*load, [WARM, load.turns()], SOME))?;
+        }
+        sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.doubt(what))
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 1)?;
+        let effort = if depth == Depth::Small { Effort::Quick } else { Effort::Standard };
+        for load in [false, true].into_iter().flat_map(|past| loads(past, effort)) {
+            let mut inside = bench.load(load, VERIFIED, MANY)?;
+            inside.sample(1, &mut [0])?;
+            let wrong = match inside.check()? {
+                Check::Passed => String::new(),
+                Check::Failed(wrong) => wrong,
+            };
+            report(Case { kernel: kernels::load(load.past, load.access).name, on: load.pattern.name(), wrong });
+        }
+        Ok(())
+    }
+}
+
+/// Every pattern of every width; in a hurry those that differ most.
+fn loads(past: bool, effort: Effort) -> Vec<Load> {
+    let some =
+        |pattern: &Pattern| effort != Effort::Quick || !matches!(pattern, Pattern::Stride(3) | Pattern::Reversed);
+    let of = |access| Pattern::all(access).into_iter().filter(some).map(move |pattern| Load { past, access, pattern });
+    ACCESSES.into_iter().flat_map(of).collect()
+}
+
+impl Load {
+    /// Sectors and lines of a warp's load.
+    fn touches(self, piece: u32, together: usize) -> u64 {
+        touched(&self.pattern.places(self.access), self.access, piece, together)
+    }
+
+    fn turns(self) -> u32 {
+        (TOUCHED / self.touches(SECTOR, LANES)).clamp(TURNS.0, TURNS.1) as u32
+    }
+
+    fn round(self) -> u32 {
+        ROUND[usize::from(self.past)]
+    }
+
+    fn apart(self) -> u32 {
+        if self.past { APART } else { 0 }
+    }
+
+    /// Where lane `lane` of warp `warp` reads in a turn, bytes from the array's beginning.
+    fn places(self, warp: u32, lane: usize, turn: u32) -> impl Iterator<Item = u32> {
+        let at = warp.wrapping_mul(self.apart()).wrapping_add(turn * TURN) & (self.round() - 1);
+        let first = at + self.pattern.places(self.access)[lane];
+        (0..UNROLL).map(move |load| first + load * LINE)
+    }
+
+    /// The exclusive or of all that a thread reads in so many turns, each time from the beginning.
+    fn fold(self, seed: u64, thread: usize, phases: [u32; 2]) -> u32 {
+        let (warp, lane) = ((thread / LANES) as u32, thread % LANES);
+        let read = |at: u32| {
+            let word = |at: u32| pattern::bits(seed, u64::from(at / 4));
+            match self.access {
+                // Little-endian, as all of CUDA is.
+                1 => word(at) >> (8 * (at % 4)) & 0xff,
+                2 => word(at) >> (8 * (at % 4)) & 0xffff,
+                wide => (0..wide / 4).fold(0, |bits, i| bits ^ word(at + 4 * i)),
+            }
+        };
+        let turns = phases.into_iter().flat_map(|turns| 0..turns);
+        turns.flat_map(|turn| self.places(warp, lane, turn)).fold(0, |bits, at| bits ^ read(at))
+    }
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    seed: u64,
+    input: DeviceBuffer,
+    left: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::sectors::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        for access in ACCESSES {
+            kit.unit.function(&kernels::load(false, access))?.function().prefer_cache()?;
+        }
+        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
+        let (input, left) = (kit.array(u64::from(ROUND[1]) + BEHIND)?, kit.array(4 * threads)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input, left: Rc::new(left) })
+    }
+
+    fn load(&self, load: Load, phases: [u32; 2], every: usize) -> Result<Inside, Fault> {
+        let kernel = kernels::load(load.past, load.access);
+        let warps = u64::from(THREADS / 32);
+        let loads = warps * u64::from(UNROLL) * u64::from(phases[1]);
+        let bytes = loads * LANES as u64 * u64::from(load.access);
+        let work = Work { traffic: Traffic::new(bytes, 0), operations: loads as f64, ..Work::default() };
+        self.kit.checker.poison(self.left.whole())?;
+        let places = self.kit.array(4 * LANES as u64)?;
+        let table = load.pattern.places(load.access);
+        places.upload(self.kit.stream(), &table.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<u8>>())?;
+        let launch = |cycles| {
+            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).buffer(&places);
+            let list = list.u32(load.apart()).u32(load.round() - 1).u32(phases[0]).u32(phases[1]);
+            self.kit.unit.launch(&kernel, 0, list)
+        };
+        let blocks = self.kit.unit.machine().multiprocessors;
+        let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
+        let (left, seed) = (Rc::clone(&self.left), self.seed);
+        let launched = u64::from(blocks) * warps * u64::from(UNROLL * (phases[0] + phases[1]));
+        // A warp's share of what stands around its loop; the block leaves its cycles in one sector more.
+        let around = u64::from(blocks) * (warps * AROUND + 1);
+        let inside = inside.with_extra(move |out| {
+            // The table is on the device as long as launches read it.
+            let _ = &places;
+            tell(load, out, (launched, around));
+        });
+        Ok(inside.with_check(move |last| {
+            let found = folds::words(last.stream, &left, left.bytes() / 4)?;
+            Ok(folds::check(&found, every, |thread| load.fold(seed, thread, phases)))
+        }))
+    }
+}
+
+/// Sectors of a load, computed and, where they were counted in a launch of so many loads and so many sectors around them,
+/// counted.
+fn tell(load: Load, out: &mut BTreeMap<String, f64>, (loads, around): (u64, u64)) {
+    for (together, name) in RULES {
+        out.insert(name.to_owned(), load.touches(SECTOR, together) as f64);
+    }
+    out.insert(LINES.to_owned(), load.touches(LINE, LANES) as f64);
+    if let Some(sectors) = out.get(counted::L1_SECTORS) {
+        out.insert(COUNTED.to_owned(), (sectors - around as f64) / loads as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_lies_inside_the_array_and_is_aligned() {
+        for load in [false, true].into_iter().flat_map(|past| loads(past, Effort::Thorough)) {
+            for (warp, turn) in [(0, 0), (1, 3), (4223, 191), (u32::MAX / 32, 7)] {
+                for at in (0..LANES).flat_map(|lane| load.places(warp, lane, turn)) {
+                    assert!(u64::from(at + load.access) <= u64::from(load.round()) + BEHIND, "{load:?}");
+                    assert_eq!(at % load.access, 0, "{load:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_around_the_loop_is_less_than_a_twentieth_of_a_sector_for_each_load() {
+        for load in loads(true, Effort::Thorough) {
+            let loads = u64::from(UNROLL * (WARM + load.turns()));
+            assert!((AROUND + 1) as f64 / loads as f64 <= 0.05, "{load:?}: {loads} loads");
+        }
+    }
+
+    #[test]
+    fn a_count_of_a_launch_is_told_for_each_load() {
+        let load = Load { past: true, access: 4, pattern: Pattern::Offset(4) };
+        let mut out = BTreeMap::from([(counted::L1_SECTORS.to_owned(), 5.0 * 1000.0 + 17.0)]);
+        tell(load, &mut out, (1000, 17));
+        assert_eq!((out[COUNTED], out["sectors"], out[LINES]), (5.0, 5.0, 2.0));
+        let mut uncounted = BTreeMap::new();
+        tell(load, &mut uncounted, (1000, 17));
+        assert!(!uncounted.contains_key(COUNTED));
+    }
+}

@@ -1,0 +1,172 @@
+//! The fields of `tti` on the device: two fields now and before, and the medium.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::kernels::{self, Loads, Tile};
+use crate::lab::fields::Shape;
+use plimsoll_core::Fault;
+use plimsoll_core::sample::Check;
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::KernelDesc;
+
+use crate::TRUST;
+use crate::cuda::kit::Kit;
+use crate::cuda::unit::Unit;
+use crate::lab::naive;
+use plimsoll_cuda::Action;
+use plimsoll_cuda::CudaDevice;
+use plimsoll_cuda::driver::Attribute;
+use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, Span};
+
+/// Cells from the bump's middle to its edge.
+const RADIUS: f32 = 24.0;
+
+/// The largest tile whose block the device has the shared memory for.
+///
+/// # Errors
+/// [`Fault::Unavailable`] where it has it for none; the driver's.
+pub(crate) fn tile(device: &CudaDevice) -> Result<Tile, Fault> {
+    let most = device.context.device().attribute(Attribute::SharedPerBlock)?;
+    let fits = |tile: &Tile| i64::from(tile.shared()) <= i64::from(most);
+    Tile::ALL.into_iter().find(fits).ok_or_else(|| {
+        let least = Tile::Small.shared() >> 10;
+        Fault::Unavailable {
+            what: "shared memory",
+            why: format!("a block needs {least} KiB for eighteen planes, and may have {} here", most >> 10),
+            mend: "Use a device of compute capability 8.0, 9.0 or 10.0".to_owned(),
+        }
+    })
+}
+
+/// The kernels, and what checks them.
+pub(crate) struct Lab {
+    pub(crate) kit: Kit,
+    pub(crate) tile: Tile,
+    /// Ways of loading that the target has.
+    pub(crate) ways: Vec<Loads>,
+    checks: Unit,
+    result: DeviceBuffer,
+}
+
+impl Lab {
+    /// Compiles the kernels for a tile.
+    ///
+    /// # Errors
+    /// Those of [`Kit::new`]; the driver's, where a block may not have the shared memory.
+    pub(crate) fn new(device: &CudaDevice, tile: Tile) -> Result<Rc<Self>, Fault> {
+        let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
+        let ways: Vec<Loads> = Loads::ALL.into_iter().filter(|loads| loads.on(target)).collect();
+        let steps = ways.iter().map(|loads| kernels::step(*loads, tile));
+        let all: Vec<KernelDesc> = steps.clone().chain([kernels::begin()]).collect();
+        let kit = Kit::new(device, &crate::lab::tti::kernels::SOURCE, &all, TRUST)?;
+        for kernel in steps {
+            kit.unit.function(&kernel)?.function().allow_shared(tile.shared())?;
+        }
+        let checks = Unit::new(device, &crate::lab::tti::kernels::SOURCE, &[kernels::check()], TRUST)?;
+        let result = kit.array(16)?;
+        Ok(Rc::new(Self { kit, tile, ways, checks, result }))
+    }
+
+    /// Whether `after` is what a step makes of the model whose fields before were `before`, in double precision.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn check(&self, model: &Model, after: [Span; 2], before: [Span; 2]) -> Result<Check, Fault> {
+        let list = after.into_iter().chain(before).chain(model.now()).chain(model.medium);
+        let list = list.fold(Arguments::new(), Arguments::span);
+        let kernel = kernels::check();
+        naive::check(&self.kit, self.checks.function(&kernel)?, &self.result, &model.shape, list)
+    }
+}
+
+/// A model.
+pub(crate) struct Model {
+    lab: Rc<Lab>,
+    pub(crate) shape: Shape,
+    /// Both fields before, then both now; they change places with every step.
+    fields: Cell<[[Span; 2]; 2]>,
+    /// Speed, anisotropy, axis.
+    pub(crate) medium: [Span; 3],
+    _arrays: Vec<DeviceBuffer>,
+}
+
+impl Model {
+    /// Arrays of a model.
+    pub(crate) const ARRAYS: u64 = 7;
+
+    /// A model of zeros.
+    ///
+    /// # Errors
+    /// [`Fault::OutOfMemory`]; the driver's.
+    pub(crate) fn new(lab: &Rc<Lab>, shape: Shape) -> Result<Self, Fault> {
+        let array = |_| lab.kit.array(shape.bytes());
+        let arrays = (0..Self::ARRAYS).map(array).collect::<Result<Vec<DeviceBuffer>, Fault>>()?;
+        arrays.iter().try_for_each(|array| lab.kit.checker.words(array.whole(), 0))?;
+        let at = |place: usize| arrays[place].whole();
+        let fields = Cell::new([[at(0), at(1)], [at(2), at(3)]]);
+        Ok(Self { lab: Rc::clone(lab), shape, fields, medium: [at(4), at(5), at(6)], _arrays: arrays })
+    }
+
+    /// Both fields before.
+    pub(crate) fn before(&self) -> [Span; 2] {
+        self.fields.get()[0]
+    }
+
+    /// Both fields now.
+    pub(crate) fn now(&self) -> [Span; 2] {
+        self.fields.get()[1]
+    }
+
+    /// All arrays in the order of the kernels' parameters, and how they lie.
+    fn arguments(&self) -> Arguments {
+        let arrays = self.before().into_iter().chain(self.now()).chain(self.medium);
+        naive::placed(arrays.fold(Arguments::new(), Arguments::span), &self.shape)
+    }
+
+    /// Puts the model at its beginning.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn begin(&self) -> Result<(), Fault> {
+        let function = self.lab.kit.unit.function(&kernels::begin())?;
+        naive::over_rows(&self.lab.kit, function, &self.shape, self.arguments().f32(RADIUS))
+    }
+
+    /// A launch of one step from the fields as they are. Another one of the same goes back.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn launch(&self, loads: Loads) -> Result<Launch, Fault> {
+        let tile = self.lab.tile;
+        let kernel = kernels::step(loads, tile);
+        let geometry =
+            Geometry { grid: tile.grid(self.shape.cells), block: [kernel.threads, 1, 1], shared: tile.shared() };
+        self.lab.kit.unit.function(&kernel)?.launch(geometry, Form::default(), &self.arguments())
+    }
+
+    /// Makes one step.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn forth(&self, loads: Loads) -> Result<(), Fault> {
+        self.lab.kit.run(&[Action::Launch(self.launch(loads)?)])?;
+        let [before, now] = self.fields.get();
+        self.fields.set([now, before]);
+        Ok(())
+    }
+
+    /// Makes one step, holds every cell to the naive kernel, and goes back. `room` is for both fields before.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn check(&self, loads: Loads, room: [Span; 2]) -> Result<Check, Fault> {
+        let step = Action::Launch(self.launch(loads)?);
+        let [p, q] = self.before();
+        self.lab.kit.run(&[Action::Across(room[0], p), Action::Across(room[1], q), step.clone()])?;
+        let check = self.lab.check(self, [p, q], room)?;
+        self.lab.kit.run(&[step])?;
+        Ok(check)
+    }
+}

@@ -1,0 +1,328 @@
+//! write-path on a GPU: stores of parts of sectors, chains of stores and loads, and pinned memory read again. What the figures mean
+//! is `crate::lab::write_path`'s; the kernels are `lab/write_path.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self as kernels, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL};
+use crate::lab::write_path::{
+    self, BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
+    LOAD_SECOND, MEMORY,
+};
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::pattern;
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::checker::POISON;
+use crate::cuda::inside::{Inside, Of};
+use crate::cuda::kit::{GRAPH, Kit, late};
+use crate::cuda::window::{Rotation, room};
+use crate::folds::{self, MANY, SOME};
+use plimsoll_cuda::driver::Stream;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
+use plimsoll_cuda::{Action, Load, Shape};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Bytes of a launch's sectors in memory, and in the L2.
+const SLICES: [u64; 2] = [64 << 20, 4 << 20];
+/// Turns of a chain: untimed, and timed: with these a step that takes 300 cycles makes a launch of half a millisecond.
+const TURNS: [u32; 2] = [4, 400];
+/// Bytes that each multiprocessor reads again: whole turns of its block, and no more than any first-level cache holds.
+const PIECE: u64 = 16 * UNROLL as u64 * AGAIN_THREADS as u64;
+/// Passes over them.
+const PASSES: [u32; 3] = [1, 2, 4];
+/// Bytes of each place that is looked at after a measurement.
+const LOOK: u64 = 64 << 10;
+/// Shares of the budget: stores to memory, stores to the L2, chains, passes.
+const SHARES: [f64; 4] = [0.3, 0.2, 0.15, 0.35];
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// Whose memory is read again, which way, and how often.
+type Again = (&'static str, u32);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &write_path::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        2 * PARTS.len() + Step::ALL.len() + agains(&PASSES).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let window = session.info().cold_window().next_multiple_of(SLICES[0]);
+        let (bytes, flags) = room(session.device, 1, window)?;
+        let bench = Bench::new(session.device, bytes)?;
+        let memory = Rotation::cold(SLICES[0].min(bytes), window).within(bytes);
+        let late = late(session, begin, write_path::SPEC.budget(session.request.effort));
+        for (case, rotation, share, flags) in [
+            (MEMORY, memory, SHARES[0] + late, flags),
+            (L2, Rotation::hot(SLICES[1].min(bytes)), SHARES[1], Flags::NONE),
+        ] {
+            let sweep = Sweep { series: write_path::stores(case), points: &PARTS, share, flags };
+            session.sweep(sweep, |part| vec![u64::from(*part).into()], |_, part| bench.part(*part, rotation))?;
+        }
+        let sweep = Sweep { series: write_path::chains(), points: &Step::ALL, share: SHARES[2], flags: Flags::NONE };
+        session.sweep(sweep, |step| vec![name(*step).into()], |_, step| bench.chain(*step, TURNS))?;
+        let host = bench.host(session.request.seed)?;
+        let points = agains(&PASSES);
+        let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
+        let at = |(way, passes): &Again| vec![(*way).into(), u64::from(*passes).into()];
+        session.sweep(sweep, at, |_, again| bench.again(&host, *again, SOME)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 4 << 20)?;
+        let mut told = |kernel: String, on: String, check: Check| {
+            let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
+            report(Case { kernel, on, wrong });
+        };
+        let sectors: &[u64] = if depth == Depth::Small {
+            &[1, 33, 1025]
+        } else {
+            &[1, 31, 32, 33, 127, 128, 129, 1023, 1025, 4099, 65_537]
+        };
+        for part in PARTS {
+            for sectors in sectors {
+                let check = bench.stored_once(part, *sectors)?;
+                told(kernels::part(part).name, format!("{sectors} sectors"), check);
+            }
+        }
+        for step in Step::ALL {
+            for turns in [[0, 1], [3, 5]] {
+                let mut chain = bench.chain(step, turns)?;
+                chain.sample(1, &mut [0])?;
+                let on = format!("{} steps", STEPS * (turns[0] + turns[1]));
+                told(kernels::chain(step).name, on, chain.check()?);
+            }
+        }
+        let host = bench.host(1)?;
+        for again in agains(&[1, 3]) {
+            let mut load = bench.again(&host, again, MANY)?;
+            load.once()?;
+            told(kernels::again(is_past(again.0)).name, format!("{}, {} passes", again.0, again.1), load.check()?);
+        }
+        Ok(())
+    }
+}
+
+fn agains(passes: &[u32]) -> Vec<Again> {
+    let ways = [HOST_FIRST, HOST_PAST, DEVICE_FIRST, DEVICE_PAST];
+    ways.into_iter().flat_map(|way| passes.iter().map(move |passes| (way, *passes))).collect()
+}
+
+fn is_past(way: &str) -> bool {
+    matches!(way, HOST_PAST | DEVICE_PAST)
+}
+
+fn name(step: Step) -> &'static str {
+    match step {
+        Step::LoadFirst => LOAD_FIRST,
+        Step::LoadSecond => LOAD_SECOND,
+        Step::StoreLoadFirst => BEHIND_FIRST,
+        Step::StoreLoadSecond => BEHIND_SECOND,
+        Step::StoreLoadLocal => BEHIND_LOCAL,
+    }
+}
+
+/// What word `word` of a poisoned array holds after the first `part` bytes of every sector were stored.
+fn expected(part: u32, word: u64) -> u32 {
+    let stored = word as u32;
+    match part {
+        1 if word.is_multiple_of(8) => POISON & !0xff | stored & 0xff,
+        part if word % 8 * 4 < u64::from(part) && part > 1 => stored,
+        _ => POISON,
+    }
+}
+
+/// Whether the words from `first` on are what stores of `part` bytes leave of poison.
+fn parts(part: u32, first: u64, found: &[u32]) -> Check {
+    let wrong = (first..).zip(found).find(|(word, found)| **found != expected(part, *word));
+    wrong.map_or(Check::Passed, |(word, found)| {
+        let right = expected(part, word);
+        Check::Failed(format!(
+            "word {word} is {found:#010x}, not {right:#010x}, after stores of {part} B of each sector"
+        ))
+    })
+}
+
+/// Pinned memory of the host and memory of the device that hold the same.
+struct Both {
+    /// Held by what uses it.
+    _host: HostBuffer,
+    mapped: Span,
+    device: DeviceBuffer,
+    seed: u64,
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    array: Rc<DeviceBuffer>,
+    /// A word for each thread.
+    left: Rc<DeviceBuffer>,
+    /// A word for each thread of the chains.
+    words: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::lab::write_path::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let blocks = u64::from(kit.unit.machine().multiprocessors);
+        let (array, left) = (kit.array(bytes)?, kit.array(4 * blocks * u64::from(AGAIN_THREADS))?);
+        let words = kit.array(4 * blocks * u64::from(CHAIN_THREADS))?;
+        kit.unit.function(&kernels::again(false))?.function().prefer_cache()?;
+        Ok(Self { kit, array: Rc::new(array), left: Rc::new(left), words: Rc::new(words) })
+    }
+
+    fn stores(&self, part: u32, out: Span) -> Result<Launch, Fault> {
+        let sectors = out.bytes() / u64::from(SECTOR);
+        let list = Arguments::new().span(out).u64(sectors);
+        self.kit.unit.launch(&kernels::part(part), sectors * kernels::lanes(part), list)
+    }
+
+    /// Launches that store the first bytes of every sector, over the slices of the array in turn.
+    fn part(&self, part: u32, rotation: Rotation) -> Result<Load, Fault> {
+        let spans = rotation.spans(&self.array)?;
+        let sectors = rotation.slice / u64::from(SECTOR);
+        let traffic = Traffic::new(0, sectors * u64::from(part));
+        let window = if rotation.slices > 1 { rotation.bytes() } else { 0 };
+        let work = Work { traffic, operations: sectors as f64, window, ..Work::default() };
+        let launches = spans.iter().map(|span| self.stores(part, *span)).collect::<Result<Vec<_>, Fault>>()?;
+        self.kit.checker.poison(self.array.part(0, rotation.bytes())?)?;
+        let array = Rc::clone(&self.array);
+        Ok(self.kit.load(GRAPH, launches, work)?.with_check(move |stream| {
+            let look = LOOK.min(rotation.slice);
+            let (middle, last) = (rotation.slice / 2 / 4096 * 4096, rotation.slice - look);
+            for slice in [0, rotation.slices - 1] {
+                for at in [0, middle.min(last), last] {
+                    let found = folds::part(stream, array.part(slice * rotation.slice + at, look)?)?;
+                    if let failed @ Check::Failed(_) = parts(part, at / 4, &found) {
+                        return Ok(failed);
+                    }
+                }
+            }
+            Ok(Check::Passed)
+        }))
+    }
+
+    /// One launch over so many sectors, all of which are looked at, and what lies behind them.
+    fn stored_once(&self, part: u32, sectors: u64) -> Result<Check, Fault> {
+        let bytes = sectors * u64::from(SECTOR);
+        self.kit.checker.poison(self.array.part(0, bytes + 4096)?)?;
+        self.kit.run(&[Action::Launch(self.stores(part, self.array.part(0, bytes)?)?)])?;
+        let found = folds::part(self.kit.stream(), self.array.part(0, bytes + 4096)?)?;
+        let (inside, behind) = found.split_at((bytes / 4) as usize);
+        Ok(match parts(part, 0, inside) {
+            Check::Passed if behind.iter().any(|word| *word != POISON) => {
+                Check::Failed("something was written behind the sectors".to_owned())
+            }
+            check => check,
+        })
+    }
+
+    fn chain(&self, step: Step, turns: [u32; 2]) -> Result<Inside, Fault> {
+        let kernel = kernels::chain(step);
+        let blocks = self.kit.unit.machine().multiprocessors;
+        let work = Work { operations: f64::from(STEPS * turns[1]), ..Work::default() };
+        let threads = blocks * CHAIN_THREADS;
+        self.kit.checker.poison(self.left.part(0, 4 * u64::from(threads))?)?;
+        let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
+            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.words);
+            self.kit.unit.launch(&kernel, 0, list.u32(turns[0]).u32(turns[1]))
+        })?;
+        let (left, words) = (Rc::clone(&self.left), Rc::clone(&self.words));
+        let steps = if step.stores() { STEPS * (turns[0] + turns[1]) } else { 0 };
+        Ok(inside.with_check(move |last| {
+            // The chains' words are on the device as long as launches use them.
+            let _ = &words;
+            let found = folds::words(last.stream, &left, threads.into())?;
+            let wrong = found.iter().position(|word| *word != steps);
+            Ok(wrong.map_or(Check::Passed, |thread| {
+                Check::Failed(format!("the chain of thread {thread} ended at {}, not {steps}", found[thread]))
+            }))
+        }))
+    }
+
+    /// Memory to be read again: of the host, and the same of the device.
+    fn host(&self, seed: u64) -> Result<Both, Fault> {
+        let bytes = PIECE * u64::from(self.kit.unit.machine().multiprocessors);
+        let mut host = HostBuffer::new(self.kit.stream().context(), HostKind::Pinned, bytes)?;
+        for (place, word) in (0..).zip(host.content()?.chunks_exact_mut(4)) {
+            word.copy_from_slice(&pattern::bits(seed, place).to_le_bytes());
+        }
+        let device = self.kit.array(bytes)?;
+        host.copy_to(self.kit.stream(), device.whole())?;
+        let mapped = host.mapped()?;
+        Ok(Both { _host: host, mapped, device, seed })
+    }
+
+    fn again(&self, both: &Both, (way, passes): Again, every: usize) -> Result<Load, Fault> {
+        let blocks = u64::from(self.kit.unit.machine().multiprocessors);
+        let bytes = PIECE * blocks * u64::from(passes);
+        let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(passes), ..Work::default() };
+        let host = matches!(way, HOST_FIRST | HOST_PAST);
+        let from = if host { both.mapped } else { both.device.whole() };
+        let list = Arguments::new().buffer(&self.left).span(from).u32((PIECE / 16) as u32).u32(passes);
+        let launch = self.kit.unit.launch(&kernels::again(is_past(way)), 1, list)?;
+        self.kit.checker.poison(self.left.whole())?;
+        let load = if host {
+            Load::new(self.kit.stream(), Shape::Stream, vec![Action::Launch(launch)], work)?
+        } else {
+            self.kit.load(GRAPH, vec![launch], work)?
+        };
+        let (left, seed) = (Rc::clone(&self.left), both.seed);
+        Ok(load.with_check(move |stream: &std::sync::Arc<Stream>| {
+            let found = folds::words(stream, &left, left.bytes() / 4)?;
+            Ok(folds::check(&found, every, |thread| sum(seed, thread).wrapping_mul(passes)))
+        }))
+    }
+}
+
+/// The sum of what a thread reads in one pass.
+fn sum(seed: u64, thread: usize) -> u32 {
+    let (block, lane) = (thread as u64 / u64::from(AGAIN_THREADS), thread as u64 % u64::from(AGAIN_THREADS));
+    let first = block * (PIECE / 4);
+    let vectors = (lane..PIECE / 16).step_by(AGAIN_THREADS as usize);
+    let words = vectors.flat_map(|vector| first + 4 * vector..first + 4 * vector + 4);
+    words.fold(0_u32, |sum, word| sum.wrapping_add(pattern::bits(seed, word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_each_sector_is_its_words_places_and_the_rest_is_poison() {
+        let after = |part| -> Vec<u32> { (8..16).map(|word| expected(part, word)).collect() };
+        assert_eq!(after(32), (8..16).collect::<Vec<u32>>());
+        assert_eq!(after(8), [8, 9, POISON, POISON, POISON, POISON, POISON, POISON]);
+        assert_eq!(after(1)[..2], [0xffff_ff08, POISON]);
+        assert_eq!(parts(16, 8, &after(16)), Check::Passed);
+        assert!(matches!(parts(16, 8, &after(8)), Check::Failed(what) if what.contains("word 10 is 0xffffffff")));
+    }
+
+    #[test]
+    fn every_word_of_a_piece_is_one_thread_s() {
+        let all = (0..AGAIN_THREADS as usize).fold(0_u32, |all, thread| all.wrapping_add(sum(3, thread)));
+        let naive = (0..PIECE / 4).fold(0_u32, |all, word| all.wrapping_add(pattern::bits(3, word)));
+        assert_eq!(all, naive);
+        assert!(PIECE.is_multiple_of(16 * u64::from(AGAIN_THREADS * UNROLL)));
+    }
+}

@@ -1,0 +1,241 @@
+//! loaded-latency on a GPU: one thread chases pointers, alone on its multiprocessor, while all others read or copy and pause
+//! after every piece. What the curve shows is `crate::loaded_latency`'s; the kernels are
+//! `loaded_latency.cu`'s.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
+use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::chain::{Chain, LINE};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, Grid};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Last, Of, Place, Told};
+use crate::cuda::kit::{Kit, all, alone, asked, late};
+use crate::cuda::window::room;
+use plimsoll_cuda::Action;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::{DeviceBuffer, Span};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Bytes of the chain, and of each array of the background.
+const BYTES: u64 = 1 << 30;
+/// Hops of a launch that are counted: some tenths of a millisecond.
+const HOPS: u64 = 512;
+/// Cycles of the pause after every round. At full speed all rounds of a turn take some 4,000.
+const DELAYS: [u32; 11] = [65_536, 32_768, 16_384, 12_288, 8_192, 6_144, 4_096, 3_072, 2_048, 1_024, 0];
+/// Bytes of one round of a warp, read.
+const ROUND: u64 = VECTORS_PER_ROUND * 16;
+/// Rounds of every warp when verified.
+const ROUNDS: u32 = 3;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What the others do: nothing, or work with a pause of so many cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spot {
+    background: Background,
+    delay: Option<u32>,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &loaded_latency::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Cooperative]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        spots(request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let wanted = asked(session, BYTES)?.max(1 << 20);
+        let (bytes, flags) = room(session.device, 4, wanted)?;
+        let bench = Rc::new(Bench::new(session.device, bytes.min(wanted), session.request.seed)?);
+        let spots = spots(session.request.effort);
+        let late = late(session, begin, loaded_latency::SPEC.budget(session.request.effort));
+        let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
+        let multiprocessors = bench.multiprocessors();
+        let at = |spot: &Spot| -> Vec<Value> {
+            let generators = spot.delay.map_or(0, |_| u64::from(multiprocessors - 1) * u64::from(THREADS));
+            vec![name(spot.background).into(), u64::from(spot.delay.unwrap_or(0)).into(), generators.into()]
+        };
+        session.sweep(sweep, at, |_, spot| bench.load(*spot))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let multiprocessors = u64::from(device.multiprocessors);
+        let bytes = (multiprocessors * u64::from(THREADS / 32) * ROUND * u64::from(ROUNDS)).next_power_of_two();
+        let bench = Rc::new(Bench::new(device, bytes, 1)?);
+        let wrong = |check: Check| if let Check::Failed(wrong) = check { wrong } else { String::new() };
+        for background in Background::ALL {
+            let kernel = kernels::chase(background).name;
+            let on = format!("{ROUNDS} rounds beside {HOPS} hops");
+            report(Case { kernel, on, wrong: wrong(bench.verify(background)?) });
+        }
+        let on = format!("{} lines", bench.chain.elements());
+        report(Case { kernel: kernels::chain().name, on, wrong: wrong(bench.verify_chain()?) });
+        Ok(())
+    }
+}
+
+fn name(background: Background) -> &'static str {
+    match background {
+        Background::Read => BACKGROUNDS[0],
+        Background::Copy => BACKGROUNDS[1],
+    }
+}
+
+/// Each background from nobody at work to all of it.
+fn spots(effort: Effort) -> Vec<Spot> {
+    let step = if effort == Effort::Quick { 2 } else { 1 };
+    let delays = move || std::iter::once(None).chain(DELAYS.into_iter().step_by(step).map(Some));
+    Background::ALL.into_iter().flat_map(|background| delays().map(move |delay| Spot { background, delay })).collect()
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    lines: DeviceBuffer,
+    chain: Chain,
+    to: DeviceBuffer,
+    from: DeviceBuffer,
+    /// Launches so far: the chaser walks on from point to point, so that it never meets lines that it has just been at.
+    walked: Cell<u64>,
+    /// Shared memory that keeps the chaser alone.
+    shared: u32,
+}
+
+impl Bench {
+    /// A chain over at most so many bytes, and arrays of the largest power of two within them.
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::loaded_latency::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let bytes = 1 << bytes.max(16 * kernels::VECTORS_PER_ROUND).ilog2();
+        let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
+        kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;
+        kit.checker.poison(to.whole())?;
+        let chain = Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32);
+        let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
+        kit.run(&[Action::Launch(kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)])?;
+        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone(device, 0) })
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.kit.unit.machine().multiprocessors
+    }
+
+    /// Where the chaser is after so many launches.
+    fn place(&self, turns: u64) -> Result<Span, Fault> {
+        self.lines.part(self.chain.at(turns * (LEAD_HOPS + HOPS)), LINE)
+    }
+
+    fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<Launch, Fault> {
+        let turn = self.walked.replace(self.walked.get() + 1);
+        let arguments = Arguments::new().span(place.out).span(self.place(turn)?).u64(HOPS);
+        let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
+        let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(place.state);
+        let kernel = kernels::chase(spot.background);
+        let kernel = if spot.delay.is_some() { kernel } else { kernel.with_grid(Grid::Blocks(1)) };
+        self.kit.unit.launch_with_shared(&kernel, 0, arguments, self.shared)
+    }
+
+    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<Inside, Fault> {
+        let blocks = spot.delay.map_or(1, |_| self.multiprocessors());
+        let work = Work { operations: HOPS as f64, ..Work::default() };
+        let own = Rc::clone(self);
+        Inside::telling(&self.kit, (blocks, Of::First), work, move |place| own.launch(spot, limit, place))
+    }
+
+    fn load(self: &Rc<Self>, spot: Spot) -> Result<Inside, Fault> {
+        let bytes = if spot.background == Background::Copy { 2 * ROUND } else { ROUND };
+        let moved = move |told: &[Told]| {
+            let rate = |told: &Told| (told.count * bytes) as f64 / (told.nanoseconds as f64 * 1e-9);
+            told.iter().skip(1).map(rate).sum()
+        };
+        let own = Rc::clone(self);
+        let check = move |last: &Last<'_>| own.check(last.told);
+        Ok(self.telling(spot, 0)?.with_figure(BACKGROUND_BANDWIDTH, moved).with_check(check))
+    }
+
+    /// Did the chaser end where the chain leads, and did everybody else work?
+    fn check(&self, told: &[Told]) -> Result<Check, Fault> {
+        let end = self.place(self.walked.get())?.pointer();
+        let chaser = told.first().copied().unwrap_or_default();
+        if (chaser.count, chaser.found) != (HOPS, end) {
+            let (hops, off) = (chaser.count, chaser.found.wrapping_sub(self.lines.pointer()));
+            let expected = end - self.lines.pointer();
+            let why = format!("the chase of {hops} hops ended at byte {off} instead of {expected}");
+            return Ok(Check::Failed(why));
+        }
+        Ok(match told.iter().skip(1).position(|told| told.count == 0) {
+            Some(idle) => Check::Failed(format!("block {} did nothing", idle + 1)),
+            None => Check::Passed,
+        })
+    }
+
+    /// A few rounds of the background, whose sum and copy are compared with the array's own.
+    fn verify(self: &Rc<Self>, background: Background) -> Result<Check, Fault> {
+        self.kit.checker.poison(self.to.whole())?;
+        let mut telling = self.telling(Spot { background, delay: Some(0) }, ROUNDS)?;
+        let told = telling.tell()?.to_vec();
+        let rounds: u64 = told.iter().skip(1).map(|told| told.count).sum();
+        let warps = u64::from(self.multiprocessors() - 1) * u64::from(THREADS / 32);
+        if rounds != warps * u64::from(ROUNDS) {
+            return Ok(Check::Failed(format!("{rounds} rounds of {warps} warps, where each should do {ROUNDS}")));
+        }
+        let bytes = rounds * ROUND;
+        let (from, to) = (self.from.part(0, bytes)?, self.to.part(0, bytes)?);
+        let bits = told.iter().skip(1).fold(0, |bits, told| bits ^ told.found as u32);
+        let expected = self.kit.checker.bits(from)?;
+        let read = crate::cuda::checker::Checker::same_bits("what the others read", bits, expected);
+        let copied = match background {
+            Background::Copy => self.kit.checker.map(Op::Copy, Element::Word, to, [from; 3], 0.0)?,
+            Background::Read => Check::Passed,
+        };
+        all([self.check(&told), Ok(read), Ok(copied)])
+    }
+
+    /// Does every line lead to the next one?
+    fn verify_chain(&self) -> Result<Check, Fault> {
+        let mut bytes = vec![0; usize::try_from(self.lines.bytes()).unwrap_or(0)];
+        self.lines.download(self.kit.stream(), &mut bytes)?;
+        let word = |at: u64| {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            bytes.get(at..at + 8).map(|word| u64::from_le_bytes(std::array::from_fn(|byte| word[byte])))
+        };
+        let base = self.lines.pointer();
+        let leads = |i: &u64| word(self.chain.at(*i)) == Some(base + self.chain.at(i + 1));
+        let wrong = (0..self.chain.elements()).find(|i| !leads(i));
+        Ok(wrong.map_or(Check::Passed, |i| Check::Failed(format!("element {i} of the chain leads elsewhere"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_background_goes_from_nobody_to_full_speed() {
+        for effort in Effort::ALL {
+            for background in Background::ALL {
+                let of: Vec<Spot> = spots(effort).into_iter().filter(|spot| spot.background == background).collect();
+                assert_eq!((of[0].delay, of[of.len() - 1].delay), (None, Some(0)), "{effort:?}");
+            }
+        }
+    }
+}

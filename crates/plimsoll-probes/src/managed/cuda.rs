@@ -1,0 +1,310 @@
+//! managed on a GPU: one triad over unified memory by where its pages are, and prefetches. What the figures mean is
+//! `crate::managed`'s; the kernel is one of `stream.cu`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::managed::{
+    self, FIRST_TOUCH, FROM_HOST, ORDINARY, PLACEMENTS, PREFETCH, PREFETCH_BACK, READ_MOSTLY, RESIDENT, STAYING,
+};
+use crate::stream::kernels::Parameters;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+
+use crate::TRUST;
+use crate::cuda::kit::{Kit, asked, late};
+use plimsoll_cuda::Action;
+use plimsoll_cuda::driver::{Attribute, Event};
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::{Advice, DeviceBuffer, ManagedBuffer, Side, Span};
+use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+/// Output and two inputs.
+const ARRAYS: u64 = 3;
+/// Bytes per array, and in a run that takes its time: the host touches every page before most samples.
+const BYTES: (u64, u64) = (64 << 20, 256 << 20);
+/// Share of the free memory that may be used: pages that don't fit would move for ever.
+const SHARE: f64 = 0.8;
+/// How long the device is kept busy while the host queues what is timed: a prefetch takes it longer than a launch.
+const LEAD: Duration = Duration::from_micros(500);
+/// The scalar of the triad.
+const SCALAR: f32 = 1.625;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &managed::SPEC
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+        for call in ["cuMemAllocManaged", "cuMemPrefetchAsync", "cuMemAdvise"] {
+            device.context.driver().has(call)?;
+        }
+        let handle = device.context.device();
+        let both = [Attribute::ManagedMemory, Attribute::ConcurrentManaged];
+        for attribute in both {
+            if handle.attribute(attribute)? != 1 {
+                let why = "the device or the system lets host and device not share pages on demand".to_owned();
+                let mend =
+                    "Use a device of compute capability 6.0 or later on Linux, outside a shared instance".to_owned();
+                return Err(Fault::Unavailable { what: "unified memory", why, mend });
+            }
+        }
+        Ok(())
+    }
+
+    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+        PLACEMENTS.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let usual = if effort == Effort::Thorough { BYTES.1 } else { BYTES.0 };
+        let bytes = asked(session, usual)?;
+        fits(bytes, session.device.memory_free()?)?;
+        let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
+        let late = late(session, begin, managed::SPEC.budget(effort));
+        let sweep = Sweep { series: managed::triad(), points: &PLACEMENTS, share: 1.0 + late, flags: Flags::NONE };
+        session.sweep(sweep, |placement| vec![(*placement).into()], |_, placement| bench.placed(placement))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Rc::new(Bench::new(device, 1 << 20, 1)?);
+        for placement in PLACEMENTS {
+            let mut placed = bench.placed(placement)?;
+            for _ in 0..2 {
+                placed.sample(1, &mut [0])?;
+            }
+            let wrong = if let Check::Failed(wrong) = placed.check()? { wrong } else { String::new() };
+            report(Case { kernel: placement.to_owned(), on: "3 arrays of 1 MiB".to_owned(), wrong });
+        }
+        Ok(())
+    }
+}
+
+/// Whether three arrays of so many bytes may be used where so much is free: beside them stand as many of ordinary memory.
+fn fits(bytes: u64, free: u64) -> Result<(), Fault> {
+    let all = bytes.saturating_mul(2 * ARRAYS);
+    if all as f64 <= free as f64 * SHARE {
+        return Ok(());
+    }
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64);
+    let most = ((free as f64 * SHARE) as u64 / (2 * ARRAYS)) >> 20;
+    Err(Fault::Invalid(format!(
+        "managed needs {} and the device has {} free, of which it takes 80 %: unified memory beyond that would move back \
+         and forth and may hang the device; give at most --bytes {most}MiB",
+        gib(all),
+        gib(free)
+    )))
+}
+
+fn triad() -> KernelDesc {
+    Parameters { threads: 128, ..Parameters::new(Op::Triad) }.kernel()
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    ordinary: Vec<DeviceBuffer>,
+    bytes: u64,
+    seed: u64,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::stream::kernels::SOURCE, &[triad()], TRUST)?;
+        let ordinary: Vec<DeviceBuffer> = (0..ARRAYS).map(|_| kit.array(bytes)).collect::<Result<_, Fault>>()?;
+        let bench = Self { kit, ordinary, bytes, seed };
+        bench.fill(bench.ordinary.iter().map(DeviceBuffer::whole))?;
+        Ok(bench)
+    }
+
+    /// Random data in all arrays.
+    fn fill(&self, spans: impl Iterator<Item = Span>) -> Result<(), Fault> {
+        for (place, span) in (0..).zip(spans) {
+            self.kit.checker.fill(Data::Unit, Element::F32, span, self.seed.wrapping_add(place))?;
+        }
+        Ok(())
+    }
+
+    /// Unified memory with data in it, advised as the placement wants.
+    fn arrays(&self, placement: &str) -> Result<Vec<ManagedBuffer>, Fault> {
+        if placement == ORDINARY {
+            return Ok(Vec::new());
+        }
+        let context = self.kit.stream().context();
+        let arrays: Vec<ManagedBuffer> =
+            (0..ARRAYS).map(|_| ManagedBuffer::new(context, self.bytes)).collect::<Result<_, Fault>>()?;
+        if placement == FIRST_TOUCH {
+            return Ok(arrays);
+        }
+        self.fill(arrays.iter().map(ManagedBuffer::whole))?;
+        wait::stream(self.kit.stream())?;
+        for (place, array) in arrays.iter().enumerate() {
+            match placement {
+                READ_MOSTLY if place > 0 => array.advise(Advice::ReadMostly)?,
+                STAYING => {
+                    array.advise(Advice::StayWithHost)?;
+                    array.advise(Advice::ReachedByDevice)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(arrays)
+    }
+
+    fn placed(self: &Rc<Self>, placement: &'static str) -> Result<Placed, Fault> {
+        let context = self.kit.stream().context();
+        let elements = self.bytes / 4;
+        let moves = matches!(placement, PREFETCH | PREFETCH_BACK);
+        let all = self.bytes * ARRAYS;
+        let traffic = match placement {
+            PREFETCH => Traffic::new(0, all),
+            PREFETCH_BACK => Traffic::new(all, 0),
+            _ => triad().traffic(elements),
+        };
+        Ok(Placed {
+            arrays: self.arrays(placement)?,
+            bench: Rc::clone(self),
+            placement,
+            moves,
+            events: (Event::new(context)?, Event::new(context)?),
+            work: Work { traffic, operations: 1.0, ..Work::default() },
+        })
+    }
+}
+
+/// One triad, or one prefetch, after all pages were put where the placement has them.
+struct Placed {
+    arrays: Vec<ManagedBuffer>,
+    bench: Rc<Bench>,
+    placement: &'static str,
+    moves: bool,
+    events: (Event, Event),
+    work: Work,
+}
+
+impl Placed {
+    /// Output and inputs.
+    fn spans(&self) -> Vec<Span> {
+        if self.arrays.is_empty() {
+            return self.bench.ordinary.iter().map(DeviceBuffer::whole).collect();
+        }
+        self.arrays.iter().map(ManagedBuffer::whole).collect()
+    }
+
+    fn triad(&self) -> Result<Action, Fault> {
+        let spans = self.spans();
+        let [out, a, b] = [spans[0], spans[1], spans[2]];
+        let n = self.bench.bytes / 4;
+        let list = Arguments::new().span(out).span(a).span(b).span(b).f32(SCALAR).u64(n);
+        Ok(Action::Launch(self.bench.kit.unit.launch(&triad(), n, list)?))
+    }
+
+    /// Puts all pages where they shall be, and waits.
+    fn place(&mut self) -> Result<(), Fault> {
+        let stream = Arc::clone(self.bench.kit.stream());
+        if self.placement == FIRST_TOUCH {
+            // The old ones go first, so that there is never more than was asked for.
+            self.arrays.clear();
+            self.arrays = self.bench.arrays(FIRST_TOUCH)?;
+            return Ok(());
+        }
+        if !self.moves {
+            self.bench.kit.checker.poison(self.spans()[0])?;
+        }
+        wait::stream(&stream)?;
+        match self.placement {
+            FROM_HOST | READ_MOSTLY | STAYING | PREFETCH => {
+                for array in &mut self.arrays {
+                    array.touch_by_host()?;
+                }
+            }
+            RESIDENT | PREFETCH_BACK => {
+                for array in &self.arrays {
+                    array.prefetch(&stream, Side::Device)?;
+                }
+            }
+            _ => {}
+        }
+        wait::stream(&stream)
+    }
+
+    fn once(&mut self) -> Result<u64, Fault> {
+        self.place()?;
+        let stream = Arc::clone(self.bench.kit.stream());
+        let action = if self.moves { None } else { Some(self.triad()?) };
+        let side = if self.placement == PREFETCH { Side::Device } else { Side::Host };
+        self.bench.kit.lead(LEAD)?;
+        self.events.0.record(&stream)?;
+        match action {
+            Some(action) => action.enqueue(&stream)?,
+            None => self.arrays.iter().try_for_each(|array| array.prefetch(&stream, side))?,
+        }
+        self.events.1.record(&stream)?;
+        wait::event(&self.events.1)?;
+        Ok(self.events.1.nanoseconds_since(&self.events.0)?)
+    }
+}
+
+impl Workload for Placed {
+    fn work(&self) -> Work {
+        self.work
+    }
+
+    fn batch(&self) -> Batch {
+        Batch { cycle: 1, max: 1 }
+    }
+
+    fn sample(&mut self, _: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.bench.kit.stream().context().bind()?;
+        for sample in out {
+            *sample = self.once()?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        let spans = self.spans();
+        let [out, a, b] = [spans[0], spans[1], spans[2]];
+        let checker = &self.bench.kit.checker;
+        if !self.moves {
+            return checker.map(Op::Triad, Element::F32, out, [a, b, b], f64::from(SCALAR));
+        }
+        // What moved must still be what was there, as the ordinary arrays have it but for the output.
+        let same = |place: usize| {
+            checker.map(Op::Copy, Element::Word, spans[place], [self.bench.ordinary[place].whole(); 3], 0.0)
+        };
+        crate::cuda::kit::all([same(1), same(2)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_the_device_has_free_is_refused_with_what_would_do() {
+        assert!(fits(64 << 20, 100 << 30).is_ok());
+        assert!(fits(16 << 30, 139 << 30).is_ok());
+        let refused = fits(32 << 30, 139 << 30).unwrap_err().to_string();
+        assert!(refused.contains("at most --bytes") && refused.contains("hang"), "{refused}");
+        assert!(fits(u64::MAX, 139 << 30).is_err());
+    }
+
+    #[test]
+    fn without_being_asked_it_stays_below_8_gib() {
+        assert!(ARRAYS * BYTES.0.max(BYTES.1) <= 8 << 30);
+    }
+}

@@ -1,0 +1,168 @@
+//! Loads whose kernels tell their clock and, where they are steady, whose power and temperature the device tells. What is launched is the probe's business.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use plimsoll_core::Fault;
+use plimsoll_core::sample::{Batch, Check, Work, Workload};
+use plimsoll_gpu::load::Load;
+use plimsoll_gpu::{Gpu, Memory as _, Meter};
+
+/// Length of a sample of a steady load, seconds: thirty of them span many of the steps in which devices count energy.
+const STEADY: f64 = 0.025;
+
+/// A load whose power may be read between its samples, and whose kernels leave their own clock: cycles and nanoseconds, 8 bytes
+/// each.
+pub(crate) struct Metered<G: Gpu> {
+    load: Load<G>,
+    meter: Option<Arc<dyn Meter>>,
+    clock: (Rc<G::Buffer>, Arc<G::Stream>),
+    hertz: Option<f64>,
+    /// Launches of a sample where the load is steady.
+    steady: Option<u32>,
+    begun: Option<Instant>,
+    temperature: Option<f64>,
+    energy: Energy,
+}
+
+/// The first and the latest step of the energy counter that was seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Energy {
+    before: Option<f64>,
+    first: Option<(f64, f64)>,
+    latest: Option<(f64, f64)>,
+}
+
+impl Energy {
+    /// Takes a reading at a time.
+    fn read(&mut self, joules: f64, seconds: f64) {
+        let stepped = self.before.replace(joules).is_some_and(|before| joules > before);
+        if stepped {
+            self.first.get_or_insert((joules, seconds));
+            self.latest = Some((joules, seconds));
+        }
+    }
+
+    /// Watts between the two.
+    fn power(&self) -> Option<f64> {
+        let ((low, begin), (high, end)) = (self.first?, self.latest?);
+        (end > begin).then(|| (high - low) / (end - begin))
+    }
+}
+
+impl<G: Gpu> Metered<G> {
+    /// A load with its power.
+    pub(crate) fn new(load: Load<G>, meter: Option<Arc<dyn Meter>>, clock: (Rc<G::Buffer>, Arc<G::Stream>)) -> Self {
+        Self {
+            load,
+            meter,
+            clock,
+            hertz: None,
+            steady: None,
+            begun: None,
+            temperature: None,
+            energy: Energy::default(),
+        }
+    }
+
+    /// The same in samples so long that the device counts its energy meanwhile.
+    pub(crate) fn steady(mut self) -> Self {
+        self.steady = Some(1);
+        self
+    }
+
+    fn look(&mut self) {
+        let (Some(meter), now) = (&self.meter, Instant::now()) else { return };
+        if let Some(joules) = meter.joules().filter(|_| self.steady.is_some_and(|launches| launches > 1)) {
+            let begin = *self.begun.get_or_insert(now);
+            self.energy.read(joules, now.duration_since(begin).as_secs_f64());
+        }
+        self.temperature = meter.temperature();
+    }
+
+    /// Samples of as many launches as make one long, each as if it were one launch.
+    fn steady_samples(&mut self, launches: u32, out: &mut [u64]) -> Result<(), Fault> {
+        for sample in out {
+            self.load.prepare(launches)?;
+            self.load.sample(launches, std::slice::from_mut(sample))?;
+            *sample = (*sample / u64::from(launches)).max(1);
+            self.look();
+            if launches == 1 {
+                let most = f64::from(self.load.batch().max);
+                self.steady = Some((STEADY / (*sample as f64 * 1e-9)).clamp(2.0, most.max(2.0)) as u32);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<G: Gpu> Workload for Metered<G> {
+    fn work(&self) -> Work {
+        self.load.work()
+    }
+
+    fn batch(&self) -> Batch {
+        if self.steady.is_some() { Batch { cycle: 1, max: 1 } } else { self.load.batch() }
+    }
+
+    fn prepare(&mut self, k: u32) -> Result<(), Fault> {
+        if self.steady.is_some() { Ok(()) } else { self.load.prepare(k) }
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        if let Some(launches) = self.steady {
+            return self.steady_samples(launches, out);
+        }
+        self.load.sample(k, out)?;
+        self.look();
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        let mut bytes = [0; 16];
+        G::download(&self.clock.1, self.clock.0.whole(), &mut bytes)?;
+        let [cycles, nanoseconds] =
+            [0, 8].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])) as f64);
+        let hertz = cycles / nanoseconds * 1e9;
+        self.hertz = Some(hertz).filter(|hertz| hertz.is_finite() && (1e8..1e10).contains(hertz));
+        self.load.check()
+    }
+
+    fn ready(&mut self) -> Result<u32, Fault> {
+        self.load.ready()
+    }
+
+    fn once(&mut self) -> Result<(), Fault> {
+        self.load.once()
+    }
+
+    fn extra(&self, out: &mut BTreeMap<String, f64>) {
+        self.load.extra(out);
+        let figures = [("power", self.energy.power()), ("temperature", self.temperature)];
+        out.extend(figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    }
+
+    fn clock_hz(&self) -> Option<f64> {
+        self.hertz
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn power_is_read_between_two_steps_of_the_energy_counter() {
+        let mut energy = Energy::default();
+        // 500 W, counted in steps of 100 ms, seen every 30.
+        for look in 0..40 {
+            let seconds = f64::from(look) * 0.03;
+            energy.read(1000.0 + 50.0 * (seconds / 0.1 + 1e-9).floor(), seconds);
+        }
+        let power = energy.power().unwrap();
+        assert!((power / 500.0 - 1.0).abs() < 0.06, "{power}");
+        assert_eq!(Energy::default().power(), None);
+    }
+}

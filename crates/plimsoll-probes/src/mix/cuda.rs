@@ -1,0 +1,197 @@
+//! mix on a GPU: every mix by burst, the best burst of each measured afresh, and the copy in phases through the
+//! second-level cache. What the figures mean is `crate::mix`'s; the kernels are `mix.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels;
+use crate::mix;
+use plimsoll_core::Fault;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::{Series, Value};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::verify::{self, Leaves, Rules};
+use crate::cuda::window::room;
+use plimsoll_cuda::driver::Attribute;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_cuda::{Load, Shape};
+
+/// Arrays on each side.
+const SIDE: u64 = kernels::MOST as u64;
+/// Bytes of a vector, which the kernels count in.
+const VECTOR: u64 = 16;
+/// Shares of the second-level cache that a phase reads before it writes.
+const PHASES: [u64; 5] = [32, 16, 8, 4, 2];
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// So many arrays read and written, and accesses to each in a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Variant {
+    reads: u32,
+    writes: u32,
+    burst: u32,
+}
+
+impl Variant {
+    fn kernel(self) -> KernelDesc {
+        kernels::mix(self.reads, self.writes, self.burst)
+    }
+
+    fn at(&self) -> Vec<Value> {
+        [self.reads, self.writes, self.burst].map(|number| Value::from(u64::from(number))).to_vec()
+    }
+}
+
+/// Vectors that the phased copy reads before it writes where it is verified: no power of two.
+const CHUNK: u64 = 1000;
+
+/// How its kernels are verified.
+const RULES: Rules = Rules {
+    arguments: |kernel, with| {
+        let list = Arguments::new().span(with.out).span(with.input);
+        if kernel.cooperative {
+            list.u64(CHUNK).u64(with.n).span(with.barrier)
+        } else {
+            list.u64(with.pitch / 16).u64(with.n)
+        }
+    },
+    leaves: |kernel| Some(if kernel.cooperative { Leaves::Map(Op::Copy, Element::Word) } else { Leaves::Mix }),
+    sizes: verify::sizes,
+};
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &mix::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        variants(request.effort).len() + mix::mixes().count() + PHASES.len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let wanted = asked(session, session.info().cold_window())?;
+        let (bytes, flags) = room(session.device, 2 * SIDE, wanted)?;
+        let variants = variants(effort);
+        let mut all: Vec<KernelDesc> = variants.iter().map(|variant| variant.kernel()).collect();
+        all.push(kernels::phased());
+        let bench = Bench::new(session, &all, bytes.min(wanted))?;
+        let late = late(session, begin, mix::SPEC.budget(effort));
+
+        let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6 + late, flags };
+        let bursts = session.sweep(sweep, Variant::at, |_, variant| bench.load(*variant))?.clone();
+
+        let chosen: Vec<Variant> = mix::mixes().filter_map(|sides| choose(&bursts, &variants, sides)).collect();
+        let sweep = Sweep { series: mix::ceilings(), points: &chosen, share: 0.3, flags };
+        session.sweep(sweep, |v| v.at()[..2].to_vec(), |_, variant| bench.load(*variant))?;
+
+        if session.device.context.device().attribute(Attribute::Cooperative)? == 1 {
+            let cache = session.info().last_level_cache();
+            let chunks: Vec<u64> = PHASES.iter().map(|share| cache / share / 4096 * 4096).filter(|b| *b > 0).collect();
+            let sweep = Sweep { series: mix::phased(), points: &chunks, share: 0.1, flags };
+            session.sweep(sweep, |chunk| vec![(*chunk).into()], |_, chunk| bench.phased(*chunk))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source::<Cuda>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+    }
+}
+
+/// Every mix in short bursts, and the copy in longer ones.
+fn variants(effort: Effort) -> Vec<Variant> {
+    let (bursts, long): (&[u32], &[u32]) = match effort {
+        Effort::Quick => (&[1], &[2, 4, 8, 16]),
+        Effort::Standard => (&[1, 4], &[2, 8, 16]),
+        _ => (&[1, 2, 4], &[8, 16]),
+    };
+    let short =
+        mix::mixes().flat_map(|(reads, writes)| bursts.iter().map(move |&burst| Variant { reads, writes, burst }));
+    // Where several arrays are read and several written, longer bursts gain nothing on any device measured so far.
+    let short = short.filter(|v| effort != Effort::Standard || v.burst == 1 || v.reads.min(v.writes) <= 1);
+    short.chain(long.iter().map(|&burst| Variant { reads: 1, writes: 1, burst })).collect()
+}
+
+/// The best burst of a mix. Its figure is left behind: it is measured afresh.
+fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) -> Option<Variant> {
+    let of_mix = |variant: &&Variant| (variant.reads, variant.writes) == (reads, writes);
+    let (row, _) =
+        bursts.best("bandwidth", |row| variants.iter().filter(of_mix).any(|variant| variant.at() == row.at))?;
+    variants.iter().copied().find(|variant| variant.at() == row.at)
+}
+
+/// What all points share: kernels and arrays, four on each side, one behind the other.
+struct Bench {
+    kit: Kit,
+    out: DeviceBuffer,
+    input: DeviceBuffer,
+    barrier: DeviceBuffer,
+    /// Bytes of one array.
+    bytes: u64,
+}
+
+impl Bench {
+    fn new(session: &Session<'_, Cuda>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(session.device, &kernels::SOURCE, wanted, TRUST)?;
+        let (out, input, barrier) = (kit.array(SIDE * bytes)?, kit.array(SIDE * bytes)?, kit.array(256)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
+        kit.checker.words(barrier.whole(), 0)?;
+        Ok(Self { kit, out, input, barrier, bytes })
+    }
+
+    fn load(&self, variant: Variant) -> Result<Load, Fault> {
+        let (kernel, n) = (variant.kernel(), self.bytes / VECTOR);
+        let arrays = |count: u32| u64::from(count) * self.bytes;
+        let (out, input) = (self.out.whole(), self.input.whole());
+        self.kit.checker.poison(out.first(arrays(variant.writes.max(1)))?)?;
+        let arguments = Arguments::new().span(out).span(input).u64(n).u64(n);
+        let launch = self.kit.unit.launch(&kernel, n, arguments)?;
+        let folded = out.first(4 * kernel.geometry(n, self.kit.unit.machine())?.warps())?;
+        let work = Work { traffic: kernel.traffic(n), window: self.bytes, ..Work::default() };
+        let (checker, bytes) = (Rc::clone(&self.kit.checker), self.bytes);
+        let read = input.first(arrays(variant.reads))?;
+        let check = move || -> Result<Check, Fault> {
+            if variant.writes == 0 {
+                return Ok(Checker::same_bits("mix", checker.bits(folded)?, checker.bits(read)?));
+            }
+            checker.mix(out, input, (bytes, bytes), (variant.reads, variant.writes))
+        };
+        Ok(self.kit.load(GRAPH, vec![launch], work)?.with_check(move |_| check()))
+    }
+
+    /// The copy in phases of `chunk` bytes: launched cooperatively, which graphs can't hold.
+    fn phased(&self, chunk: u64) -> Result<Load, Fault> {
+        let (kernel, n) = (kernels::phased(), self.bytes / VECTOR);
+        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(kernel.threads, 0)?.max(1);
+        let kernel = kernel.with_grid(Grid::Resident { blocks: resident });
+        let (out, input) = (self.out.whole().first(self.bytes)?, self.input.whole().first(self.bytes)?);
+        self.kit.checker.poison(out)?;
+        let arguments = Arguments::new().span(out).span(input).u64(chunk / VECTOR).u64(n).buffer(&self.barrier);
+        let launch = self.kit.unit.launch(&kernel, n, arguments)?;
+        let work = Work { traffic: kernel.traffic(n), window: self.bytes, ..Work::default() };
+        let checker = Rc::clone(&self.kit.checker);
+        let check = move || {
+            // A copy is what `check.cu` calls copy, of words.
+            checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0)
+        };
+        Ok(self.kit.load(Shape::Stream, vec![launch], work)?.with_check(move |_| check()))
+    }
+}

@@ -1,0 +1,325 @@
+//! peer on GPUs: copies, reads and loads between every two devices of one process. What the figures mean is
+//! `crate::peer`'s; the chase is `loaded_latency.cu`'s without a background, the read one of `stream.cu`.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::loaded_latency::kernels::{self as chasing, Background, LEAD_HOPS};
+use crate::peer::{self, LINK};
+use crate::stream::kernels::Parameters;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Work, Workload};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::chain::{Chain, LINE};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::checker::Checker;
+use crate::cuda::inside::{Inside, Of, Told};
+use crate::cuda::kit::{Kit, asked, late};
+use crate::cuda::window::room;
+use plimsoll_cuda::StreamAction;
+use plimsoll_cuda::driver::{Context, DeviceHandle, Stream};
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Action, Load, Shape};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Bytes of a copy, and of what a kernel reads.
+const BYTES: u64 = 256 << 20;
+/// The same where results alone count.
+const SMALL: u64 = 4 << 20;
+/// Bytes of the chain: several times what caches hold, with room for chases that keep apart.
+const CHAIN_BYTES: u64 = 256 << 20;
+/// Hops of a launch that are counted.
+const HOPS: u64 = 512;
+/// Launches between the places where two chases through the same memory begin: a later one would find the lines of the first in a cache.
+/// More than a chase takes within its share of the time, which were 206 through a device's own memory.
+const APART: u64 = 600;
+/// Most copies of a sample.
+const MOST: u32 = 16;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// Places of two devices: from, to.
+type Pair = (usize, usize);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &peer::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Cooperative]
+    }
+
+    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
+        for call in ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"] {
+            device.context.driver().has(call)?;
+        }
+        let unavailable = |why: String, mend: &str| Fault::Unavailable { what: "peer", why, mend: mend.to_owned() };
+        let count = DeviceHandle::count(device.context.driver())?;
+        if count < 2 {
+            let why = format!("this process sees {count} device");
+            return Err(unavailable(why, "Run it where there are two or more, and let CUDA_VISIBLE_DEVICES show them"));
+        }
+        if device.context.device().number() != 0 {
+            let why = "cuda:0 measures all pairs".to_owned();
+            return Err(unavailable(why, "Use --device cuda:0"));
+        }
+        Ok(())
+    }
+
+    fn points(&self, device: &CudaDevice, _: &Request) -> usize {
+        let devices = DeviceHandle::count(device.context.driver()).unwrap_or(0) as usize;
+        3 * pairs(devices).len() + pairs(devices).len() / 2 + devices
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let wanted = asked(session, BYTES)?.max(SMALL);
+        let (bytes, flags) = room(session.device, 4, wanted)?;
+        let bytes = bytes.min(wanted);
+        let nodes = Nodes::new(session.device, bytes, CHAIN_BYTES.min(bytes), session.request.seed)?;
+        let late = late(session, begin, peer::SPEC.budget(session.request.effort));
+        let at = |(from, to): &Pair| -> Vec<Value> {
+            vec![nodes.0[*from].name.as_str().into(), nodes.0[*to].name.as_str().into()]
+        };
+        let all = pairs(nodes.0.len());
+        let sweep = Sweep { series: peer::one_way(), points: &all, share: 0.3 + late, flags };
+        session.sweep(sweep, at, |_, pair| nodes.copies(*pair, false))?;
+        let once: Vec<Pair> = all.iter().copied().filter(|(from, to)| from < to).collect();
+        let sweep = Sweep { series: peer::both_ways(), points: &once, share: 0.2, flags };
+        session.sweep(sweep, at, |_, pair| nodes.copies(*pair, true))?;
+        // A kernel and a chase need a way of their own; copies go through the host where there is none.
+        let reached: Vec<Pair> = all.iter().copied().filter(|pair| nodes.reaches(*pair)).collect();
+        let sweep = Sweep { series: peer::reads(), points: &reached, share: 0.2, flags };
+        session.sweep(sweep, at, |_, pair| nodes.read(*pair))?;
+        let own = (0..nodes.0.len()).map(|own| (own, own));
+        let chased: Vec<Pair> = own.chain(reached).collect();
+        let sweep = Sweep { series: peer::latency(), points: &chased, share: 0.3, flags };
+        session.sweep(sweep, at, |_, pair| nodes.chase(*pair))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let nodes = Nodes::new(device, SMALL, SMALL, 1)?;
+        let mut told = |kernel: &str, (from, to): Pair, workload: &mut dyn Workload| {
+            workload.prepare(1)?;
+            workload.sample(1, &mut [0])?;
+            let wrong = if let Check::Failed(wrong) = workload.check()? { wrong } else { String::new() };
+            let on = format!("{} and {}", nodes.0[from].name, nodes.0[to].name);
+            report(Case { kernel: kernel.to_owned(), on, wrong });
+            Ok::<_, Fault>(())
+        };
+        for pair in pairs(nodes.0.len()) {
+            told("copy", pair, &mut nodes.copies(pair, false)?)?;
+            told("copies both ways", pair, &mut nodes.copies(pair, true)?)?;
+            if nodes.reaches(pair) {
+                told("read", pair, &mut nodes.read(pair)?)?;
+                told("chase", pair, &mut nodes.chase(pair)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every two devices, in both orders.
+fn pairs(devices: usize) -> Vec<Pair> {
+    (0..devices).flat_map(|from| (0..devices).filter(move |to| *to != from).map(move |to| (from, to))).collect()
+}
+
+/// One device with what it sends, receives and is chased through.
+struct Node {
+    name: String,
+    context: Arc<Context>,
+    reader: Kit,
+    chaser: Kit,
+    second: Arc<Stream>,
+    source: Rc<DeviceBuffer>,
+    target: Rc<DeviceBuffer>,
+    folds: Rc<DeviceBuffer>,
+    lines: Rc<DeviceBuffer>,
+    chain: Chain,
+    /// Chases through it so far.
+    chased: Cell<u64>,
+    /// Whose memory its kernels reach.
+    reached: Vec<bool>,
+    /// Bytes per second of the links that it has; 0 where unknown.
+    links: f64,
+}
+
+/// The kernel that reads: it leaves an exclusive or per warp.
+fn reading() -> KernelDesc {
+    Parameters { threads: 128, ..Parameters::new(Op::Read) }.kernel()
+}
+
+impl Node {
+    fn new(device: &CudaDevice, place: u32, bytes: u64, chain_bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let reader = Kit::new(device, &crate::stream::kernels::SOURCE, &[reading()], TRUST)?;
+        let chaser = Kit::new(device, &crate::loaded_latency::kernels::SOURCE, &chasing::kernels(), TRUST)?;
+        let array = |bytes| Ok::<_, Fault>(Rc::new(reader.array(bytes)?));
+        let warps = (bytes / 4).div_ceil(reading().elements_per_block()) * u64::from(reading().threads / 32);
+        let (source, target, folds, lines) = (array(bytes)?, array(bytes)?, array(4 * warps)?, array(chain_bytes)?);
+        reader.checker.fill(Data::Bits, Element::Word, source.whole(), seed.wrapping_add(place.into()))?;
+        let chain = Chain::lines(u32::try_from(chain_bytes / LINE).unwrap_or(u32::MAX), seed as u32);
+        let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
+        chaser.run(&[Action::Launch(chaser.unit.launch(&chasing::chain(), chain.elements(), arguments)?)])?;
+        plimsoll_cuda::wait::stream(chaser.stream())?;
+        Ok(Self {
+            name: format!("cuda:{place}"),
+            context: Arc::clone(&device.context),
+            reader,
+            chaser,
+            second: Arc::new(Stream::new(&device.context)?),
+            source,
+            target,
+            folds,
+            lines,
+            chain,
+            chased: Cell::new(0),
+            reached: Vec::new(),
+            links: device.links().unwrap_or(0.0),
+        })
+    }
+
+    /// Checks of this node's own memory.
+    fn checker(&self) -> Rc<Checker> {
+        Rc::clone(&self.reader.checker)
+    }
+}
+
+/// All devices of this process, each opened.
+struct Nodes(Vec<Rc<Node>>);
+
+impl Nodes {
+    fn new(device: &CudaDevice, bytes: u64, chain_bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let count = DeviceHandle::count(device.context.driver())?;
+        let mut nodes = vec![Node::new(device, 0, bytes, chain_bytes, seed)?];
+        for place in 1..count {
+            nodes.push(Node::new(&device.beside(place)?, place, bytes, chain_bytes, seed)?);
+        }
+        let reached = |from: usize| (0..nodes.len()).map(|to| from == to || reach(&nodes[from], &nodes[to])).collect();
+        let reached: Vec<Vec<bool>> = (0..nodes.len()).map(reached).collect();
+        for (node, reached) in nodes.iter_mut().zip(reached) {
+            node.reached = reached;
+        }
+        Ok(Self(nodes.into_iter().map(Rc::new).collect()))
+    }
+
+    fn reaches(&self, (from, to): Pair) -> bool {
+        self.0[from].reached.get(to).copied().unwrap_or(false)
+    }
+
+    fn pair(&self, (from, to): Pair) -> (Rc<Node>, Rc<Node>) {
+        (Rc::clone(&self.0[from]), Rc::clone(&self.0[to]))
+    }
+
+    /// The lesser of what the two can signal.
+    fn link(&self, (from, to): Pair) -> f64 {
+        if self.reaches((from, to)) { self.0[from].links.min(self.0[to].links) } else { 0.0 }
+    }
+
+    /// Copies from one to the other by the first one's copy engine, and as much back beside them.
+    fn copies(&self, pair: Pair, both: bool) -> Result<Load, Fault> {
+        let (from, to) = self.pair(pair);
+        let across = |from: &Node, to: &Node| Action::Other(StreamAction::Peer(to.target.whole(), from.source.whole()));
+        let bytes = from.source.bytes();
+        let traffic = if both { Traffic::new(bytes, bytes) } else { Traffic::new(bytes, 0) };
+        let work = Work { traffic, operations: 1.0, ..Work::default() };
+        let mut load = Load::new(from.reader.stream(), Shape::Stream, vec![across(&from, &to)], work)?.at_most(MOST);
+        if both {
+            load = load.with_beside(&from.second, vec![across(&to, &from)])?;
+        }
+        let link = self.link(pair) * if both { 2.0 } else { 1.0 };
+        let poisoned = (Rc::clone(&to), Rc::clone(&from));
+        let prepare = move |_: &Arc<Stream>| {
+            poisoned.0.checker().poison(poisoned.0.target.whole())?;
+            poisoned.1.checker().poison(poisoned.1.target.whole())?;
+            plimsoll_cuda::wait::stream(poisoned.0.reader.stream())?;
+            plimsoll_cuda::wait::stream(poisoned.1.reader.stream())?;
+            Ok(poisoned.1.context.bind()?)
+        };
+        let check = move |_: &Arc<Stream>| {
+            let arrived = same(&from, &to)?;
+            let back = if both { same(&to, &from)? } else { Check::Passed };
+            from.context.bind()?;
+            crate::cuda::kit::all([Ok(arrived), Ok(back)])
+        };
+        Ok(load.with_extra(LINK, link).with_prepare(prepare).with_check(check))
+    }
+
+    /// A kernel of the first that reads the second's memory.
+    fn read(&self, pair: Pair) -> Result<Load, Fault> {
+        let (from, to) = self.pair(pair);
+        let (kernel, n) = (reading(), to.source.bytes() / 4);
+        let (out, a) = (from.folds.whole(), to.source.whole());
+        let list = Arguments::new().span(out).span(a).span(a).span(a).f32(1.0).u64(n);
+        let launch = from.reader.unit.launch(&kernel, n, list)?;
+        let work = Work { traffic: kernel.traffic(n), operations: 1.0, ..Work::default() };
+        let load = from.reader.load(Shape::Stream, vec![launch], work)?.at_most(MOST);
+        let poisoned = Rc::clone(&from);
+        let prepare = move |_: &Arc<Stream>| poisoned.checker().poison(poisoned.folds.whole());
+        let check = move |_: &Arc<Stream>| {
+            let expected = to.checker().bits(to.source.whole())?;
+            let found = from.checker().bits(from.folds.whole())?;
+            Ok(Checker::same_bits("read", found, expected))
+        };
+        Ok(load.with_extra(LINK, self.link(pair)).with_prepare(prepare).with_check(check))
+    }
+
+    /// One thread of the first chases through the second's memory.
+    fn chase(&self, pair: Pair) -> Result<Inside, Fault> {
+        let (from, to) = self.pair(pair);
+        let kernel = chasing::chase(Background::Read).with_grid(Grid::Blocks(1));
+        let work = Work { operations: HOPS as f64, ..Work::default() };
+        let first = to.chased.replace(to.chased.get() + 1) * APART;
+        let place = {
+            let to = Rc::clone(&to);
+            move |turns: u64| to.lines.part(to.chain.at((first + turns) * (LEAD_HOPS + HOPS)), LINE)
+        };
+        let (own, begin) = (Rc::clone(&from), place.clone());
+        let telling = Inside::telling(&from.chaser, (1, Of::First), work, move |at| {
+            let idle = own.lines.whole();
+            let list = Arguments::new().span(at.out).span(begin(at.turn)?).u64(HOPS).span(idle).span(idle);
+            own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(at.state))
+        })?;
+        Ok(telling.with_check(move |last| {
+            let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
+            let right = (count, found) == (HOPS, place(last.turns)?.pointer());
+            let wrong = || Check::Failed(format!("the chase of {count} hops ended at {found:#x}"));
+            Ok(if right { Check::Passed } else { wrong() })
+        }))
+    }
+}
+
+/// Whether kernels of one reach the other's memory, from now on.
+fn reach(from: &Node, to: &Node) -> bool {
+    from.context.reach(&to.context).is_ok()
+}
+
+/// Did the second get what the first sent? Both are folded where they are: neither need reach the other.
+fn same(from: &Node, to: &Node) -> Result<Check, Fault> {
+    let sent = from.checker().bits(from.source.whole())?;
+    let found = to.checker().bits(to.target.whole())?;
+    Ok(Checker::same_bits("what arrived", found, sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_two_devices_are_paired_in_both_orders() {
+        assert_eq!(pairs(2), [(0, 1), (1, 0)]);
+        assert_eq!(pairs(8).len(), 56);
+        assert!(pairs(1).is_empty());
+    }
+}

@@ -1,0 +1,259 @@
+//! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all multiprocessors, in four
+//! types; in runs to be quoted also the energy of steady loads. What the curve shows is `crate::roofline`'s;
+//! the kernels are `roofline.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, Form, Real};
+use crate::roofline;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
+use plimsoll_gpu::Need;
+
+use crate::TRUST;
+use crate::cuda::kit::{GRAPH, Kit, asked, late};
+use crate::cuda::window::room;
+use crate::meter::Metered;
+use plimsoll_cuda::Action;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+use plimsoll_gpu::{Gpu as _, Meter};
+use std::sync::Arc;
+
+/// Bytes of a vector, which the kernels count in.
+const VECTOR: u64 = 16;
+/// Most vectors that a thread has in hand.
+const MOST_VECTORS: u64 = 4;
+/// Threads of a block.
+const THREADS: u64 = 256;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+fn forms() -> Vec<Form> {
+    Real::ALL.into_iter().flat_map(Form::of).collect()
+}
+
+/// Where the energy is looked at: along the curve of singles, and at the arithmetic's end of the other types.
+fn steady() -> Vec<Form> {
+    let singles = Form::of(Real::F32).step_by(4);
+    let ends = Real::ALL.into_iter().filter_map(|real| Form::of(real).last());
+    singles.chain(ends).collect()
+}
+
+fn at(form: &Form) -> Vec<Value> {
+    vec![form.real.name().into(), form.arithmetic_intensity().into()]
+}
+
+/// Energy needs long steady loads, which a first look has no time for.
+fn has_energy(effort: Effort) -> bool {
+    effort != Effort::Quick
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &roofline::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        forms().len() + if has_energy(request.effort) { steady().len() } else { 0 }
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let wanted = asked(session, session.info().cold_window())?;
+        let turn = Bench::turn(session.device);
+        let (bytes, flags) = room(session.device, 1, wanted.saturating_add(turn))?;
+        let bytes = bytes.min(wanted.saturating_add(turn)).max(turn);
+        let meter = Cuda::meter(session.device);
+        let bench = Bench::new(session.device, bytes, session.request.seed)?;
+        let late = late(session, begin, roofline::SPEC.budget(effort));
+        let with_energy = has_energy(effort) && meter.is_some();
+        // Both series together take two thirds of what a CPU needs.
+        let share = if with_energy { 0.32 } else { 0.66 };
+        let forms = forms();
+        let sweep = Sweep { series: roofline::sweep(), points: &forms, share: share + late, flags };
+        session.sweep(sweep, at, |_, form| bench.load(*form, None))?;
+        if with_energy {
+            let steady = steady();
+            let sweep = Sweep { series: roofline::energy(), points: &steady, share: 0.34, flags };
+            session.sweep(sweep, at, |_, form| Ok(bench.load(*form, meter.clone())?.steady()))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let turns: &[u32] = match depth {
+            Depth::Small => &[0, 1, 3],
+            Depth::Usual => &[0, 1, 2, 3, 7],
+            Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17],
+        };
+        let most = u64::from(turns[turns.len() - 1]);
+        let bench = Bench::new(device, most * Bench::turn(device), 1)?;
+        for form in forms() {
+            for &turns in turns {
+                let wrong = bench.wrong(form, turns)?;
+                report(Case { kernel: form.kernel().name, on: format!("{turns} turns"), wrong });
+            }
+        }
+        for real in Real::ALL {
+            let wrong = bench.unlike(real)?;
+            report(Case { kernel: kernels::reference(real).name, on: "the first warp, 2 turns".to_owned(), wrong });
+        }
+        Ok(())
+    }
+}
+
+/// What all points share: kernels and the array.
+#[derive(Clone)]
+struct Bench {
+    kit: Rc<Kit>,
+    input: Rc<DeviceBuffer>,
+    bytes: u64,
+    out: Rc<DeviceBuffer>,
+    expected: Rc<DeviceBuffer>,
+    clock: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    /// Bytes that the largest grid takes in one turn, at most.
+    fn turn(device: &CudaDevice) -> u64 {
+        u64::from(device.multiprocessors) * 2048 * MOST_VECTORS * VECTOR
+    }
+
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::roofline::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let warps = u64::from(device.multiprocessors) * 2048 / 32;
+        let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
+        let (input, out, expected, clock) = (array(bytes)?, array(4 * warps)?, array(4 * warps)?, array(16)?);
+        // As singles from 1 to 2; as doubles and as halves they are finite and positive, too.
+        kit.checker.fill(Data::Unit, Element::F32, input.whole(), seed)?;
+        Ok(Self { kit: Rc::new(kit), input, bytes, out, expected, clock })
+    }
+
+    /// The kernel on as many blocks as are resident at once.
+    fn kernel(&self, form: Form) -> Result<KernelDesc, Fault> {
+        let kernel = form.kernel();
+        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(kernel.threads, 0)?;
+        Ok(kernel.with_grid(Grid::Resident { blocks: resident.clamp(1, 8) }))
+    }
+
+    /// Threads of its grid.
+    fn threads(&self, kernel: &KernelDesc) -> Result<u64, Fault> {
+        let grid = kernel.geometry(0, self.kit.unit.machine())?;
+        Ok(u64::from(grid.blocks) * THREADS)
+    }
+
+    fn launch(&self, kernel: &KernelDesc, turns: u32) -> Result<Launch, Fault> {
+        let arguments = Arguments::new().buffer(&self.out).buffer(&self.input).buffer(&self.clock).u32(turns);
+        self.kit.unit.launch(kernel, 0, arguments)
+    }
+
+    fn load(&self, form: Form, meter: Option<Arc<dyn Meter>>) -> Result<Metered<Cuda>, Fault> {
+        let kernel = self.kernel(form)?;
+        let threads = self.threads(&kernel)?;
+        let turn = threads * u64::from(form.vectors()) * VECTOR;
+        let turns = u32::try_from(self.bytes / turn).unwrap_or(u32::MAX).max(1);
+        let bytes = turn * u64::from(turns);
+        self.kit.checker.poison(self.out.part(0, threads / 8)?)?;
+        let launch = self.launch(&kernel, turns)?;
+        let operations = bytes as f64 * form.arithmetic_intensity();
+        let work = Work { traffic: Traffic::new(bytes, 0), operations, window: bytes, ..Work::default() };
+        let bench = self.clone();
+        let check = move |_: &_| bench.compare(form, &kernel, turns);
+        let load = self.kit.load(GRAPH, vec![launch], work)?.with_check(check);
+        Ok(Metered::new(load, meter, (Rc::clone(&self.clock), std::sync::Arc::clone(self.kit.stream()))))
+    }
+
+    /// The reference on the same grid.
+    fn reference(&self, form: Form, kernel: &KernelDesc, turns: u32) -> Result<(), Fault> {
+        let reference = kernels::reference(form.real).with_grid(kernel.grid);
+        let arguments = Arguments::new().buffer(&self.expected).buffer(&self.input).u32(turns);
+        let arguments = arguments.u32(form.fma).u32(form.per).u32(form.vectors());
+        self.kit.run(&[Action::Launch(self.kit.unit.launch(&reference, 0, arguments)?)])
+    }
+
+    /// Is what the kernel left what the reference leaves?
+    fn compare(&self, form: Form, kernel: &KernelDesc, turns: u32) -> Result<Check, Fault> {
+        self.reference(form, kernel, turns)?;
+        let bytes = self.threads(kernel)? / 8;
+        let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
+        self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
+    }
+
+    /// One launch against the reference; empty where it is right.
+    fn wrong(&self, form: Form, turns: u32) -> Result<String, Fault> {
+        let kernel = self.kernel(form)?;
+        self.kit.checker.poison(self.out.part(0, self.threads(&kernel)? / 8)?)?;
+        self.kit.run(&[Action::Launch(self.launch(&kernel, turns)?)])?;
+        Ok(match self.compare(form, &kernel, turns)? {
+            Check::Passed => String::new(),
+            Check::Failed(wrong) => wrong,
+        })
+    }
+
+    /// The reference's first warp against the host's own sums, in f64 and f32, where the host has the type; empty where it
+    /// is right.
+    fn unlike(&self, real: Real) -> Result<String, Fault> {
+        const TURNS: u32 = 2;
+        let form = Form { real, fma: 3, per: 1 };
+        let kernel = kernels::reference(real).with_grid(Grid::Blocks(1));
+        self.reference(form, &kernel, TURNS)?;
+        let vectors = u64::from(form.vectors());
+        let mut input = vec![0; (u64::from(TURNS) * vectors * THREADS * VECTOR) as usize];
+        let mut found = [0; 4];
+        self.input.download(self.kit.stream(), &mut input)?;
+        self.expected.download(self.kit.stream(), &mut found)?;
+        let words: Vec<u32> = input.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        // Words of a vector of a turn and a thread.
+        let vector = |turn: u64, v: u64, thread: u64| {
+            let first = ((turn * vectors + v) * THREADS + thread) * 4;
+            &words[first as usize..first as usize + 4]
+        };
+        let mut expected = 0;
+        for thread in 0..32 {
+            for v in 0..vectors {
+                let turns: Vec<&[u32]> = (0..u64::from(TURNS)).map(|turn| vector(turn, v, thread)).collect();
+                expected ^= match real {
+                    Real::F32 => (0..4).fold(0, |bits, s| bits ^ single(turns.iter().map(|turn| turn[s]), form.fma)),
+                    Real::F64 => {
+                        let double_at = |turn: &[u32], s: usize| {
+                            f64::from_bits(u64::from(turn[2 * s + 1]) << 32 | u64::from(turn[2 * s]))
+                        };
+                        (0..2).fold(0, |bits, s| bits ^ double(turns.iter().map(|turn| double_at(turn, s)), form.fma))
+                    }
+                    // Chains of pairs are incore's to check: here they share all but the instruction with the others.
+                    Real::F16x2 | Real::Bf16x2 => 0,
+                };
+            }
+        }
+        let known = matches!(real, Real::F32 | Real::F64);
+        let (found, wrong) = (u32::from_le_bytes(found), "the exclusive or of the first warp is");
+        Ok(if !known || found == expected { String::new() } else { format!("{wrong} {found:#x}, not {expected:#x}") })
+    }
+}
+
+/// What one accumulator ends on, as bits: x · ¾ + acc, then acc · ¾ + 0.4 as often as is left.
+fn single(numbers: impl Iterator<Item = u32>, fma: u32) -> u32 {
+    let next = |acc: f32, x: u32| (1..fma).fold(f32::from_bits(x).mul_add(0.75, acc), |acc, _| acc.mul_add(0.75, 0.4));
+    numbers.fold(0.0, next).to_bits()
+}
+
+/// The same in double precision, its halves joined.
+fn double(numbers: impl Iterator<Item = f64>, fma: u32) -> u32 {
+    let next = |acc: f64, x: f64| (1..fma).fold(x.mul_add(0.75, acc), |acc, _| acc.mul_add(0.75, 0.4));
+    let bits = numbers.fold(0.0, next).to_bits();
+    bits as u32 ^ (bits >> 32) as u32
+}

@@ -1,0 +1,246 @@
+//! strides on a GPU: warps that read at a stride, or in rows, from the first-level cache and from shared memory. What the
+//! figures mean is `crate::strides`'s; the kernels are `strides.cu`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
+use crate::strides;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_gen::pattern;
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Of};
+use crate::cuda::kit::{Kit, late};
+use crate::folds::{self, MANY, SOME};
+use plimsoll_cuda::driver::Attribute;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// The largest stride, elements.
+const LARGEST: u32 = 128;
+/// Bytes between the first and the last turn's loads, about: two turns.
+const SPAN: u32 = 2 * UNROLL * APART;
+/// Bytes between rows of an array: a power of two, and a sector more.
+const PITCHES: [u32; 2] = [4096, 4128];
+/// Bytes of an element in a row.
+const IN_ROWS: u32 = 8;
+/// Bytes that hold the farthest access.
+const BYTES: u64 = 32 * PITCHES[1] as u64 + SPAN as u64 + 64;
+/// Turns of a launch whose accesses take a cycle each, and the fewest of others.
+const TURNS: (u32, u32) = (256, 48);
+/// Turns of a verified launch.
+const VERIFIED: [u32; 2] = [1, 5];
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What a warp reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pattern {
+    shared: bool,
+    element: u32,
+    /// Lanes side by side.
+    width: u32,
+    /// Bytes between rows of so many lanes.
+    pitch: u32,
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &strides::SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        strided(request.effort, false).len() + in_shared(device, request.effort).len() + shapes().len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let bench = Bench::new(session.device, session.request.seed)?;
+        let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared(session.device, effort), shapes());
+        let late = late(session, begin, strides::SPEC.budget(effort));
+        let load = |pattern: &Pattern| bench.load(*pattern, [pattern.turns() / 8 + 1, pattern.turns()], SOME);
+
+        let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
+        session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
+        let sweep = Sweep { series: strides::shared(), points: &in_shared, share: 0.35, flags: Flags::NONE };
+        session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
+        let sweep = Sweep { series: strides::shapes(), points: &shapes, share: 0.05, flags: Flags::NONE };
+        let at = |pattern: &Pattern| vec![pattern.shape().as_str().into(), u64::from(pattern.pitch).into()];
+        session.sweep(sweep, at, |_, pattern| load(pattern)).map(drop)
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 1)?;
+        let effort = if depth == Depth::Small { Effort::Quick } else { Effort::Thorough };
+        let few = |pattern: &Pattern| depth != Depth::Small || [1, 2, 3, 32, 128].contains(&pattern.stride());
+        let all = [false, true].into_iter().flat_map(|shared| strided(effort, shared)).filter(few).chain(shapes());
+        for pattern in all {
+            let mut load = bench.load(pattern, VERIFIED, MANY)?;
+            load.sample(1, &mut [0])?;
+            let wrong = match load.check()? {
+                Check::Passed => String::new(),
+                Check::Failed(wrong) => wrong,
+            };
+            let on = format!("{} lanes a row, rows {} B apart", pattern.width, pattern.pitch);
+            report(Case { kernel: pattern.kernel().name, on, wrong });
+        }
+        Ok(())
+    }
+}
+
+impl Pattern {
+    fn kernel(self) -> KernelDesc {
+        if self.shared { kernels::shared(self.element) } else { kernels::cache(self.element) }
+    }
+
+    /// Elements from one row to the next.
+    fn stride(self) -> u32 {
+        self.pitch / self.element
+    }
+
+    fn at(&self) -> Vec<Value> {
+        vec![u64::from(self.element).into(), u64::from(self.stride()).into()]
+    }
+
+    /// Columns and rows of a block of threads.
+    fn shape(self) -> String {
+        format!("{} × {}", self.width, THREADS / self.width)
+    }
+
+    /// Bytes from a lane's base to the first access of a lane.
+    fn offset(self, lane: u32) -> u32 {
+        lane % self.width * self.element + lane / self.width * self.pitch
+    }
+
+    /// Bytes that all accesses lie within.
+    fn extent(self) -> u64 {
+        u64::from(self.offset(31).max(self.offset(self.width.min(32) - 1)) + self.element + SPAN)
+    }
+
+    /// Fewer turns where lanes are in many lines, and so take many cycles.
+    fn turns(self) -> u32 {
+        let lines = (self.offset(31) / APART + 1).min(32);
+        (TURNS.0 / lines).max(TURNS.1)
+    }
+
+    /// The exclusive or of all that a lane reads in so many turns, each time from the beginning.
+    fn fold(self, seed: u64, lane: u32, phases: [u32; 2]) -> u32 {
+        let turn = |turn: u32| {
+            let begin = self.offset(lane) + turn * UNROLL * APART % SPAN;
+            let loads = (0..UNROLL).map(move |load| begin + load * APART);
+            loads
+                .flat_map(|at| at / 4..(at + self.element) / 4)
+                .fold(0, |bits, word| bits ^ pattern::bits(seed, word.into()))
+        };
+        phases.into_iter().flat_map(|turns| 0..turns).fold(0, |bits, number| bits ^ turn(number))
+    }
+}
+
+/// Strides of a first look: all small ones, then those that powers of two favour or hit.
+const FIRST_LOOK: [u32; 27] =
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128];
+
+fn strided(effort: Effort, shared: bool) -> Vec<Pattern> {
+    let strides: Vec<u32> = match effort {
+        Effort::Quick | Effort::Unknown => FIRST_LOOK.to_vec(),
+        // Beyond half of the largest, lanes are in lines of their own, whichever they are.
+        Effort::Standard => (1..=LARGEST).filter(|stride| *stride <= LARGEST / 2 || stride.is_multiple_of(4)).collect(),
+        Effort::Thorough => (1..=LARGEST).collect(),
+    };
+    let of = |element| strides.iter().map(move |stride| Pattern { shared, element, width: 1, pitch: stride * element });
+    ELEMENTS.into_iter().flat_map(of).collect()
+}
+
+/// Those of shared memory that a block of this device may have.
+fn in_shared(device: &CudaDevice, effort: Effort) -> Vec<Pattern> {
+    let most = device.context.device().attribute(Attribute::SharedPerBlock).unwrap_or(0);
+    let fits = |pattern: &Pattern| pattern.extent() <= u64::try_from(most).unwrap_or(0);
+    strided(effort, true).into_iter().filter(fits).collect()
+}
+
+fn shapes() -> Vec<Pattern> {
+    let widths = (0..=10).map(|log| 1 << log);
+    let of = |width| PITCHES.map(|pitch| Pattern { shared: false, element: IN_ROWS, width, pitch });
+    // From a warp's width on all are alike; the widest shows it.
+    widths.filter(|width| *width <= 32 || *width == THREADS).flat_map(of).collect()
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    seed: u64,
+    input: DeviceBuffer,
+    left: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::strides::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        for element in ELEMENTS {
+            kit.unit.function(&kernels::cache(element))?.function().prefer_cache()?;
+        }
+        let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
+        let (input, left) = (kit.array(BYTES)?, kit.array(4 * threads)?);
+        kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
+        Ok(Self { kit, seed, input, left: Rc::new(left) })
+    }
+
+    fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<Inside, Fault> {
+        let kernel = pattern.kernel();
+        let bytes = pattern.extent().next_multiple_of(16);
+        let shared = if pattern.shared { bytes as u32 } else { 0 };
+        let accesses = u64::from(THREADS / 32 * UNROLL * phases[1]);
+        let traffic = Traffic::new(accesses * 32 * u64::from(pattern.element), 0);
+        let work = Work { traffic, operations: accesses as f64, ..Work::default() };
+        self.kit.checker.poison(self.left.whole())?;
+        let launch = |cycles| {
+            let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32((bytes / 4) as u32);
+            let list = list.u32(pattern.width).u32(pattern.pitch).u32(SPAN).u32(phases[0]).u32(phases[1]);
+            self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
+        };
+        let blocks = self.kit.unit.machine().multiprocessors;
+        let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
+        let (left, seed) = (Rc::clone(&self.left), self.seed);
+        Ok(load.with_check(move |last| {
+            let found = folds::words(last.stream, &left, left.bytes() / 4)?;
+            let of_lane: Vec<u32> = (0..32).map(|lane| pattern.fold(seed, lane, phases)).collect();
+            Ok(folds::check(&found, every, |thread| of_lane[thread % 32]))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_lies_inside_the_array() {
+        for pattern in strided(Effort::Thorough, true).into_iter().chain(shapes()) {
+            assert!(pattern.extent() <= BYTES, "{pattern:?}");
+            let last = (0..32).map(|lane| pattern.offset(lane)).max().unwrap();
+            assert!(u64::from(last + pattern.element + SPAN) <= pattern.extent(), "{pattern:?}");
+            assert!(pattern.pitch.is_multiple_of(pattern.element) && pattern.turns() >= TURNS.1);
+        }
+    }
+
+    #[test]
+    fn shapes_end_where_a_warp_is_one_row() {
+        let names: Vec<String> = shapes().into_iter().filter(|shape| shape.pitch == 4096).map(Pattern::shape).collect();
+        assert_eq!(names[0], "1 × 1024");
+        assert_eq!(names[5..], ["32 × 32", "1024 × 1"]);
+    }
+}

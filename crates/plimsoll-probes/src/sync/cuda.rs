@@ -1,0 +1,315 @@
+//! sync on a GPU: barriers of every reach by the kernel's own clock, and events by the device's and the host's. What the
+//! figures mean is `crate::sync`'s; the kernels are `sync.cu`'s.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::kernels::{self, Meeting};
+use crate::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
+use plimsoll_core::series::Value;
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_gpu::Gpu as _;
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Last, Of, Told};
+use crate::cuda::kit::{Kit, late};
+use plimsoll_cuda::Action;
+use plimsoll_cuda::Spinner;
+use plimsoll_cuda::driver::{Event, Stream};
+use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice, wait};
+
+/// Blocks of a cluster that every device with clusters allows.
+const CLUSTERS: [u32; 3] = [2, 4, 8];
+/// Ways to the other stream and back in one sample, at most, and events in one stream: their calls must fit into the time
+/// that the device is kept busy.
+const MOST_EVENTS: (u32, u32) = (64, 1024);
+/// How long the device is kept busy while they are queued.
+const LEAD: Duration = Duration::from_millis(2);
+/// Meetings of a checked kernel.
+const CHECKED: u32 = 96;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spot {
+    /// A kernel in blocks of so many threads, and so many blocks that meet.
+    Meeting(Meeting, u32, u32),
+    /// Events: by name.
+    Events(&'static str),
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &sync::SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        spots(device, request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let bench = Rc::new(Bench::new(session.device)?);
+        let spots = spots(session.device, session.request.effort);
+        let late = late(session, begin, sync::SPEC.budget(session.request.effort));
+        let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0 + late, flags: Flags::NONE };
+        session.sweep(sweep, at, |_, spot| bench.load(*spot))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Rc::new(Bench::new(device)?);
+        for kernel in &bench.kernels {
+            let meeting = Meeting::ALL.into_iter().find(|m| {
+                m.threads()
+                    .iter()
+                    .any(|t| [false, true].iter().any(|c| kernels::rounds(*m, *t, *c).name == kernel.name))
+            });
+            let Some(meeting) = meeting else {
+                bench.kit.run(&[Action::Launch(bench.kit.unit.launch(kernel, 0, Arguments::new())?)])?;
+                wait::stream(bench.kit.stream())?;
+                report(Case { kernel: kernel.name.clone(), on: "one block".to_owned(), wrong: String::new() });
+                continue;
+            };
+            if (meeting == Meeting::Grid && Cuda::capabilities(device).cooperative.is_err()) || !bench.has(meeting) {
+                continue;
+            }
+            for blocks in bench.blocks(meeting, device) {
+                let told = bench.telling(kernel, meeting, blocks, CHECKED)?.tell()?.to_vec();
+                let wrong = wrong(&told, kernel, CHECKED);
+                report(Case { kernel: kernel.name.clone(), on: format!("{blocks} blocks, {CHECKED} meetings"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a launch of so many meetings told that it shouldn't.
+fn wrong(told: &[Told], kernel: &KernelDesc, meetings: u32) -> String {
+    let checked = kernel.name.ends_with("_checked");
+    let right = if checked { u64::from(meetings) * u64::from(kernel.threads) } else { 0 };
+    let differs = |told: &Told| (told.count, told.found) != (u64::from(meetings), right);
+    told.iter().position(differs).map_or(String::new(), |block| {
+        let Told { count, found, .. } = told[block];
+        format!("block {block} met {count} times and found {found} of {right} marks")
+    })
+}
+
+fn at(spot: &Spot) -> Vec<Value> {
+    match *spot {
+        Spot::Meeting(meeting, threads, blocks) => {
+            let (name, threads) = match meeting {
+                Meeting::Warp => (WARP, 32),
+                Meeting::Block => (BLOCK, threads),
+                Meeting::Half => (HALF, threads / 2),
+                Meeting::Cluster => (CLUSTER, threads * blocks),
+                Meeting::Grid => (GRID, threads * blocks),
+            };
+            vec![name.into(), u64::from(threads).into()]
+        }
+        Spot::Events(name) => vec![name.into(), 0_u64.into()],
+    }
+}
+
+/// All that this device can do; fewer sizes in a hurry.
+fn spots(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
+    let quick = effort == Effort::Quick;
+    let mut spots = Vec::new();
+    for meeting in [Meeting::Warp, Meeting::Block, Meeting::Half] {
+        let some = if quick { &meeting.threads()[meeting.threads().len() - 1..] } else { meeting.threads() };
+        spots.extend(some.iter().map(|threads| Spot::Meeting(meeting, *threads, 1)));
+    }
+    if device.capability >= 90 && device.context.driver().has("cuLaunchKernelEx").is_ok() {
+        let some = if quick { &CLUSTERS[..1] } else { &CLUSTERS };
+        spots.extend(some.iter().map(|blocks| Spot::Meeting(Meeting::Cluster, 256, *blocks)));
+    }
+    if Cuda::capabilities(device).cooperative.is_ok() {
+        spots.push(Spot::Meeting(Meeting::Grid, 256, device.multiprocessors));
+    }
+    spots.extend([RECORD, STREAMS, HOST].map(Spot::Events));
+    spots
+}
+
+/// Meetings of one launch: some tenths of a millisecond.
+fn meetings(meeting: Meeting) -> u32 {
+    match meeting {
+        Meeting::Warp => 1 << 16,
+        Meeting::Block | Meeting::Half => 1 << 13,
+        Meeting::Cluster => 1 << 11,
+        Meeting::Grid => 1 << 9,
+    }
+}
+
+/// What all points share.
+struct Bench {
+    kit: Kit,
+    kernels: Vec<KernelDesc>,
+    marks: Rc<DeviceBuffer>,
+    barrier: Rc<DeviceBuffer>,
+    second: Arc<Stream>,
+    spinner: Option<Arc<Spinner>>,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice) -> Result<Self, Fault> {
+        let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
+        let kernels = kernels::kernels(target);
+        let kit = Kit::new(device, &crate::sync::kernels::SOURCE, &kernels, TRUST)?;
+        let marks = kit.array(4 * 1024 * u64::from(device.multiprocessors.max(16)))?;
+        let barrier = kit.array(4)?;
+        kit.checker.words(marks.whole(), 0)?;
+        kit.checker.words(barrier.whole(), 0)?;
+        let second = Arc::new(Stream::new(&device.context)?);
+        let spinner = device.spinner.as_ref().ok().cloned();
+        Ok(Self { kit, kernels, marks: Rc::new(marks), barrier: Rc::new(barrier), second, spinner })
+    }
+
+    fn has(&self, meeting: Meeting) -> bool {
+        meeting != Meeting::Cluster || self.kit.stream().context().driver().has("cuLaunchKernelEx").is_ok()
+    }
+
+    /// Blocks that meet, or that do so beside each other, when verified.
+    fn blocks(&self, meeting: Meeting, device: &CudaDevice) -> Vec<u32> {
+        match meeting {
+            Meeting::Cluster => CLUSTERS.to_vec(),
+            Meeting::Grid => vec![1, 2, device.multiprocessors],
+            _ => vec![1, 3],
+        }
+    }
+
+    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<Inside, Fault> {
+        self.kit.checker.words(self.marks.whole(), 0)?;
+        let (marks, barrier) = (Rc::clone(&self.marks), Rc::clone(&self.barrier));
+        let function = self.kit.unit.function(kernel)?.clone();
+        let cluster = if meeting == Meeting::Cluster { blocks } else { 0 };
+        let form = Form { cooperative: kernel.cooperative, cluster, dependent: false };
+        let geometry = Geometry::linear(blocks, kernel.threads);
+        let work = Work { operations: f64::from(meetings), ..Work::default() };
+        Inside::telling(&self.kit, (blocks, Of::First), work, move |place| {
+            let arguments = Arguments::new().span(place.out).buffer(&marks).u32(meetings).buffer(&barrier);
+            function.launch(geometry, form, &arguments)
+        })
+    }
+
+    fn load(&self, spot: Spot) -> Result<Box<dyn Workload>, Fault> {
+        match spot {
+            Spot::Meeting(meeting, threads, blocks) => {
+                let (kernel, count) = (kernels::rounds(meeting, threads, false), meetings(meeting));
+                let telling = self.telling(&kernel, meeting, blocks, count)?;
+                let check = move |last: &Last<'_>| {
+                    let wrong = wrong(last.told, &kernel, count);
+                    Ok(if wrong.is_empty() { Check::Passed } else { Check::Failed(wrong) })
+                };
+                Ok(Box::new(telling.with_check(check)))
+            }
+            Spot::Events(name) => Ok(Box::new(self.events(name)?)),
+        }
+    }
+
+    fn events(&self, kind: &'static str) -> Result<Events, Fault> {
+        let context = self.kit.stream().context();
+        // An event without a time is nothing that the device does.
+        let event = |_| Ok(if kind == RECORD { Event::new(context)? } else { Event::untimed(context)? });
+        Ok(Events {
+            kind,
+            streams: [Arc::clone(self.kit.stream()), Arc::clone(&self.second)],
+            empty: self.kit.unit.launch(&kernels::empty(), 0, Arguments::new())?,
+            pair: (Event::new(context)?, Event::new(context)?),
+            marks: (0..2 * MOST_EVENTS.0).map(event).collect::<Result<_, Fault>>()?,
+            spinner: self.spinner.clone(),
+        })
+    }
+}
+
+/// Events one after another, back and forth between two streams, or seen by the host.
+struct Events {
+    kind: &'static str,
+    streams: [Arc<Stream>; 2],
+    empty: Launch,
+    pair: (Event, Event),
+    marks: Vec<Event>,
+    spinner: Option<Arc<Spinner>>,
+}
+
+impl Events {
+    fn queue(&self, k: u32) -> Result<(), Fault> {
+        let [first, second] = &self.streams;
+        if self.kind == RECORD {
+            let marks = self.marks.iter().cycle().take(k as usize);
+            return Ok(marks.into_iter().try_for_each(|mark| mark.record(first))?);
+        }
+        for marks in self.marks.chunks(2).take(k as usize) {
+            first.launch(&self.empty)?;
+            marks[0].record(first)?;
+            second.wait_for(&marks[0])?;
+            second.launch(&self.empty)?;
+            marks[1].record(second)?;
+            first.wait_for(&marks[1])?;
+        }
+        Ok(())
+    }
+
+    fn by_host(&self) -> Result<u64, Fault> {
+        wait::stream(&self.streams[0])?;
+        let start = Instant::now();
+        self.marks[0].record(&self.streams[0])?;
+        wait::event(&self.marks[0])?;
+        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn by_device(&self, k: u32) -> Result<u64, Fault> {
+        let (begin, end) = &self.pair;
+        if let Some(spinner) = &self.spinner {
+            spinner.spin(&self.streams[0], LEAD)?;
+        }
+        begin.record(&self.streams[0])?;
+        self.queue(k)?;
+        end.record(&self.streams[0])?;
+        wait::event(end)?;
+        Ok(end.nanoseconds_since(begin)?)
+    }
+}
+
+impl Workload for Events {
+    fn work(&self) -> Work {
+        // Back and forth are two. That the figure is as short as a launch is no doubt of it.
+        let operations = if self.kind == STREAMS { 2.0 } else { 1.0 };
+        Work { operations, in_kernel: true, ..Work::default() }
+    }
+
+    fn batch(&self) -> Batch {
+        let max = match self.kind {
+            HOST => 1,
+            RECORD => MOST_EVENTS.1,
+            _ => MOST_EVENTS.0,
+        };
+        Batch { cycle: 1, max }
+    }
+
+    fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
+        self.streams[0].context().bind()?;
+        for sample in out {
+            *sample = if self.kind == HOST { self.by_host()? } else { self.by_device(k)? }.max(1);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<Check, Fault> {
+        Ok(Check::Passed)
+    }
+}

@@ -1,0 +1,343 @@
+//! tensor on a GPU: every matrix instruction in one block per multiprocessor, by its own clock, and the fastest of each on
+//! the whole device by the device's time. What the figures mean is `crate::tensor`'s; the kernels are
+//! `tensor.cu`'s, what their results must be `tensor_oracle`'s.
+
+use std::rc::Rc;
+
+use super::kernels::{CHAINS, Instruction, Number};
+use crate::tensor;
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort};
+use plimsoll_core::series::{Series, Value};
+use plimsoll_gen::Target;
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_gpu::Need;
+
+use super::oracle::{self as oracle, Data};
+use crate::TRUST;
+use crate::cuda::inside::Inside;
+use crate::cuda::kit::{Kit, late};
+use crate::cuda::steady::Steady;
+use crate::cuda::unit::Unit;
+use crate::turns::{glance, long_enough, quickest, whole_device};
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::memory::Transfer as _;
+use plimsoll_cuda::{Action, Load};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// Most warps of a block.
+const MOST_WARPS: u32 = 16;
+/// Ways in which a sparse row's numbers may stand.
+const WAYS: u32 = 6;
+/// Most turns of a loop: sums of small whole numbers stay exact in single precision.
+const MOST_TURNS: u32 = 3072;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// An instruction in so many chains and so many warps, on what numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spot {
+    pub(crate) of: &'static Instruction,
+    chains: u32,
+    warps: u32,
+    pub(crate) data: Data,
+    /// Where a sparse instruction's numbers stand: which of the ways that there are.
+    way: u32,
+}
+
+impl Spot {
+    fn new(of: &'static Instruction, chains: u32, warps: u32) -> Self {
+        Self { of, chains, warps, data: Data::Whole, way: 0 }
+    }
+
+    fn at(&self) -> Vec<Value> {
+        vec![self.of.name.into(), u64::from(self.chains).into(), u64::from(self.warps).into()]
+    }
+
+    fn name(&self) -> Vec<Value> {
+        vec![self.of.name.into()]
+    }
+
+    /// Operations of one multiprocessor in one turn.
+    fn flop(&self) -> f64 {
+        self.instructions() * self.of.operations() as f64
+    }
+
+    /// Instructions of one multiprocessor in one turn.
+    fn instructions(&self) -> f64 {
+        f64::from(self.of.steps(self.chains) * self.chains * self.warps * WARP / self.of.threads())
+    }
+}
+
+/// The forms of a target that a device may run: its own, and on 9.0 the one with instructions of no later device.
+fn targets(device: &CudaDevice) -> Vec<Target> {
+    let own: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
+    let specific = Target { specific: true, ..own };
+    if device.capability == 90 && own == Target::plain(90) { vec![own, specific] } else { vec![own] }
+}
+
+/// The instructions of a device with the target that has each.
+pub(crate) fn instructions(device: &CudaDevice) -> Vec<&'static Instruction> {
+    Instruction::of(targets(device)[targets(device).len() - 1]).collect()
+}
+
+/// Those of dense matrices, which this probe measures.
+pub(crate) fn dense(device: &CudaDevice) -> Vec<&'static Instruction> {
+    instructions(device).into_iter().filter(|of| !of.sparse).collect()
+}
+
+/// One chain of as few warps as work together.
+fn alone(device: &CudaDevice) -> Vec<Spot> {
+    dense(device).into_iter().map(|of| Spot::new(of, 1, of.threads() / WARP)).collect()
+}
+
+fn searched(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
+    dense(device).into_iter().flat_map(|of| spots(of, effort == Effort::Quick)).collect()
+}
+
+/// The configurations in which an instruction may be fastest; few where `quick`.
+fn spots(of: &'static Instruction, quick: bool) -> impl Iterator<Item = Spot> {
+    let warps: &[u32] = match (of.group, quick) {
+        (true, _) => &[4, 8],
+        (false, true) => &[4, 16],
+        (false, false) => &[1, 2, 4, 8, 16],
+    };
+    let chains = CHAINS.into_iter().filter(|&chains| of.has(chains));
+    chains.flat_map(move |chains| warps.iter().map(move |&warps| Spot::new(of, chains, warps)))
+}
+
+/// Where each instruction went fastest. Its figure is left behind: it is measured afresh.
+fn fastest(series: &Series, spots: &[Spot], of: &[Spot]) -> Vec<Spot> {
+    let best = |one: &Spot| {
+        let (row, _) = series.best("rate", |row| series.text(row, "instruction") == Some(one.of.name))?;
+        spots.iter().copied().find(|spot| spot.at() == row.at)
+    };
+    of.iter().filter_map(best).collect()
+}
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &tensor::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        &[Need::Graphs]
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        searched(device, request.effort).len() + 3 * dense(device).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let (alone, all) = (alone(session.device), searched(session.device, effort));
+        let bench = Bench::new(session.device)?;
+        let late = late(session, begin, tensor::SPEC.budget(effort));
+        let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
+        session.sweep(sweep, Spot::name, |_, spot| bench.load(*spot, spot.instructions()))?;
+        let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
+        let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, spot.flop()))?;
+        let fastest = fastest(series, &all, &alone);
+        let sweep = Sweep { series: tensor::saturated(), points: &fastest, share: 0.1, flags: Flags::NONE };
+        session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, spot.flop()))?;
+        let sweep = Sweep { series: tensor::device(), points: &fastest, share: 0.5, flags: Flags::NONE };
+        session.sweep(sweep, Spot::name, |_, spot| Ok(Steady::new(bench.whole(*spot)?)))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device)?;
+        let turns: &[u32] = match depth {
+            Depth::Small => &[0, 1, 3],
+            Depth::Usual => &[0, 1, 2, 3, 17],
+            Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33],
+        };
+        for of in instructions(device) {
+            let group = of.threads() / WARP;
+            let most = if of.group { 8 } else { MOST_WARPS };
+            for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
+                for (warps, &turns) in [group, most].into_iter().flat_map(|w| turns.iter().map(move |t| (w, t))) {
+                    let spot = Spot { way: turns, ..Spot::new(of, chains, warps) };
+                    let on = format!("{warps} warps, {turns} turns");
+                    report(Case { kernel: of.kernel(chains).name, on, wrong: bench.wrong(spot, turns)? });
+                }
+                for way in 0..if of.sparse { WAYS } else { 1 } {
+                    let spot = Spot { way, data: Data::Random, ..Spot::new(of, chains, group) };
+                    let on = format!("random numbers, way {way}");
+                    report(Case { kernel: of.kernel(chains).name, on, wrong: bench.wrong(spot, 1)? });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether sums may be kept in fewer bits than single precision has.
+fn few_bits(of: &Instruction) -> bool {
+    matches!(of.number, Number::F8 | Number::F8E5m2)
+}
+
+/// What all points share.
+#[derive(Clone)]
+pub(crate) struct Bench {
+    /// Its unit has what every form of the target has.
+    kit: Rc<Kit>,
+    /// What only the architecture-specific form has.
+    specific: Option<Rc<Unit>>,
+    input: Rc<DeviceBuffer>,
+    out: Rc<DeviceBuffer>,
+    expected: Rc<DeviceBuffer>,
+    cycles: Rc<DeviceBuffer>,
+}
+
+impl Bench {
+    pub(crate) fn new(device: &CudaDevice) -> Result<Self, Fault> {
+        let mut units = Vec::new();
+        for target in targets(device) {
+            let of_target = |of: &&Instruction| of.group == target.specific;
+            let kernels: Vec<KernelDesc> = Instruction::of(target)
+                .filter(of_target)
+                .flat_map(|of| CHAINS.into_iter().filter(|&n| of.has(n)).map(|n| of.kernel(n)))
+                .collect();
+            units.push((target, kernels));
+        }
+        let kit = Kit::new(device, &crate::tensor::kernels::SOURCE, &units[0].1, TRUST)?;
+        let specific = match units.get(1) {
+            Some((target, kernels)) => {
+                let loaded =
+                    device.kernels.load_stated(&target.to_string(), &crate::tensor::kernels::SOURCE, kernels, TRUST)?;
+                let names = kernels.iter().map(|kernel| kernel.name.clone());
+                Some(Rc::new(Unit::from_kernels(names.zip(loaded), kit.unit.machine())))
+            }
+            None => None,
+        };
+        let blocks = u64::from(kit.unit.machine().multiprocessors);
+        let largest = instructions(device).iter().map(|of| oracle::block_bytes(of, 4, MOST_WARPS)).max().unwrap_or(0);
+        let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
+        let (out, expected) = (array(blocks * largest)?, array(blocks * largest)?);
+        let (input, cycles) = (array(oracle::INPUT_BYTES)?, array(8 * blocks)?);
+        Ok(Self { kit: Rc::new(kit), specific, input, out, expected, cycles })
+    }
+
+    /// Bytes of all accumulators.
+    fn bytes(&self, spot: Spot) -> u64 {
+        u64::from(self.kit.unit.machine().multiprocessors) * oracle::block_bytes(spot.of, spot.chains, spot.warps)
+    }
+
+    fn launch(&self, spot: Spot, arguments: Arguments) -> Result<Launch, Fault> {
+        let kernel = spot.of.kernel(spot.chains).with_threads(spot.warps * WARP)?;
+        let unit = self.specific.as_deref().filter(|_| spot.of.group).unwrap_or(&self.kit.unit);
+        unit.launch(&kernel, 0, arguments)
+    }
+
+    fn arguments(&self) -> Arguments {
+        Arguments::new().buffer(&self.out).buffer(&self.input)
+    }
+
+    /// Fills the input with the instruction's numbers, and the outputs with poison.
+    fn begin(&self, spot: Spot) -> Result<(), Fault> {
+        self.input.upload(self.kit.stream(), &oracle::input(spot.of.number, spot.data, spot.way))?;
+        self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)
+    }
+
+    /// Samples of one block per multiprocessor by its own clock; `operations` are those of one turn.
+    fn load(&self, spot: Spot, operations: f64) -> Result<Inside, Fault> {
+        self.begin(spot)?;
+        let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+        let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
+        let bench = self.clone();
+        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// Samples of longer launches of the same by the device's time.
+    pub(crate) fn whole(&self, spot: Spot) -> Result<Load, Fault> {
+        self.begin(spot)?;
+        let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+        let (load, turns) = whole_device(&self.kit, (spot.flop(), MOST_TURNS), &self.cycles, launch)?;
+        let bench = self.clone();
+        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+    }
+
+    /// The configuration in which one of these is fastest at a glance, on these numbers.
+    pub(crate) fn fastest(&self, of: &[&'static Instruction], data: Data) -> Result<Option<Spot>, Fault> {
+        let spots = of.iter().flat_map(|of| spots(of, true)).map(|spot| Spot { data, ..spot });
+        quickest(spots, |spot| {
+            self.begin(spot)?;
+            let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+            glance(long_enough(&self.kit, (spot.flop(), MOST_TURNS), launch)?, spot.flop())
+        })
+    }
+
+    /// Are the accumulators what so many turns make of them? Where sums are kept in fewer bits than single precision has
+    /// (8-bit floats on 9.0) or numbers are random, one turn is made again.
+    fn compare(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+        if spot.data == Data::Random {
+            return Ok(self.error(spot)?.1.map_or(Check::Passed, Check::Failed));
+        }
+        if few_bits(spot.of) && turns > 1 {
+            return self.again(spot, 1);
+        }
+        let one = oracle::block(spot.of, spot.way, spot.chains, spot.warps, turns);
+        let bytes = self.bytes(spot);
+        self.expected.part(0, bytes)?;
+        self.expected.upload(self.kit.stream(), &one.repeat((bytes / one.len() as u64) as usize))?;
+        let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
+        self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
+    }
+
+    /// One turn's largest error relative to the products' magnitudes, and what is wrong beyond what rounding explains.
+    pub(crate) fn error(&self, spot: Spot) -> Result<(f64, Option<String>), Fault> {
+        self.run(spot, 1)?;
+        let mut left = vec![0; self.bytes(spot) as usize];
+        self.out.whole().first(self.bytes(spot))?.download(self.kit.stream(), &mut left)?;
+        let expected = oracle::expected(spot.of, (spot.data, spot.way), (spot.chains, spot.warps), 1);
+        let block = oracle::block_bytes(spot.of, spot.chains, spot.warps) as usize;
+        let mut worst = 0.0_f64;
+        for (place, left) in left.chunks_exact(block).enumerate() {
+            let (error, wrong) = oracle::compare(spot.of, &expected, left);
+            if let Some(wrong) = wrong {
+                return Ok((error, Some(format!("block {place}, {wrong}"))));
+            }
+            worst = worst.max(error);
+        }
+        Ok((worst, None))
+    }
+
+    /// One launch of so many turns.
+    fn run(&self, spot: Spot, turns: u32) -> Result<(), Fault> {
+        self.begin(spot)?;
+        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
+        self.kit.run(&[Action::Launch(launch)])
+    }
+
+    /// One launch of so many turns, and what it leaves.
+    fn again(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+        self.run(spot, turns)?;
+        // Few turns of few products are exact in any format.
+        if few_bits(spot.of) && turns > 1 {
+            return Ok(Check::Passed);
+        }
+        self.compare(spot, turns)
+    }
+
+    /// What is wrong with so many turns; empty where nothing is.
+    fn wrong(&self, spot: Spot, turns: u32) -> Result<String, Fault> {
+        Ok(match self.again(spot, turns)? {
+            Check::Passed => String::new(),
+            Check::Failed(wrong) => wrong,
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! topology on a GPU: atomics from every multiprocessor at lines of the last cache. What the figures mean is
+//! `crate::topology`'s; the kernels are `topology.cu`'s.
+//!
+//! Lines anywhere in an array are sorted by how far they are from one multiprocessor first; the nearest and the farthest are
+//! kept, so that a group of them lies on one side of the cache.
+
+use super::kernels::{self, TIMES};
+use crate::topology;
+use plimsoll_core::Fault;
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
+use plimsoll_core::stats::Rng;
+use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_gen::kernel::chain::LINE;
+
+use crate::TRUST;
+use crate::cuda::inside::{Inside, Place, Told, ran_on};
+use crate::cuda::kit::{Kit, late};
+use plimsoll_cuda::Action;
+use plimsoll_cuda::launch::{Arguments, Launch};
+use plimsoll_cuda::memory::DeviceBuffer;
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// Bytes that the lines lie in: enough that every part of the cache has some, and that all fit in it.
+const SPREAD: u64 = 16 << 20;
+/// Lines of a group.
+const LINES: u32 = 8;
+/// Lines that are looked at for each one kept.
+const CANDIDATES: u32 = 2;
+/// Atomics at each line in turn.
+const REPEATS: u32 = 2 * TIMES;
+/// Bytes of an offset, as the kernel takes them.
+const OFFSET: u64 = 8;
+/// Bytes of what a launch leaves.
+const LEFT: u64 = 32;
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &topology::SPEC
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+        (device.multiprocessors * groups(request.effort)) as usize
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let bench = Bench::new(session.device, groups(effort), session.request.seed)?;
+        bench.survey()?;
+        let multiprocessors = session.device.multiprocessors;
+        let cells =
+            (0..multiprocessors).flat_map(|multiprocessor| (0..bench.groups).map(move |group| (multiprocessor, group)));
+        let cells: Vec<(u32, u32)> = cells.collect();
+        let late = late(session, begin, topology::SPEC.budget(effort));
+        let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9 + late, flags: Flags::NONE };
+        let at = |cell: &(u32, u32)| vec![u64::from(cell.0).into(), u64::from(cell.1).into()];
+        session.sweep(sweep, at, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::new(device, 1, 1)?;
+        bench.survey()?;
+        let all = device.multiprocessors;
+        let wanted = if depth == Depth::Small { vec![0, all - 1] } else { (0..all).collect() };
+        for multiprocessor in wanted {
+            for count in [1, LINES] {
+                let wrong = bench.verify(multiprocessor, count)?;
+                let on = format!("multiprocessor {multiprocessor}, {count} lines");
+                report(Case { kernel: kernels::reach().name, on, wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Groups of lines.
+fn groups(effort: Effort) -> u32 {
+    if effort == Effort::Thorough { 8 } else { 4 }
+}
+
+/// What all points share: lines that hold 0, and where they are.
+struct Bench {
+    kit: Kit,
+    kernel: KernelDesc,
+    memory: DeviceBuffer,
+    offsets: DeviceBuffer,
+    groups: u32,
+    seed: u64,
+}
+
+impl Bench {
+    fn new(device: &CudaDevice, groups: u32, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &crate::topology::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let memory = kit.array(SPREAD)?;
+        let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
+        kit.checker.words(memory.whole(), 0)?;
+        Ok(Self { kit, kernel: kernels::reach(), memory, offsets, groups, seed })
+    }
+
+    /// A launch of one multiprocessor at `count` lines from the one with number `first` on.
+    fn launch(&self, wanted: u32, (first, count): (u32, u32), place: Place) -> Result<Launch, Fault> {
+        let lines = self.offsets.part(OFFSET * u64::from(first), OFFSET * u64::from(count))?;
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
+        let arguments = arguments.buffer(&self.memory).span(lines).u32(count).u32(REPEATS);
+        self.kit.unit.launch(&self.kernel, 1, arguments)
+    }
+
+    /// Draws lines at random and keeps those nearest to the first multiprocessor and those farthest, in that order.
+    fn survey(&self) -> Result<(), Fault> {
+        let count = CANDIDATES * self.groups * LINES;
+        let mut rng = Rng::new(self.seed);
+        let mut lines: Vec<u64> = (0..count).map(|_| rng.below(SPREAD / LINE) * LINE).collect();
+        self.upload(&lines)?;
+        let mut far: Vec<(u64, u64)> = Vec::with_capacity(lines.len());
+        for (place, &line) in (0..).zip(&lines) {
+            far.push((self.once(0, (place, 1))?.cycles, line));
+        }
+        far.sort_unstable();
+        let half = lines.len() / 2 / CANDIDATES as usize;
+        let kept = far[..half].iter().chain(&far[far.len() - half..]);
+        lines = kept.map(|(_, line)| *line).collect();
+        self.upload(&lines)
+    }
+
+    fn upload(&self, lines: &[u64]) -> Result<(), Fault> {
+        let bytes: Vec<u8> = lines.iter().flat_map(|line| line.to_le_bytes()).collect();
+        self.offsets.upload(self.kit.stream(), &bytes)
+    }
+
+    /// What one launch leaves.
+    fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<Told, Fault> {
+        let out = self.kit.array(LEFT + 4)?;
+        self.kit.checker.words(out.whole(), u32::MAX)?;
+        let place = Place { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, turn: 0 };
+        self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
+        let mut bytes = [0; LEFT as usize];
+        out.download(self.kit.stream(), &mut bytes)?;
+        Ok(Told::read(&bytes))
+    }
+
+    fn load(&self, multiprocessor: u32, group: u32) -> Result<Inside, Fault> {
+        let work = Work { operations: f64::from(LINES * REPEATS), ..Work::default() };
+        let lines = (group * LINES, LINES);
+        let load = Inside::alone(&self.kit, topology::CYCLES, work, |place| self.launch(multiprocessor, lines, place))?;
+        let ran = ran_on(multiprocessor);
+        Ok(load.with_check(move |last| match ran(last.told) {
+            Check::Passed => Ok(answered(last.told, LINES)),
+            failed => Ok(failed),
+        }))
+    }
+
+    /// What is wrong with one launch: where it ran, what the atomics answered, and that the lines still hold 0.
+    fn verify(&self, multiprocessor: u32, count: u32) -> Result<String, Fault> {
+        let timed = self.once(multiprocessor, (0, count))?;
+        let checks = [ran_on(multiprocessor)(&[timed]), answered(&[timed], count)];
+        if let Some(Check::Failed(wrong)) = checks.into_iter().find(|check| *check != Check::Passed) {
+            return Ok(wrong);
+        }
+        let left = self.kit.checker.bits(self.memory.whole())?;
+        Ok(if left == 0 { String::new() } else { format!("the lines' exclusive or is {left:#x}, not 0") })
+    }
+}
+
+/// Every atomic answers 0, and one more than that is added for each line.
+fn answered(last: &[Told], count: u32) -> Check {
+    match last.iter().find(|told| told.count != u64::from(count)) {
+        None => Check::Passed,
+        Some(told) => Check::Failed(format!("{} lines answered 0, not {count}", told.count)),
+    }
+}

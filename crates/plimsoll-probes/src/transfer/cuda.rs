@@ -1,0 +1,364 @@
+//! transfer on a GPU: copies by the copy engines, back to back and alone. What the figures mean is
+//! `crate::transfer`'s.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::copy::kernels as copy;
+use crate::transfer::{
+    self, ACROSS, BOTH_PINNED, DOWN_KERNEL, DOWN_PAGEABLE, DOWN_PINNED, PATHS, UP_COMBINED, UP_KERNEL, UP_PAGEABLE,
+    UP_PINNED,
+};
+use plimsoll_core::flag::{Flag, Flags};
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Clock as _, Effort, Figure, Work};
+use plimsoll_core::series::Value;
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::Op;
+use plimsoll_gen::kernel::check::Data;
+use plimsoll_gen::kernel::{Element, Index, KernelDesc};
+
+use crate::TRUST;
+use crate::cuda::checker::Checker;
+use crate::cuda::kit::{all, asked, late};
+use crate::cuda::unit::Unit;
+use crate::cuda::window::room;
+use plimsoll_cuda::StreamAction;
+use plimsoll_cuda::driver::Stream;
+use plimsoll_cuda::launch::Arguments;
+use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind};
+use plimsoll_cuda::{Action, Load, Shape};
+use plimsoll_cuda::{Cuda, CudaDevice};
+
+/// Smallest and largest copy, bytes.
+const SIZES: (u64, u64) = (1 << 10, 1 << 30);
+/// Copies that are timed alone: beyond the largest the latency drowns.
+const SINGLES: [u64; 3] = [1 << 10, 64 << 10, 4 << 20];
+/// Sizes of copies from and to pageable memory, of those by kernels, and from write-combined memory.
+const STAGED: [u64; 3] = [1 << 10, 1 << 20, 64 << 20];
+/// From these sizes on every power of four is measured (thorough: to the end), of others every second one.
+const FINE: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
+/// Sizes of `verify`: around words, pages and what the driver stages at once; none a multiple of the next.
+const AWKWARD: [u64; 13] = [1, 3, 4, 31, 32, 33, 1025, 4095, 4097, 65_537, 65_539, 1_048_573, 1_048_579];
+/// Another word than poison, so that a page of zeros, which the driver may hand out, is no right result either.
+const HOST_POISON: u8 = 0xa5;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+/// A path at a size.
+type Point = (&'static str, u64);
+
+impl Probe<Cuda> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &transfer::SPEC
+    }
+
+    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+        let largest = request.bytes.unwrap_or(SIZES.1);
+        points(request.effort, largest).len() + singles(largest).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+        let begin = session.clock().now();
+        let effort = session.request.effort;
+        let largest = asked(session, SIZES.1)?.max(SIZES.0);
+        let (bytes, shrunk) = room(session.device, 3, largest)?;
+        let (bench, flags) = Bench::new(session.device, bytes.min(largest), session.request.seed)?;
+        let flags = if bytes < largest { flags.union(shrunk) } else { flags };
+        let late = late(session, begin, transfer::SPEC.budget(effort));
+        let at = |(path, size): &Point| vec![(*path).into(), Value::from(*size)];
+
+        let single = singles(bench.bytes());
+        let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2 + late, flags: Flags::NONE };
+        session.sweep(sweep, at, |_, (path, size)| bench.load(path, *size, Figure::Latency))?;
+        let copies = points(effort, bench.bytes());
+        let sweep = Sweep { series: transfer::copies(), points: &copies, share: 0.8, flags };
+        session.sweep(sweep, at, |_, (path, size)| bench.load(path, *size, Figure::Throughput))?;
+        Ok(())
+    }
+
+    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let large = if depth == Depth::Small { None } else { Some((64 << 20) + 12) };
+        let most = AWKWARD.iter().copied().chain(large).max().unwrap_or(SIZES.0);
+        let (bench, _) = Bench::new(device, most.next_multiple_of(4096), 1)?;
+        for path in PATHS {
+            // Kernels copy whole words.
+            let whole = |size: &u64| !matches!(path, UP_KERNEL | DOWN_KERNEL) || size.is_multiple_of(4);
+            for size in AWKWARD.into_iter().chain(large).filter(whole) {
+                let verdict = bench.once(path, size)?;
+                let wrong = if let Check::Failed(wrong) = verdict { wrong } else { String::new() };
+                report(Case { kernel: path.to_owned(), on: format!("{size} bytes"), wrong });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Paths and sizes, small ones first: what they leave of the time is for the large ones. Copies that are shorter than their
+/// call say the same at every size, and staged ones are slow: fewer sizes show both.
+fn points(effort: Effort, largest: u64) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    for i in 0..=10_u32 {
+        let size = SIZES.0 << (2 * i);
+        if size > largest.max(SIZES.0) {
+            break;
+        }
+        let coarse = i % 2 == 0;
+        let fine = match effort {
+            Effort::Thorough => size >= *FINE.start(),
+            Effort::Standard => FINE.contains(&size),
+            _ => false,
+        };
+        let wanted = |path: &str| match path {
+            UP_PAGEABLE | DOWN_PAGEABLE | UP_COMBINED | UP_KERNEL | DOWN_KERNEL => STAGED.contains(&size),
+            _ => coarse || fine,
+        };
+        points.extend(PATHS.into_iter().filter(|path| wanted(path)).map(|path| (path, size)));
+    }
+    points
+}
+
+/// Those that are timed alone: few sizes, as the line through them has but two terms.
+fn singles(largest: u64) -> Vec<Point> {
+    let sizes = SINGLES.into_iter().filter(|size| *size <= largest.max(SIZES.0));
+    let by_engine = |path: &&str| !matches!(*path, UP_COMBINED | UP_KERNEL | DOWN_KERNEL);
+    sizes.flat_map(|size| PATHS.into_iter().filter(by_engine).map(move |path| (path, size))).collect()
+}
+
+/// Host memory of one kind. What is copied up and what comes down are apart where both are under way at once.
+struct Host {
+    up: Rc<RefCell<HostBuffer>>,
+    down: Rc<RefCell<HostBuffer>>,
+}
+
+impl Host {
+    fn new(device: &CudaDevice, kind: HostKind, bytes: u64) -> Result<Self, Fault> {
+        let buffer = || Ok::<_, Fault>(Rc::new(RefCell::new(HostBuffer::new(&device.context, kind, bytes)?)));
+        let up = buffer()?;
+        let down = if kind == HostKind::Pinned { buffer()? } else { Rc::clone(&up) };
+        Ok(Self { up, down })
+    }
+}
+
+/// What all points share.
+struct Bench {
+    checker: Rc<Checker>,
+    stream: Arc<Stream>,
+    /// For the way down while the first is on the way up.
+    second: Arc<Stream>,
+    /// Random data that every copy begins with.
+    origin: DeviceBuffer,
+    /// Where copies up and across end.
+    target: Rc<DeviceBuffer>,
+    /// Where what came down is brought back to be checked.
+    back: Rc<DeviceBuffer>,
+    pinned: Host,
+    pageable: Host,
+    combined: Host,
+    /// The kernel that copies, with its description.
+    unit: Unit,
+    kernel: KernelDesc,
+}
+
+impl Bench {
+    /// Buffers of so many bytes, or of what the host has room for, and then a flag that says so.
+    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<(Self, Flags), Fault> {
+        let (mut bytes, mut flags) = (bytes, Flags::NONE);
+        let hosts = loop {
+            let pinned = Host::new(device, HostKind::Pinned, bytes);
+            let others = |kind| Host::new(device, kind, bytes);
+            let all =
+                pinned.and_then(|pinned| Ok((pinned, others(HostKind::Pageable)?, others(HostKind::WriteCombined)?)));
+            match all {
+                Err(Fault::OutOfMemory { .. }) if bytes >= 2 * SIZES.0 => {
+                    bytes = (bytes / 2).next_multiple_of(16);
+                    flags.insert(Flag::Shrunk);
+                }
+                hosts => break hosts?,
+            }
+        };
+        let array = || DeviceBuffer::new(&device.context, bytes);
+        let kernel = copy::vector(4, Index::U64);
+        let bench = Self {
+            checker: Checker::new(device, TRUST)?,
+            stream: Arc::clone(&device.stream),
+            second: Arc::new(Stream::new(&device.context)?),
+            origin: array()?,
+            target: Rc::new(array()?),
+            back: Rc::new(array()?),
+            pinned: hosts.0,
+            pageable: hosts.1,
+            combined: hosts.2,
+            unit: Unit::new(device, &crate::copy::kernels::SOURCE, std::slice::from_ref(&kernel), TRUST)?,
+            kernel,
+        };
+        bench.checker.fill(Data::Bits, Element::Word, bench.origin.whole(), seed)?;
+        Ok((bench, flags))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.origin.bytes()
+    }
+
+    fn host(&self, path: &str) -> &Host {
+        match path {
+            UP_PAGEABLE | DOWN_PAGEABLE => &self.pageable,
+            UP_COMBINED => &self.combined,
+            _ => &self.pinned,
+        }
+    }
+
+    /// Puts data where a copy begins and poison where it ends, as far as the host's memory is concerned.
+    fn fill(&self, path: &str, size: u64) -> Result<(), Fault> {
+        let host = self.host(path);
+        if is_up(path) {
+            host.up.borrow_mut().copy_from(&self.stream, self.origin.part(0, size)?)?;
+            host.up.borrow_mut().content()?;
+        }
+        if is_down(path) {
+            let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+            host.down.borrow_mut().content()?[..bytes].fill(HOST_POISON);
+        }
+        Ok(())
+    }
+
+    /// The copies of a path: on the first stream, and on the second beside it.
+    fn actions(&self, path: &str, size: u64) -> Result<(Action, Option<Action>), Fault> {
+        let (origin, target) = (self.origin.part(0, size)?, self.target.part(0, size)?);
+        let host = self.host(path);
+        let up = || Action::Other(StreamAction::Up(Rc::clone(&host.up), target));
+        let down = || Action::Other(StreamAction::Down(Rc::clone(&host.down), origin));
+        Ok(match path {
+            ACROSS => (Action::Across(target, origin), None),
+            UP_KERNEL => (self.by_kernel(&host.up, true, size)?, None),
+            DOWN_KERNEL => (self.by_kernel(&host.down, false, size)?, None),
+            BOTH_PINNED => (up(), Some(down())),
+            _ if is_up(path) => (up(), None),
+            _ => (down(), None),
+        })
+    }
+
+    /// A copy of whole words by a kernel from the host's memory, or to it.
+    fn by_kernel(&self, host: &Rc<RefCell<HostBuffer>>, up: bool, size: u64) -> Result<Action, Fault> {
+        let there = host.borrow().mapped()?;
+        let list = match up {
+            true => Arguments::new().span(self.target.part(0, size)?).span(there),
+            false => Arguments::new().span(there).span(self.origin.part(0, size)?),
+        };
+        let launch = self.unit.launch(&self.kernel, size / 4, list.u64(size / 4))?;
+        Ok(Action::Launch(launch))
+    }
+
+    /// Did all arrive? Whole words are compared on the device: what came down goes up again first.
+    fn check(
+        &self,
+        path: &'static str,
+        size: u64,
+    ) -> Result<impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<>, Fault> {
+        let whole = size / 4 * 4;
+        let (origin, target) = (self.origin.part(0, whole)?, self.target.part(0, whole)?);
+        let (back, down) = (self.back.part(0, whole)?, Rc::clone(&self.host(path).down));
+        let checker = Rc::clone(&self.checker);
+        let keep = (Rc::clone(&self.target), Rc::clone(&self.back));
+        Ok(move |stream: &Arc<Stream>| {
+            let _ = &keep;
+            let same = |there| checker.map(Op::Copy, Element::Word, there, [origin; 3], 0.0);
+            let arrived = if is_down(path) && whole > 0 {
+                checker.poison(back)?;
+                down.borrow_mut().copy_to(stream, back)?;
+                same(back)
+            } else {
+                Ok(Check::Passed)
+            };
+            all([arrived, if is_down(path) && path != BOTH_PINNED { Ok(Check::Passed) } else { same(target) }])
+        })
+    }
+
+    fn load(&self, path: &'static str, size: u64, figure: Figure) -> Result<Load, Fault> {
+        self.fill(path, size)?;
+        let shape = if figure == Figure::Latency { Shape::HostLatency } else { Shape::Stream };
+        let (first, beside) = self.actions(path, size)?;
+        let work = Work { traffic: traffic(path, size), operations: 1.0, ..Work::default() };
+        let mut load = Load::new(&self.stream, shape, vec![first], work)?;
+        if let Some(beside) = beside {
+            load = load.with_beside(&self.second, vec![beside])?;
+        }
+        let (checker, target) = (Rc::clone(&self.checker), self.target.part(0, size)?);
+        let poison = move |_: &Arc<Stream>| if ends_on_device(path) { checker.poison(target) } else { Ok(()) };
+        Ok(load.with_prepare(poison).with_check(self.check(path, size)?))
+    }
+
+    /// One copy of any size, compared byte by byte on the host.
+    fn once(&self, path: &'static str, size: u64) -> Result<Check, Fault> {
+        use plimsoll_core::sample::Workload as _;
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        let download = |buffer: &DeviceBuffer, beyond: usize| {
+            let mut to = vec![0; bytes + beyond];
+            buffer.download(&self.stream, &mut to).map(|()| to)
+        };
+        let beyond = 16.min(usize::try_from(self.bytes() - size).unwrap_or(0));
+        self.checker.poison(self.target.whole())?;
+        let mut load = self.load(path, size, Figure::Latency)?;
+        load.sample(1, &mut [0])?;
+        let expected = download(&self.origin, 0)?;
+        let differs = |found: &[u8], poison: u8| {
+            let place = found.iter().zip(&expected).position(|(a, b)| a != b);
+            place.or_else(|| found.iter().skip(bytes).position(|byte| *byte != poison).map(|place| bytes + place))
+        };
+        let mut wrong = None;
+        if ends_on_device(path) {
+            wrong = differs(&download(&self.target, beyond)?, 0xff);
+        }
+        if is_down(path) {
+            let mut down = self.host(path).down.borrow_mut();
+            wrong = wrong.or(differs(&down.content()?[..bytes], HOST_POISON));
+        }
+        Ok(wrong.map_or(Check::Passed, |place| Check::Failed(format!("byte {place} of {size} is wrong"))))
+    }
+}
+
+fn is_up(path: &str) -> bool {
+    matches!(path, UP_PINNED | UP_PAGEABLE | BOTH_PINNED | UP_COMBINED | UP_KERNEL)
+}
+
+fn is_down(path: &str) -> bool {
+    matches!(path, DOWN_PINNED | DOWN_PAGEABLE | BOTH_PINNED | DOWN_KERNEL)
+}
+
+fn ends_on_device(path: &str) -> bool {
+    path == ACROSS || is_up(path)
+}
+
+/// What a copy reads and writes of the device's memory.
+fn traffic(path: &str, size: u64) -> Traffic {
+    Traffic::new(if is_down(path) || path == ACROSS { size } else { 0 }, if ends_on_device(path) { size } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_measured_from_the_smallest_copy_to_large_ones() {
+        for effort in Effort::ALL {
+            let points = points(effort, SIZES.1);
+            for path in PATHS {
+                assert!(
+                    points.contains(&(path, SIZES.0))
+                        && points.iter().any(|point| point.0 == path && point.1 >= 64 << 20)
+                );
+            }
+            assert!(points.is_sorted_by_key(|point| point.1));
+        }
+        assert_eq!(points(Effort::Quick, 1).len(), PATHS.len());
+    }
+
+    #[test]
+    fn both_directions_and_copies_within_the_device_count_each_byte_twice() {
+        let total = |path| traffic(path, 100).total();
+        assert_eq!(PATHS.map(total), [100, 100, 200, 100, 100, 200, 100, 100, 100]);
+    }
+}

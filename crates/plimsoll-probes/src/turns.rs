@@ -1,0 +1,84 @@
+//! How many turns of its loop a launch makes whose blocks count their cycles: enough that what stands around the loop
+//! doesn't count. Longer launches of the same, by the device's time, and a glance at which configuration is fast.
+
+use plimsoll_core::Fault;
+use plimsoll_core::sample::Work;
+
+use crate::cuda::inside::{Inside, Of};
+use crate::cuda::kit::{GRAPH, Kit};
+use plimsoll_cuda::Load;
+use plimsoll_cuda::launch::Launch;
+use plimsoll_cuda::memory::{DeviceBuffer, Span};
+
+/// Turns of the launch that the others' length is planned from.
+const TRIAL: u32 = 4;
+/// How much longer a launch of the whole device is than one that counts cycles: 0.4 ms, which starting it is little of.
+const LONGER: u32 = 8;
+/// Cycles that a launch takes, about: what stands around the loop is some hundreds: all warps meet the loop's code for the first time.
+const LENGTH: f64 = 100_000.0;
+
+/// Samples of launches of one block per multiprocessor, each of as many turns as make it long enough, at most `most`.
+/// `operations` are those of one multiprocessor in one turn; `launch` makes a launch of so many turns whose blocks leave
+/// their cycles in a place. Returns the turns as well.
+///
+/// # Errors
+/// Those of the allocation; the maker's; the driver's.
+pub(crate) fn long_enough(
+    kit: &Kit,
+    (operations, most): (f64, u32),
+    launch: impl Fn(Span, u32) -> Result<Launch, Fault>,
+) -> Result<(Inside, u32), Fault> {
+    let blocks = (kit.unit.machine().multiprocessors, Of::Typical);
+    let of = |turns: u32| {
+        let work = Work { operations: operations * f64::from(turns), ..Work::default() };
+        Inside::counted(kit, blocks, work, |place| launch(place, turns))
+    };
+    let cycles = of(TRIAL)?.cycles()?.max(1.0);
+    let turns = ((LENGTH / cycles * f64::from(TRIAL)).ceil() as u32).clamp(1, most);
+    Ok((of(turns)?, turns))
+}
+
+/// Longer launches of the same by the device's time: what the whole device does of it. `cycles` is where the blocks leave
+/// theirs, which nobody reads. Returns the turns as well.
+///
+/// # Errors
+/// Those of [`long_enough`] and [`Load::new`].
+pub(crate) fn whole_device(
+    kit: &Kit,
+    (operations, most): (f64, u32),
+    cycles: &DeviceBuffer,
+    launch: impl Fn(Span, u32) -> Result<Launch, Fault>,
+) -> Result<(Load, u32), Fault> {
+    let (_, turns) = long_enough(kit, (operations, most), &launch)?;
+    let turns = (turns * LONGER).min(most);
+    let long = launch(cycles.whole(), turns)?;
+    let multiprocessors = f64::from(kit.unit.machine().multiprocessors);
+    let work = Work { operations: operations * f64::from(turns) * multiprocessors, ..Work::default() };
+    Ok((kit.load(GRAPH, vec![long], work)?, turns))
+}
+
+/// Operations per cycle of one launch: enough to choose among configurations, and no figure to quote.
+///
+/// # Errors
+/// The driver's.
+pub(crate) fn glance((mut load, turns): (Inside, u32), operations: f64) -> Result<f64, Fault> {
+    Ok(operations * f64::from(turns) / load.cycles()?.max(1.0))
+}
+
+/// The first of those that no other exceeds by what `rate` says of each.
+///
+/// # Errors
+/// The first of `rate`'s.
+pub(crate) fn quickest<S: Copy>(
+    spots: impl IntoIterator<Item = S>,
+    rate: impl Fn(S) -> Result<f64, Fault>,
+) -> Result<Option<S>, Fault> {
+    let mut best: Option<(S, f64)> = None;
+    for spot in spots {
+        let rate = rate(spot)?;
+        if best.is_none_or(|(_, most)| rate > most) {
+            best = Some((spot, rate));
+        }
+    }
+    Ok(best.map(|(spot, _)| spot))
+}
