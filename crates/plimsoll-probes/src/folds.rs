@@ -1,14 +1,13 @@
 //! What kernels leave that read in patterns: one exclusive or per thread of all that it read, held against a naive walk on
 //! the host. Where the walks go is said here a second time, apart from `walk.h`.
 
+use std::sync::Arc;
+
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
 use plimsoll_gen::kernel::{KernelDesc, Machine};
 use plimsoll_gen::pattern;
-
-use plimsoll_cuda::driver::Stream;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
+use plimsoll_gpu::{Arguments, Gpu, Span};
 
 /// Threads of a warp.
 const WARP: u64 = 32;
@@ -110,24 +109,14 @@ impl Walk {
     }
 }
 
-/// The first words of a buffer.
+/// The words of a span.
 ///
 /// # Errors
 /// Those of the download.
-pub(crate) fn words(stream: &Stream, from: &DeviceBuffer, count: u64) -> Result<Vec<u32>, Fault> {
-    let mut bytes = vec![0; 4 * count as usize];
-    from.download(stream, &mut bytes)?;
+pub(crate) fn words<G: Gpu>(stream: &Arc<G::Stream>, from: Span) -> Result<Vec<u32>, Fault> {
+    let mut bytes = vec![0; usize::try_from(from.bytes()).unwrap_or(usize::MAX)];
+    G::download(stream, from, &mut bytes)?;
     Ok(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
-}
-
-/// One part of a buffer as words.
-///
-/// # Errors
-/// Those of the copy.
-pub(crate) fn part(stream: &std::sync::Arc<Stream>, from: Span) -> Result<Vec<u32>, Fault> {
-    let mut host = HostBuffer::new(stream.context(), HostKind::Pageable, from.bytes())?;
-    host.copy_from(stream, from)?;
-    Ok(host.content()?.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }
 
 /// Every so many of the words that threads left, against what the oracle says of a thread.

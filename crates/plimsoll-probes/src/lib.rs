@@ -6,11 +6,11 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod folds;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod meter;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod turns;
 
 #[macro_use]

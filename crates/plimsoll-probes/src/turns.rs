@@ -4,11 +4,10 @@
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Work;
 
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{GRAPH, Kit};
-use plimsoll_cuda::Load;
-use plimsoll_cuda::launch::Launch;
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{GRAPH, Kit};
+use plimsoll_gpu::load::Load;
+use plimsoll_gpu::{Gpu, Memory as _, Span};
 
 /// Turns of the launch that the others' length is planned from.
 const TRIAL: u32 = 4;
@@ -23,11 +22,11 @@ const LENGTH: f64 = 100_000.0;
 ///
 /// # Errors
 /// Those of the allocation; the maker's; the driver's.
-pub(crate) fn long_enough(
-    kit: &Kit,
+pub(crate) fn long_enough<G: Gpu>(
+    kit: &Kit<G>,
     (operations, most): (f64, u32),
-    launch: impl Fn(Span, u32) -> Result<Launch, Fault>,
-) -> Result<(Inside, u32), Fault> {
+    launch: impl Fn(Span, u32) -> Result<G::Launch, Fault>,
+) -> Result<(Inside<G>, u32), Fault> {
     let blocks = (kit.unit.machine().multiprocessors, Of::Typical);
     let of = |turns: u32| {
         let work = Work { operations: operations * f64::from(turns), ..Work::default() };
@@ -43,12 +42,12 @@ pub(crate) fn long_enough(
 ///
 /// # Errors
 /// Those of [`long_enough`] and [`Load::new`].
-pub(crate) fn whole_device(
-    kit: &Kit,
+pub(crate) fn whole_device<G: Gpu>(
+    kit: &Kit<G>,
     (operations, most): (f64, u32),
-    cycles: &DeviceBuffer,
-    launch: impl Fn(Span, u32) -> Result<Launch, Fault>,
-) -> Result<(Load, u32), Fault> {
+    cycles: &G::Buffer,
+    launch: impl Fn(Span, u32) -> Result<G::Launch, Fault>,
+) -> Result<(Load<G>, u32), Fault> {
     let (_, turns) = long_enough(kit, (operations, most), &launch)?;
     let turns = (turns * LONGER).min(most);
     let long = launch(cycles.whole(), turns)?;
@@ -61,7 +60,7 @@ pub(crate) fn whole_device(
 ///
 /// # Errors
 /// The driver's.
-pub(crate) fn glance((mut load, turns): (Inside, u32), operations: f64) -> Result<f64, Fault> {
+pub(crate) fn glance<G: Gpu>((mut load, turns): (Inside<G>, u32), operations: f64) -> Result<f64, Fault> {
     Ok(operations * f64::from(turns) / load.cycles()?.max(1.0))
 }
 

@@ -202,7 +202,7 @@ impl Bench {
             last.stream.context().bind()?;
             last.stream.launch(&launch)?;
             let words = u64::from(number.bytes() / 4);
-            let found = folds::words(last.stream, &all, numbers * words)?;
+            let found = folds::words::<Cuda>(last.stream, all.part(0, 4 * u64::from(numbers * words))?)?;
             let value = |words: &[u32]| words.iter().rev().fold(0, |value, word| value << 32 | u64::from(*word));
             let expected = number.sum(additions);
             let wrong = found.chunks(words as usize).map(value).enumerate().find(|(_, found)| *found != expected);

@@ -231,14 +231,14 @@ impl Bench {
             places.iter().map(|place| Ok((*place, self.array.part(*place, point.size.into())?))).collect();
         move |stream| {
             if point.kind == Kind::Read {
-                let found = folds::words(stream, &left, left.bytes() / 4)?;
+                let found = folds::words::<Cuda>(stream, left.whole())?;
                 return Ok(folds::check(&found, SOME, |thread| fold(seed, thread)));
             }
             let Ok(parts) = &parts else {
                 return Err(Fault::Invalid("a place lies outside its array".to_owned()));
             };
             for (place, part) in parts {
-                let words = folds::part(stream, *part)?;
+                let words = folds::words::<Cuda>(stream, *part)?;
                 let right = match point.kind {
                     Kind::Add => words.iter().any(|word| *word != 0),
                     _ => words.iter().zip(place / 4..).all(|(word, place)| *word == place as u32),
@@ -279,11 +279,11 @@ impl Bench {
         stream.launch(&launch)?;
         wait::stream(stream)?;
         if point.kind == Kind::Read {
-            let found = folds::words(stream, &self.left, self.left.bytes() / 4)?;
+            let found = folds::words::<Cuda>(stream, self.left.whole())?;
             let fold = self.fold(point, turns);
             return Ok(folds::check(&found, MANY, |thread| fold(self.seed, thread)));
         }
-        let found = folds::words(stream, &self.array, self.array.bytes() / 4)?;
+        let found = folds::words::<Cuda>(stream, self.array.whole())?;
         let expected = self.expected(point, turns, found.len());
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         Ok(wrong.map_or(Check::Passed, |at| {

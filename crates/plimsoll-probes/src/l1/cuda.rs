@@ -259,7 +259,7 @@ impl Bench {
         let every_counter = self.counters(point, &walk, phases);
         Ok(load.with_check(move |last| match kind {
             Kind::Load | Kind::LoadAlone | Kind::Shared => {
-                let found = folds::words(last.stream, &left, threads)?;
+                let found = folds::words::<Cuda>(last.stream, left.part(0, 4 * u64::from(threads))?)?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
             }
             Kind::Store => checker.marks(out),
@@ -284,7 +284,7 @@ impl Bench {
                     Ok(part) => *part,
                     Err(_) => return Err(Fault::Invalid("a piece lies outside its array".to_owned())),
                 };
-                let found = folds::part(stream, part)?;
+                let found = folds::words::<Cuda>(stream, part)?;
                 let wrong = found.iter().enumerate().find(|(place, count)| visits[place / words] != **count);
                 if let Some((place, count)) = wrong {
                     let expected = visits[place / words];

@@ -229,7 +229,7 @@ impl Bench {
             WRITE => checker.marks(out),
             COPY => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
             _ => {
-                let found = folds::words(&stream, &left, left.bytes() / 4)?;
+                let found = folds::words::<Cuda>(&stream, left.whole())?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[turns])))
             }
         })

@@ -216,7 +216,7 @@ impl Bench {
         let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
         let (left, seed) = (Rc::clone(&self.left), self.seed);
         Ok(load.with_check(move |last| {
-            let found = folds::words(last.stream, &left, left.bytes() / 4)?;
+            let found = folds::words::<Cuda>(last.stream, left.whole())?;
             let of_lane: Vec<u32> = (0..32).map(|lane| pattern.fold(seed, lane, phases)).collect();
             Ok(folds::check(&found, every, |thread| of_lane[thread % 32]))
         }))

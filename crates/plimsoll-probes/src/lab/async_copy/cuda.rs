@@ -235,7 +235,7 @@ impl Bench {
         Ok(inside.with_check(move |last| {
             // The array is on the device as long as launches read it.
             let _ = &input;
-            let found = folds::words(last.stream, &left, left.bytes() / 4)?;
+            let found = folds::words::<Cuda>(last.stream, left.whole())?;
             Ok(folds::check(&found, every, |thread| point.fold(seed, thread, walk)))
         }))
     }

@@ -186,7 +186,7 @@ impl Bench {
         Ok(load.with_check(move |stream| {
             // The matrices are on the device as long as launches read them.
             let _ = &matrices;
-            Ok(check(size, seed, &folds::words(stream, &left, left.bytes() / 4)?, look))
+            Ok(check(size, seed, &folds::words::<Cuda>(stream, left.whole())?, look))
         }))
     }
 }

@@ -238,7 +238,7 @@ impl Bench {
         let [out, ..] = self.arrays(compressible).parts(16 * n + 4096)?;
         self.kit.checker.poison(out)?;
         self.fill(out.first(16 * n)?, kind, self.seed)?;
-        let found = folds::part(self.kit.stream(), out)?;
+        let found = folds::words::<Cuda>(self.kit.stream(), out)?;
         let expected = |i: usize| if i < 4 * n as usize { datum(kind, self.seed, i as u64) } else { POISON };
         let wrong = found.iter().enumerate().find(|(i, word)| **word != expected(*i));
         Ok(wrong.map_or(Check::Passed, |(i, word)| {
@@ -257,7 +257,7 @@ impl Bench {
         let part = |span: Span| span.first(16 * n);
         let (x, y, out) = (part(x)?, part(y)?, part(z)?);
         self.kit.run(&[Action::Launch(self.launch(kernel, [x, y, out], A)?)])?;
-        let behind = folds::part(self.kit.stream(), z.part(16 * n, 4096)?)?;
+        let behind = folds::words::<Cuda>(self.kit.stream(), z.part(16 * n, 4096)?)?;
         let guard = match behind.iter().all(|word| *word == POISON) {
             true => Check::Passed,
             false => Check::Failed("something was written behind the output".to_owned()),

@@ -134,7 +134,7 @@ impl Bench {
 
     /// Did every so many threads read what they should have?
     fn check(&self, turns: u32, every: usize) -> Result<Check, Fault> {
-        let found = folds::words(self.kit.stream(), &self.left, self.left.bytes() / 4)?;
+        let found = folds::words::<Cuda>(self.kit.stream(), self.left.whole())?;
         let (pairs, seed) = (self.threads / 2, self.seed);
         let fold = |thread: usize| {
             let base = (seed as u32).wrapping_add(thread as u32 / 2);

@@ -191,7 +191,7 @@ impl Bench {
         let whole = self.array.part(0, tile.bytes() + GUARD)?;
         self.kit.checker.words(whole, 0)?;
         self.kit.run(&launches.iter().cloned().map(Action::Launch).collect::<Vec<_>>())?;
-        let found = folds::part(self.kit.stream(), whole)?;
+        let found = folds::words::<Cuda>(self.kit.stream(), whole)?;
         let expected = |w: u64| if 4 * w < tile.bytes() { right(w) } else { 0 };
         let wrong = (0..).zip(&found).find(|(w, found)| **found != expected(*w));
         Ok(wrong.map_or(Check::Passed, |(w, found)| Check::Failed(format!("word {w} is {found}, not {}", expected(w)))))

@@ -199,7 +199,7 @@ impl Bench {
             tell(load, out, (launched, around));
         });
         Ok(inside.with_check(move |last| {
-            let found = folds::words(last.stream, &left, left.bytes() / 4)?;
+            let found = folds::words::<Cuda>(last.stream, left.whole())?;
             Ok(folds::check(&found, every, |thread| load.fold(seed, thread, phases)))
         }))
     }

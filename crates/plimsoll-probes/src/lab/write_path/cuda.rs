@@ -212,7 +212,7 @@ impl Bench {
             let (middle, last) = (rotation.slice / 2 / 4096 * 4096, rotation.slice - look);
             for slice in [0, rotation.slices - 1] {
                 for at in [0, middle.min(last), last] {
-                    let found = folds::part(stream, array.part(slice * rotation.slice + at, look)?)?;
+                    let found = folds::words::<Cuda>(stream, array.part(slice * rotation.slice + at, look)?)?;
                     if let failed @ Check::Failed(_) = parts(part, at / 4, &found) {
                         return Ok(failed);
                     }
@@ -227,7 +227,7 @@ impl Bench {
         let bytes = sectors * u64::from(SECTOR);
         self.kit.checker.poison(self.array.part(0, bytes + 4096)?)?;
         self.kit.run(&[Action::Launch(self.stores(part, self.array.part(0, bytes)?)?)])?;
-        let found = folds::part(self.kit.stream(), self.array.part(0, bytes + 4096)?)?;
+        let found = folds::words::<Cuda>(self.kit.stream(), self.array.part(0, bytes + 4096)?)?;
         let (inside, behind) = found.split_at((bytes / 4) as usize);
         Ok(match parts(part, 0, inside) {
             Check::Passed if behind.iter().any(|word| *word != POISON) => {
@@ -252,7 +252,7 @@ impl Bench {
         Ok(inside.with_check(move |last| {
             // The chains' words are on the device as long as launches use them.
             let _ = &words;
-            let found = folds::words(last.stream, &left, threads.into())?;
+            let found = folds::words::<Cuda>(last.stream, left.part(0, 4 * u64::from(threads))?)?;
             let wrong = found.iter().position(|word| *word != steps);
             Ok(wrong.map_or(Check::Passed, |thread| {
                 Check::Failed(format!("the chain of thread {thread} ended at {}, not {steps}", found[thread]))
@@ -289,7 +289,7 @@ impl Bench {
         };
         let (left, seed) = (Rc::clone(&self.left), both.seed);
         Ok(load.with_check(move |stream: &std::sync::Arc<Stream>| {
-            let found = folds::words(stream, &left, left.bytes() / 4)?;
+            let found = folds::words::<Cuda>(stream, left.whole())?;
             Ok(folds::check(&found, every, |thread| sum(seed, thread).wrapping_mul(passes)))
         }))
     }

@@ -11,7 +11,7 @@ use plimsoll_gen::pattern;
 
 use super::Bench;
 use crate::folds;
-use plimsoll_cuda::Action;
+use plimsoll_cuda::{Action, Cuda};
 
 /// Checks all kernels.
 pub(crate) fn all(bench: &Bench, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -63,7 +63,7 @@ impl Bench {
         self.kit.checker.fill(Data::Bits, Element::Word, data, self.seed)?;
         self.kit.checker.words(whole, 0)?;
         self.kit.run(&[Action::Launch(self.additions(at, data)?)])?;
-        let found = folds::part(self.kit.stream(), whole)?;
+        let found = folds::words::<Cuda>(self.kit.stream(), whole)?;
         let right = |i: usize| expected.get(i).copied().unwrap_or(0);
         let wrong = found.iter().enumerate().find(|(i, word)| **word != right(*i));
         Ok(wrong.map_or(Check::Passed, |(i, word)| Check::Failed(format!("bin {i} is {word}, not {}", right(i)))))
@@ -76,7 +76,7 @@ impl Bench {
         wholes.into_iter().try_for_each(|span| self.kit.checker.words(span, 5))?;
         self.kit.run(&[Action::Launch(self.updates(buffer, stream)?)])?;
         for (span, bytes, added) in [(wholes[0], buffer.bytes(), passes as u32), (wholes[1], stream.bytes(), 1)] {
-            let found = folds::part(self.kit.stream(), span)?;
+            let found = folds::words::<Cuda>(self.kit.stream(), span)?;
             let right = |i: usize| if (4 * i as u64) < bytes { 5 + added } else { 5 };
             if let Some((i, word)) = found.iter().enumerate().find(|(i, word)| **word != right(*i)) {
                 return Ok(Check::Failed(format!("word {i} is {word}, not {}", right(i))));
