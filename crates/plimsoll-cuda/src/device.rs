@@ -54,7 +54,7 @@ impl Backend for Cuda {
     }
 
     fn has(device: &CudaDevice, need: Need) -> Result<(), Fault> {
-        Ok(device.capabilities.has(need)?)
+        Ok(plimsoll_gpu::has::<Self>(device, need)?)
     }
 
     fn counters(device: &CudaDevice) -> Result<(), Fault> {

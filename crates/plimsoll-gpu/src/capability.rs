@@ -1,6 +1,8 @@
 //! What a GPU can do beyond plain launches: each a value, or the reason why there is none.
 
-use crate::Unavailable;
+use plimsoll_gen::kernel::Source;
+
+use crate::{Gpu, Unavailable};
 
 /// Limits that launches and allocations are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub enum Need {
     Cooperative,
     /// [`Capabilities::clusters`].
     Clusters,
+    /// Code for a kernel of this source at least.
+    Code(&'static Source),
 }
 
 /// What a device can do.
@@ -84,17 +88,27 @@ pub struct Capabilities {
     pub clusters: Result<ClusterSizes, Unavailable>,
 }
 
-impl Capabilities {
-    /// Whether there is what is needed.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn has(&self, need: Need) -> Result<(), Unavailable> {
-        match need {
-            Need::KernelClock => self.kernel_clock.clone().map(drop),
-            Need::Graphs => self.graphs.clone(),
-            Need::Cooperative => self.cooperative.clone(),
-            Need::Clusters => self.clusters.clone().map(drop),
+/// Whether a device has what is needed.
+///
+/// # Errors
+/// Why not.
+pub fn has<G: Gpu>(device: &G::Device, need: Need) -> Result<(), Unavailable> {
+    let known = G::capabilities(device);
+    match need {
+        Need::KernelClock => known.kernel_clock.clone().map(drop),
+        Need::Graphs => known.graphs.clone(),
+        Need::Cooperative => known.cooperative.clone(),
+        Need::Clusters => known.clusters.clone().map(drop),
+        Need::Code(source) => {
+            let mut reason = None;
+            for kernel in source.kernels(G::target(device)) {
+                match G::runs(device, &kernel) {
+                    Ok(()) => return Ok(()),
+                    Err(why) => reason = reason.or(Some(why)),
+                }
+            }
+            let none = || format!("{} has no kernel for this device", source.name());
+            Err(reason.unwrap_or_else(|| Unavailable::new("kernels", none(), "Measure another device")))
         }
     }
 }

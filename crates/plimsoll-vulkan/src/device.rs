@@ -39,7 +39,7 @@ impl Backend for Vulkan {
     }
 
     fn has(device: &VulkanDevice, need: Need) -> Result<(), Fault> {
-        Ok(device.capabilities.has(need)?)
+        Ok(plimsoll_gpu::has::<Self>(device, need)?)
     }
 }
 

@@ -33,7 +33,7 @@ impl Backend for Host {
     }
 
     fn has(device: &Device, need: Need) -> Result<(), Fault> {
-        Ok(device.capabilities.has(need)?)
+        Ok(plimsoll_gpu::has::<Self>(device, need)?)
     }
 }
 
