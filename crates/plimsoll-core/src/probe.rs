@@ -25,8 +25,6 @@ pub struct ProbeSpec {
     pub group: &'static str,
     /// One sentence: what a person learns from it.
     pub sentence: &'static str,
-    /// Its page in `docs/method/`.
-    pub page: &'static str,
     /// Time budgets in seconds for quick, standard and thorough.
     pub seconds: [f64; 3],
     /// What its series show: a pure function.

@@ -87,8 +87,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     rows.map(finding).collect()
 }
 
-static SPEC: ProbeSpec =
-    ProbeSpec { name: "fake", group: "", sentence: "", page: "", seconds: [1.0, 1.0, 1.0], findings };
+static SPEC: ProbeSpec = ProbeSpec { name: "fake", group: "", sentence: "", seconds: [1.0, 1.0, 1.0], findings };
 
 struct FakeProbe;
 

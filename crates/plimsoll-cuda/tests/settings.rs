@@ -78,7 +78,6 @@ static SPEC: ProbeSpec = ProbeSpec {
     name: "careless",
     group: "lab",
     sentence: "Leaves a limit changed.",
-    page: "",
     seconds: [1.0; 3],
     findings: nothing,
 };

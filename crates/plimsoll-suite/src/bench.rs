@@ -18,7 +18,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "bench",
     group: "elementwise",
     sentence: "How fast an elementwise expression runs, by size, beside what memory can do.",
-    page: "../bench.md",
     seconds: [0.35, 1.0, 3.0],
     findings,
 };

@@ -20,7 +20,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "atomics",
     group: "latency",
     sentence: "Latency and throughput of atomic additions in shared and global memory, at one address and at many.",
-    page: "atomics.md",
     seconds: [4.0, 13.0, 45.0],
     findings,
 };

@@ -1,6 +1,6 @@
 //! cluster: shared memory of the other blocks of a cluster: how far away it is, and how many bytes move per cycle.
 //!
-//! How to read the figures is told in `docs/method/cluster.md`; `gpu` is how they are measured.
+//! How to read the figures is told in `README.md`; `gpu` is how they are measured.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "cluster",
     group: "caches",
     sentence: "How far the shared memory of another block of the cluster is, and what moves to and from it per cycle.",
-    page: "cluster.md",
     seconds: [3.0, 12.0, 36.0],
     findings,
 };

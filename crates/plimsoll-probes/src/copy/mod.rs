@@ -2,7 +2,7 @@
 //! width of the index, and whether the data are in a cache. Cached and uncached bandwidth are different things: this
 //! probe shows both beside each other.
 //!
-//! How to read the figures is told in `docs/method/copy.md`; `gpu` is how they are measured.
+//! How to read the figures is told in `README.md`; `gpu` is how they are measured.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "copy",
     group: "bandwidth",
     sentence: "How the way a copy is written (vectors, grid, index width) and cached data change its bandwidth.",
-    page: "copy.md",
     seconds: [7.0, 34.0, 120.0],
     findings,
 };

@@ -21,7 +21,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "dispatch",
     group: "launch",
     sentence: "How many blocks and threads the device starts per clock, and how many that say that the next kernel may begin.",
-    page: "dispatch.md",
     seconds: [3.0, 10.0, 30.0],
     findings,
 };

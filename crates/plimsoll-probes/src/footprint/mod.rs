@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "footprint",
     group: "bandwidth",
     sentence: "Bandwidth of read, copy and triad from the smallest cache to memory, in one curve.",
-    page: "footprint.md",
     seconds: [6.0, 40.0, 120.0],
     findings,
 };

@@ -21,7 +21,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "gather",
     group: "bandwidth",
     sentence: "Random reads, writes and atomics of 4 to 128 bytes over footprint: updates per second and bandwidth.",
-    page: "gather.md",
     seconds: [4.0, 17.0, 60.0],
     findings,
 };

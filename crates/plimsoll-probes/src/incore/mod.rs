@@ -28,7 +28,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "incore",
     group: "arithmetic",
     sentence: "Latency and throughput of single instructions, in the cycles of a core or a multiprocessor.",
-    page: "incore.md",
     seconds: [7.0, 60.0, 180.0],
     findings,
 };

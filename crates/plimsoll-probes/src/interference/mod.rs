@@ -18,7 +18,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "interference",
     group: "transfers",
     sentence: "What a kernel and a copy between host and device lose when both run at once.",
-    page: "interference.md",
     seconds: [3.0, 12.0, 36.0],
     findings,
 };

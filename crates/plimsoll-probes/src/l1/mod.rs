@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l1",
     group: "caches",
     sentence: "What one multiprocessor loads per cycle from its first-level cache and shared memory, and what the cache holds.",
-    page: "l1.md",
     seconds: [4.0, 20.0, 60.0],
     findings,
 };

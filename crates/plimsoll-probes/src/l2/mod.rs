@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l2",
     group: "caches",
     sentence: "Bandwidth of the second-level cache, for lines of one multiprocessor and lines that all share, over footprint.",
-    page: "l2.md",
     seconds: [5.0, 23.0, 75.0],
     findings,
 };

@@ -2,7 +2,7 @@
 //! order (all lines of a page before the next) hardly does, so the two separate memory from translation.
 //!
 //! Here is what the figures of a CPU mean, in [`device`] what those of a GPU mean; `cpu` and `gpu` are how they are measured.
-//! How to read them is told in `docs/method/latency.md`.
+//! How to read them is told in `README.md`.
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -60,7 +60,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "latency",
     group: "latency",
     sentence: "How long one dependent load takes from each cache level and from memory, and where each level ends.",
-    page: "latency.md",
     seconds: [8.0, 60.0, 180.0],
     findings,
 };

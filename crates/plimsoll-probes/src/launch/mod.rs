@@ -1,7 +1,7 @@
 //! launch: what it costs to start a kernel, by how it is launched. A kernel that does nothing shows it directly; `scale`
 //! over growing arrays shows it as the intercept of T = a + V/b (gpu-benches, gpu-small-kernels: RRZE, Erlangen).
 //!
-//! How to read the figures is told in `docs/method/launch.md`; `gpu` is how they are measured.
+//! How to read the figures is told in `README.md`; `gpu` is how they are measured.
 
 #[cfg(feature = "gpu")]
 pub mod gpu;
@@ -24,7 +24,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "launch",
     group: "launch",
     sentence: "What it costs to start a kernel: in a stream, in a graph, dependent on the one before, and from within.",
-    page: "launch.md",
     seconds: [7.0, 27.0, 100.0],
     findings,
 };

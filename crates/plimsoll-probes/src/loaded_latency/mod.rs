@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "loaded-latency",
     group: "latency",
     sentence: "How the latency of memory rises with the bandwidth that other cores draw.",
-    page: "loaded-latency.md",
     seconds: [4.0, 18.0, 54.0],
     findings,
 };

@@ -17,7 +17,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "managed",
     group: "transfers",
     sentence: "What a kernel on unified memory pays for pages that are elsewhere, and what prefetch and advice save.",
-    page: "managed.md",
     seconds: [4.0, 13.0, 45.0],
     findings,
 };

@@ -21,7 +21,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "mix",
     group: "bandwidth",
     sentence: "How fast memory moves for any mix of arrays read and written: what turning from one to the other costs.",
-    page: "mix.md",
     seconds: [5.0, 25.0, 90.0],
     findings,
 };

@@ -18,7 +18,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "peer",
     group: "transfers",
     sentence: "How fast every two devices exchange data, and how long a load from the other one takes.",
-    page: "peer.md",
     seconds: [3.0, 12.0, 36.0],
     findings,
 };

@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "roofline",
     group: "arithmetic",
     sentence: "The rate of arithmetic from memory-bound to compute-bound, and where the two meet.",
-    page: "roofline.md",
     seconds: [7.0, 45.0, 135.0],
     findings,
 };

@@ -1,7 +1,7 @@
 //! stream: the bandwidth of memory for each read:write mix, by the STREAM kernels and their kin (McCalpin, STREAM;
 //! Treibig, Hager and Wellein for the Schönauer triad). Its best figures are the ceilings that everything else quotes.
 //!
-//! How to read the figures is told in `docs/method/stream.md`; `cpu` and `gpu` are how they are measured.
+//! How to read the figures is told in `README.md`; `cpu` and `gpu` are how they are measured.
 
 mod axes;
 #[cfg(feature = "cpu")]
@@ -31,7 +31,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "stream",
     group: "bandwidth",
     sentence: "How fast memory moves for each mix of reads and writes, from arrays far larger than any cache.",
-    page: "stream.md",
     seconds: [8.0, 60.0, 180.0],
     findings,
 };

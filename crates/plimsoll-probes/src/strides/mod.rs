@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "strides",
     group: "caches",
     sentence: "What strides of 1 to 128 elements cost on the first cache, for elements of 4, 8 and 16 bytes.",
-    page: "strides.md",
     seconds: [4.0, 40.0, 120.0],
     findings,
 };

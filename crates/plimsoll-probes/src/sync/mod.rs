@@ -21,7 +21,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "sync",
     group: "launch",
     sentence: "What barriers, wake-ups and hand-overs between threads cost.",
-    page: "sync.md",
     seconds: [3.0, 12.0, 36.0],
     findings,
 };

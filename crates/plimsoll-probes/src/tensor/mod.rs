@@ -25,7 +25,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "tensor",
     group: "arithmetic",
     sentence: "What the matrix units do per cycle and per second, by type and instruction.",
-    page: "tensor.md",
     seconds: [5.0, 18.0, 45.0],
     findings,
 };

@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "topology",
     group: "latency",
     sentence: "Which multiprocessors are near to which part of the last cache, and how much farther the other part is.",
-    page: "topology.md",
     seconds: [4.0, 15.0, 40.0],
     findings,
 };

@@ -20,7 +20,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "transfer",
     group: "transfers",
     sentence: "How fast copies go between host and device, by direction, kind of host memory and size.",
-    page: "transfer.md",
     seconds: [8.0, 33.0, 130.0],
     findings,
 };

@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "uniformity",
     group: "bandwidth",
     sentence: "Whether a multiprocessor or a part of the memory is slower than the others.",
-    page: "uniformity.md",
     seconds: [3.0, 12.0, 40.0],
     findings,
 };

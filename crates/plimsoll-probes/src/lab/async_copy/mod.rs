@@ -21,7 +21,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "async-copy",
     group: LAB,
     sentence: "Which way from global to shared memory, by the size of a tile: registers, asynchronous copies, bulk copies.",
-    page: "async-copy.md",
     seconds: [5.0, 20.0, 60.0],
     findings,
 };

@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "block-order",
     group: LAB,
     sentence: "What the order of a kernel's blocks leaves of its traffic to memory: rows, columns and groups of rows of tiles.",
-    page: "block-order.md",
     seconds: [4.0, 12.0, 40.0],
     findings,
 };

@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "compression",
     group: LAB,
     sentence: "Does compressible memory pay?",
-    page: "compression.md",
     seconds: [4.0, 20.0, 60.0],
     findings,
 };

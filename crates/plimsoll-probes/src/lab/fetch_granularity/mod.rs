@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "fetch-granularity",
     group: LAB,
     sentence: "Where 32 bytes are wanted, are 32, 64 or 128 fetched from memory?",
-    page: "fetch-granularity.md",
     seconds: [3.0, 10.0, 30.0],
     findings,
 };

@@ -26,7 +26,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "formats",
     group: "lab",
     sentence: "What the number formats hold, bit by bit, and how fast each is: alone, in pairs, in the matrix units.",
-    page: "formats.md",
     seconds: [5.0, 14.0, 40.0],
     findings,
 };

@@ -27,7 +27,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "gemm",
     group: "lab",
     sentence: "Matrix products on random numbers: double precision, half zeros, and whole ones by cuBLAS.",
-    page: "gemm.md",
     seconds: [5.0, 20.0, 60.0],
     findings,
 };

@@ -22,7 +22,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "l2-reuse",
     group: LAB,
     sentence: "What does staging through the second-level cache gain, and in tiles of what size?",
-    page: "l2-reuse.md",
     seconds: [4.0, 20.0, 60.0],
     findings,
 };

@@ -23,7 +23,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "pic",
     group: "lab",
     sentence: "Whether matrix units turn particles in a magnetic field faster than fused multiply-adds, and how exactly.",
-    page: "pic.md",
     seconds: [3.0, 12.0, 40.0],
     findings,
 };

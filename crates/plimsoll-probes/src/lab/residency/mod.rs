@@ -24,7 +24,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "residency",
     group: LAB,
     sentence: "Pin it in the second-level cache?",
-    page: "residency.md",
     seconds: [4.0, 20.0, 60.0],
     findings,
 };

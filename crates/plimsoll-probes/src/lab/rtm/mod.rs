@@ -27,7 +27,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "rtm",
     group: "lab",
     sentence: "Whether locality and compressible memory help a wave equation, from the first time step to a full grid.",
-    page: "rtm.md",
     seconds: [4.0, 20.0, 60.0],
     findings,
 };

@@ -24,7 +24,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "sectors",
     group: LAB,
     sentence: "What an access pattern costs: sectors of 32 bytes that a warp's load touches, counted, computed and timed.",
-    page: "sectors.md",
     seconds: [4.0, 20.0, 60.0],
     findings,
 };

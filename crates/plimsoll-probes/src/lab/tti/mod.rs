@@ -27,7 +27,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "tti",
     group: "lab",
     sentence: "How well copies into shared memory are hidden at one block per multiprocessor.",
-    page: "tti.md",
     seconds: [3.0, 12.0, 40.0],
     findings,
 };

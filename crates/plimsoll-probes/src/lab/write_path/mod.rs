@@ -24,7 +24,6 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     name: "write-path",
     group: LAB,
     sentence: "What partial stores cost, what a load finds behind a store, and whether the host's memory is kept near.",
-    page: "write-path.md",
     seconds: [4.0, 15.0, 45.0],
     findings,
 };
