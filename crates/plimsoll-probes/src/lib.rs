@@ -24,14 +24,14 @@ registry! {
     mix: cuda kernels;
     copy: gpu kernels;
     launch: gpu kernels;
-    dispatch: cuda kernels;
+    dispatch: gpu kernels;
     gather: cuda kernels;
     footprint: cpu cuda kernels;
     uniformity: cuda kernels;
     latency: cpu gpu kernels;
     loaded_latency: cpu cuda kernels;
     topology: cuda kernels;
-    atomics: cuda kernels;
+    atomics: gpu kernels;
     cluster: gpu kernels;
     incore: cpu cuda kernels;
     l1: cuda kernels;
