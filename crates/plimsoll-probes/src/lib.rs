@@ -25,8 +25,8 @@ registry! {
     copy: gpu kernels;
     launch: gpu kernels;
     dispatch: gpu kernels;
-    gather: cuda kernels;
-    footprint: cpu cuda kernels;
+    gather: gpu kernels;
+    footprint: cpu gpu kernels;
     uniformity: cuda kernels;
     latency: cpu gpu kernels;
     loaded_latency: cpu cuda kernels;
