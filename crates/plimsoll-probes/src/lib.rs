@@ -33,7 +33,7 @@ registry! {
     topology: cuda kernels;
     atomics: gpu kernels;
     cluster: gpu kernels;
-    incore: cpu cuda kernels;
+    incore: cpu gpu kernels;
     l1: cuda kernels;
     l2: cuda kernels;
     strides: cpu cuda kernels;
