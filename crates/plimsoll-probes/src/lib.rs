@@ -34,8 +34,8 @@ registry! {
     atomics: gpu kernels;
     cluster: gpu kernels;
     incore: cpu gpu kernels;
-    l1: cuda kernels;
-    l2: cuda kernels;
+    l1: gpu kernels;
+    l2: gpu kernels;
     strides: cpu cuda kernels;
     sync: cpu cuda kernels;
     transfer: cuda;
