@@ -24,9 +24,6 @@ pub(crate) mod steady {
 pub(crate) mod unit {
     pub(crate) type Unit = plimsoll_gpu::unit::Unit<plimsoll_cuda::Cuda>;
 }
-pub(crate) mod verify {
-    pub(crate) use plimsoll_gpu::verify::{Leaves, Rules, sizes, source};
-}
 pub(crate) mod window {
     use plimsoll_core::Fault;
     use plimsoll_core::flag::Flags;

@@ -21,7 +21,7 @@ pub mod lab;
 // instead of 0.50, for a reason that is not known.
 registry! {
     stream: cpu gpu kernels;
-    mix: cuda kernels;
+    mix: gpu kernels;
     copy: gpu kernels;
     launch: gpu kernels;
     dispatch: gpu kernels;
@@ -29,7 +29,7 @@ registry! {
     footprint: cpu gpu kernels;
     uniformity: cuda kernels;
     latency: cpu gpu kernels;
-    loaded_latency: cpu cuda kernels;
+    loaded_latency: cpu gpu kernels;
     topology: cuda kernels;
     atomics: gpu kernels;
     cluster: gpu kernels;
