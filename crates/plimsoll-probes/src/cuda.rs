@@ -29,8 +29,6 @@ pub(crate) mod window {
     use plimsoll_core::flag::Flags;
     pub(crate) use plimsoll_gpu::window::Rotation;
 
-    pub(crate) type Flush = plimsoll_gpu::window::Flush<plimsoll_cuda::Cuda>;
-
     /// See [`plimsoll_gpu::window::room`].
     pub(crate) fn room(device: &plimsoll_cuda::CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {
         plimsoll_gpu::window::room::<plimsoll_cuda::Cuda>(device, arrays, wanted)

@@ -27,7 +27,7 @@ registry! {
     dispatch: gpu kernels;
     gather: gpu kernels;
     footprint: cpu gpu kernels;
-    uniformity: cuda kernels;
+    uniformity: gpu kernels;
     latency: cpu gpu kernels;
     loaded_latency: cpu gpu kernels;
     topology: cuda kernels;
@@ -36,7 +36,7 @@ registry! {
     incore: cpu gpu kernels;
     l1: gpu kernels;
     l2: gpu kernels;
-    strides: cpu cuda kernels;
+    strides: cpu gpu kernels;
     sync: cpu cuda kernels;
     transfer: cuda;
     interference: cuda;
