@@ -161,6 +161,10 @@ impl Gpu for Cuda {
         Ok(function.allow_shared(bytes)?)
     }
 
+    fn prefer_cache(function: &Function) -> Result<(), Fault> {
+        Ok(function.prefer_cache()?)
+    }
+
     fn blocks_per_multiprocessor(function: &Function, threads: u32, shared: u32) -> Result<u32, Fault> {
         Ok(function.blocks_per_multiprocessor(threads, shared)?)
     }

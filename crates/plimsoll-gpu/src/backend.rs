@@ -114,6 +114,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where the backend has none; the driver's.
     fn allow_shared(function: &Self::Function, bytes: u32) -> Result<(), Fault>;
+    /// Asks for the largest L1 cache that the function can have, where cache and shared memory divide one memory: a preference. Others
+    /// have nothing to do.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn prefer_cache(_function: &Self::Function) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds at once.
     ///

@@ -112,6 +112,7 @@ fn launchable<G: Gpu>(kernel: &KernelDesc, device: &G::Device) -> bool {
     let has = G::capabilities(device);
     (!kernel.dependent || has.dependent.is_ok())
         && (!kernel.cooperative || has.cooperative.is_ok())
+        && kernel.threads <= has.limits.threads
         && G::runs(device, kernel).is_ok()
 }
 
@@ -194,10 +195,7 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn report(&self, kernel: &KernelDesc, n: u64, how: &str, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let wrong = match self.case(kernel, n)? {
-            Check::Passed => String::new(),
-            Check::Failed(wrong) => wrong,
-        };
+        let wrong = self.case(kernel, n)?.into_wrong();
         report(Case { kernel: kernel.name.clone(), on: format!("n = {n}{how}"), wrong });
         Ok(())
     }

@@ -24,15 +24,10 @@ pub(crate) mod steady {
 pub(crate) mod unit {
     pub(crate) type Unit = plimsoll_gpu::unit::Unit<plimsoll_cuda::Cuda>;
 }
-pub(crate) mod verify {
-    pub(crate) use plimsoll_gpu::verify::{Leaves, Rules, sizes, source};
-}
 pub(crate) mod window {
     use plimsoll_core::Fault;
     use plimsoll_core::flag::Flags;
     pub(crate) use plimsoll_gpu::window::Rotation;
-
-    pub(crate) type Flush = plimsoll_gpu::window::Flush<plimsoll_cuda::Cuda>;
 
     /// See [`plimsoll_gpu::window::room`].
     pub(crate) fn room(device: &plimsoll_cuda::CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {

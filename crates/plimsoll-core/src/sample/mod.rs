@@ -196,6 +196,17 @@ pub enum Check {
     Failed(String),
 }
 
+impl Check {
+    /// What differed; empty where it passed.
+    #[must_use]
+    pub fn into_wrong(self) -> String {
+        match self {
+            Self::Passed => String::new(),
+            Self::Failed(wrong) => wrong,
+        }
+    }
+}
+
 /// What happened while samples were taken. Sums add up over a point; the clock is a mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -1,8 +1,8 @@
 //! atomics: how long an atomic addition takes, and how many a GPU does per cycle, in shared and in global memory, at one
 //! address and at distinct ones, by type.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

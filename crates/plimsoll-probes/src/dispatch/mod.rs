@@ -1,8 +1,8 @@
 //! dispatch: how many blocks and threads a device starts per clock: what a kernel of small blocks can't go below; and how many where
 //! launches overlap, whose blocks wait and may have to say that the next kernel may begin.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -1,8 +1,8 @@
 //! gather: reads, writes and atomic additions at random places, by their size and by the footprint that they are
 //! spread over: updates per second, what of each sector is wasted, and how far address translation reaches.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -5,11 +5,11 @@
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod oracle;
 
 use plimsoll_core::device::DeviceInfo;

@@ -1,8 +1,8 @@
 //! l1: what one multiprocessor of a GPU loads from its first-level cache and its shared memory, and how much the cache
 //! holds.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -1,8 +1,8 @@
 //! l2: the bandwidth of a GPU's second-level cache past the first: of lines that are one multiprocessor's own and of lines
 //! that all of them come to in turn, over footprint.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -1,8 +1,8 @@
 //! mix: bandwidth for n arrays read and m written, and by how much is read in a row before it is written: what turning
 //! the memory from reading to writing costs. `stream` gives the ceilings of four mixes; this probe gives them all.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -1,8 +1,8 @@
 //! uniformity: whether all multiprocessors of a GPU and all parts of its memory are as good as each other: finds a slow
 //! multiprocessor or a slow part of the memory.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -22,7 +22,7 @@ use crate::TRUST;
 use crate::cuda::kit::{GRAPH, Kit, late};
 use crate::cuda::steady::Steady;
 use crate::tensor::oracle::Data;
-use crate::{incore::cuda as incore, tensor::cuda as tensor};
+use crate::{incore::gpu as incore, tensor::cuda as tensor};
 use plimsoll_cuda::launch::{Arguments, Launch};
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Action, Load};
@@ -221,7 +221,7 @@ impl Bench {
 
 /// The kernels of `incore` and `tensor`.
 struct Machines {
-    chains: incore::Bench,
+    chains: incore::Bench<Cuda>,
     products: tensor::Bench,
 }
 

@@ -19,7 +19,7 @@ use super::products::{self, Size};
 use crate::cuda::kit::late;
 use crate::cuda::steady::Steady;
 use crate::tensor::oracle::Data;
-use crate::{incore::cuda as incore, tensor::cuda as tensor};
+use crate::{incore::gpu as incore, tensor::cuda as tensor};
 use plimsoll_cuda::Load;
 use plimsoll_cuda::cublas::Numbers;
 use plimsoll_cuda::{Cuda, CudaDevice};
@@ -171,7 +171,7 @@ impl Probe<Cuda> for Runner {
 
 /// The kernels of `incore` and `tensor`.
 struct Machines {
-    chains: incore::Bench,
+    chains: incore::Bench<Cuda>,
     scalar: Option<&'static links::Instruction>,
     products: tensor::Bench,
 }

@@ -3,9 +3,6 @@
 
 use std::rc::Rc;
 
-use super::kernels;
-use crate::latency::kernels as latency;
-use crate::uniformity::{self, CYCLES, LINE_CYCLES};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
@@ -13,18 +10,18 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::chain::{Chain, LINE, PAGE};
 use plimsoll_gen::kernel::check::Data;
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::in_kernel::{Inside, Last, Place, ran_on};
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::unit::Unit;
+use plimsoll_gpu::window::{Flush, room};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
+use super::kernels;
 use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::inside::{Inside, Last, Place, ran_on};
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::unit::Unit;
-use crate::cuda::window::{Flush, room};
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::latency::kernels as latency;
+use crate::uniformity::{self, CYCLES, LINE_CYCLES};
 
 /// The probe.
 #[derive(Debug)]
@@ -46,31 +43,32 @@ const PAGES: [u64; 2] = [64, 128];
 /// Shares of the budget: draws, distances, regions, pages.
 const SHARES: [f64; 4] = [0.2, 0.2, 0.35, 0.2];
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &uniformity::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Graphs, Need::KernelClock, Need::Code(&kernels::SOURCE)] }
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let multiprocessors = G::machine(device).map_or(1, |machine| machine.multiprocessors);
         let most = usize::from(request.effort != Effort::Quick);
-        2 * device.multiprocessors as usize + (REGIONS[most] + PAGES[most]) as usize
+        2 * multiprocessors as usize + (REGIONS[most] + PAGES[most]) as usize
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let flush = Flush::new(session.device, session.info().last_level_cache())?;
-        let (bytes, _) = room(session.device, 1, u64::MAX / 4)?;
+        let (bytes, _) = room::<G>(session.device, 1, u64::MAX / 4)?;
         let bytes = asked(session, bytes)?.min(bytes).max(PAGE).max(DRAWN);
-        let bench = Bench::new(session.device, bytes, session.request.seed)?;
+        let bench = Bench::<G>::new(session.device, bytes, session.request.seed)?;
         let most = usize::from(effort != Effort::Quick);
         let late = late(session, begin, uniformity::SPEC.budget(effort));
 
-        let all: Vec<u32> = (0..session.device.multiprocessors).collect();
+        let all: Vec<u32> = (0..bench.kit.unit.machine().multiprocessors).collect();
         let at = |multiprocessor: &u32| vec![u64::from(*multiprocessor).into()];
         let warm = Action::Launch(bench.kit.checker.read(bench.memory.part(0, DRAWN)?)?);
         (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
@@ -94,17 +92,14 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 2 * DRAWN, 1)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 2 * DRAWN, 1)?;
         let vectors: &[u64] = match depth {
             Depth::Small => &[1, 1025, 8 * 1024 + 1],
             _ => &[1, 31, 32, 1023, 1025, 8 * 1024 - 1, 8 * 1024, 8 * 1024 + 1, DRAWN / 16],
         };
         let mut told = |kernel: String, on: String, check: Check| {
-            let wrong = match check {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
+            let wrong = check.into_wrong();
             report(Case { kernel, on, wrong });
         };
         for &n in vectors {
@@ -124,9 +119,10 @@ impl Probe<Cuda> for Runner {
         let out = bench.kit.array(64)?;
         bench.kit.checker.words(out.whole(), u32::MAX)?;
         let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, turn: 0 };
-        bench.kit.run(&[Action::Launch(bench.hop(device.multiprocessors - 1, HOPS[0], place)?)])?;
+        let last = bench.kit.unit.machine().multiprocessors - 1;
+        bench.kit.run(&[Action::Launch(bench.hop(last, HOPS[0], place)?)])?;
         let mut found = [0; 8];
-        bench.cursor.download(bench.kit.stream(), &mut found)?;
+        G::download(bench.kit.stream(), bench.cursor.whole(), &mut found)?;
         let (found, expected) = (u64::from_le_bytes(found), bench.memory.pointer() + start.at(HOPS[0]));
         let wrong = || Check::Failed(format!("the chase ended at {found:#x}, not {expected:#x}"));
         let check = if found == expected { Check::Passed } else { wrong() };
@@ -144,21 +140,21 @@ fn places(bytes: u64, each: u64, most: u64) -> Vec<u64> {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     /// Builds chains.
-    chains: Unit,
-    memory: DeviceBuffer,
+    chains: Unit<G>,
+    memory: G::Buffer,
     /// One word per warp of whatever reads.
-    bits: Rc<DeviceBuffer>,
-    cursor: DeviceBuffer,
+    bits: Rc<G::Buffer>,
+    cursor: G::Buffer,
     seed: u32,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::uniformity::kernels::SOURCE, &kernels::kernels(), TRUST)?;
-        let chains = Unit::new(device, &crate::latency::kernels::SOURCE, &[latency::build()], TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let chains = Unit::new(device, &latency::SOURCE, &[latency::build()], TRUST)?;
         let warps = kernels::region().geometry(1, kit.unit.machine())?.warps();
         let (memory, bits) = (kit.array(bytes)?, Rc::new(kit.array(4 * warps.max(32))?));
         let cursor = kit.array(8)?;
@@ -176,24 +172,24 @@ impl Bench {
         u64::from(kernels::read().threads) / 32
     }
 
-    fn alone(&self, wanted: u32, input: Span, place: Place) -> Result<Launch, Fault> {
+    fn alone(&self, wanted: u32, input: Span, place: Place) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
         let arguments = arguments.buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::read(), 1, arguments)
     }
 
-    fn reading(&self, input: Span) -> Result<Launch, Fault> {
+    fn reading(&self, input: Span) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::region(), 1, arguments)
     }
 
-    fn hop(&self, wanted: u32, hops: u64, place: Place) -> Result<Launch, Fault> {
+    fn hop(&self, wanted: u32, hops: u64, place: Place) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
         self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.cursor).u64(hops))
     }
 
     /// Whether a launch that reads `input` leaves its exclusive or in so many words.
-    fn once(&self, launch: &Launch, input: Span, words: u64) -> Result<Check, Fault> {
+    fn once(&self, launch: &G::Launch, input: Span, words: u64) -> Result<Check, Fault> {
         let left = self.bits.part(0, 4 * words)?;
         self.kit.checker.poison(left)?;
         self.kit.run(&[Action::Launch(launch.clone())])?;
@@ -208,12 +204,12 @@ impl Bench {
         let arguments = Arguments::new().span(base).u32(chain.pages).u32(chain.visits).u32(chain.pitch);
         let launch = self.chains.launch(&latency::build(), n, arguments.u32(chain.seed).u64(n))?;
         self.kit.run(&[Action::Launch(launch)])?;
-        self.cursor.upload(self.kit.stream(), &(base.pointer() + chain.at(0)).to_le_bytes())?;
+        G::upload(self.kit.stream(), self.cursor.whole(), &(base.pointer() + chain.at(0)).to_le_bytes())?;
         Ok(chain)
     }
 
     /// One multiprocessor reads what the last cache holds.
-    fn draw(&self, multiprocessor: u32) -> Result<Inside, Fault> {
+    fn draw(&self, multiprocessor: u32) -> Result<Inside<G>, Fault> {
         let input = self.memory.part(0, DRAWN)?;
         let traffic = Traffic::new(DRAWN, 0);
         let work = Work { traffic, operations: (DRAWN / LINE) as f64, ..Work::default() };
@@ -228,14 +224,14 @@ impl Bench {
     }
 
     /// One multiprocessor follows the chain that the last cache holds.
-    fn distance(&self, multiprocessor: u32) -> Result<Inside, Fault> {
+    fn distance(&self, multiprocessor: u32) -> Result<Inside<G>, Fault> {
         let work = Work { operations: HOPS[0] as f64, ..Work::default() };
         let load = Inside::alone(&self.kit, CYCLES, work, |place| self.hop(multiprocessor, HOPS[0], place))?;
         Ok(load.with_check(on(multiprocessor)))
     }
 
     /// All multiprocessors read one region.
-    fn region(&self, offset: u64, bytes: u64) -> Result<Load, Fault> {
+    fn region(&self, offset: u64, bytes: u64) -> Result<Load<G>, Fault> {
         let input = self.memory.part(offset, bytes)?;
         let work = Work { traffic: Traffic::new(bytes, 0), window: bytes, ..Work::default() };
         let left = self.bits.part(0, 4 * self.all())?;
@@ -246,7 +242,7 @@ impl Bench {
     }
 
     /// One multiprocessor follows a chain through a page that no cache holds.
-    fn page(&self, offset: u64, flush: &[Action]) -> Result<Inside, Fault> {
+    fn page(&self, offset: u64, flush: &[Action<G>]) -> Result<Inside<G>, Fault> {
         self.chain(offset, PAGE)?;
         let work = Work { operations: HOPS[1] as f64, window: PAGE, ..Work::default() };
         let load = Inside::alone(&self.kit, CYCLES, work, |place| self.hop(0, HOPS[1], place))?;
@@ -257,14 +253,14 @@ impl Bench {
 }
 
 /// Whether all launches ran where they were meant to.
-fn on(multiprocessor: u32) -> impl Fn(&Last<'_>) -> Result<Check, Fault> {
+fn on<G: Gpu>(multiprocessor: u32) -> impl Fn(&Last<'_, G>) -> Result<Check, Fault> {
     let ran = ran_on(multiprocessor);
     move |last| Ok(ran(last.told))
 }
 
 /// Whether the words left fold to what the input does.
-fn folded(checker: &Checker, left: Span, input: Span) -> Result<Check, Fault> {
-    Ok(Checker::same_bits("read", checker.bits(left)?, checker.bits(input)?))
+fn folded<G: Gpu>(checker: &Checker<G>, left: Span, input: Span) -> Result<Check, Fault> {
+    Ok(Checker::<G>::same_bits("read", checker.bits(left)?, checker.bits(input)?))
 }
 
 #[cfg(test)]

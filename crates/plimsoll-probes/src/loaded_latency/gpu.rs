@@ -5,8 +5,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
-use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
@@ -15,16 +13,16 @@ use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, LINE};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::in_kernel::{Inside, Last, Of, Place, Told};
+use plimsoll_gpu::kit::{Kit, all, alone, asked, late};
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
+use super::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Last, Of, Place, Told};
-use crate::cuda::kit::{Kit, all, alone, asked, late};
-use crate::cuda::window::room;
-use plimsoll_cuda::Action;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
 
 /// Bytes of the chain, and of each array of the background.
 const BYTES: u64 = 1 << 30;
@@ -48,24 +46,24 @@ struct Spot {
     delay: Option<u32>,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &loaded_latency::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Cooperative]
+        const { &[Need::Cooperative, Need::KernelClock, Need::Code(&kernels::SOURCE)] }
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         spots(request.effort).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let wanted = asked(session, BYTES)?.max(1 << 20);
-        let (bytes, flags) = room(session.device, 4, wanted)?;
-        let bench = Rc::new(Bench::new(session.device, bytes.min(wanted), session.request.seed)?);
+        let (bytes, flags) = room::<G>(session.device, 4, wanted)?;
+        let bench = Rc::new(Bench::<G>::new(session.device, bytes.min(wanted), session.request.seed)?);
         let spots = spots(session.request.effort);
         let late = late(session, begin, loaded_latency::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
@@ -78,18 +76,17 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let multiprocessors = u64::from(device.multiprocessors);
+    fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let multiprocessors = u64::from(G::machine(device)?.multiprocessors);
         let bytes = (multiprocessors * u64::from(THREADS / 32) * ROUND * u64::from(ROUNDS)).next_power_of_two();
-        let bench = Rc::new(Bench::new(device, bytes, 1)?);
-        let wrong = |check: Check| if let Check::Failed(wrong) = check { wrong } else { String::new() };
+        let bench = Rc::new(Bench::<G>::new(device, bytes, 1)?);
         for background in Background::ALL {
             let kernel = kernels::chase(background).name;
             let on = format!("{ROUNDS} rounds beside {HOPS} hops");
-            report(Case { kernel, on, wrong: wrong(bench.verify(background)?) });
+            report(Case { kernel, on, wrong: bench.verify(background)?.into_wrong() });
         }
         let on = format!("{} lines", bench.chain.elements());
-        report(Case { kernel: kernels::chain().name, on, wrong: wrong(bench.verify_chain()?) });
+        report(Case { kernel: kernels::chain().name, on, wrong: bench.verify_chain()?.into_wrong() });
         Ok(())
     }
 }
@@ -109,22 +106,22 @@ fn spots(effort: Effort) -> Vec<Spot> {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
-    lines: DeviceBuffer,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    lines: G::Buffer,
     chain: Chain,
-    to: DeviceBuffer,
-    from: DeviceBuffer,
+    to: G::Buffer,
+    from: G::Buffer,
     /// Launches so far: the chaser walks on from point to point, so that it never meets lines that it has just been at.
     walked: Cell<u64>,
     /// Shared memory that keeps the chaser alone.
     shared: u32,
 }
 
-impl Bench {
+impl<G: Gpu> Bench<G> {
     /// A chain over at most so many bytes, and arrays of the largest power of two within them.
-    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::loaded_latency::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+    fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let bytes = 1 << bytes.max(16 * kernels::VECTORS_PER_ROUND).ilog2();
         let (lines, to, from) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(bytes)?);
         kit.checker.fill(Data::Bits, Element::Word, from.whole(), seed)?;
@@ -132,7 +129,7 @@ impl Bench {
         let chain = Chain::lines(u32::try_from(bytes / LINE).unwrap_or(u32::MAX), seed as u32);
         let arguments = Arguments::new().buffer(&lines).u32(chain.visits).u32(chain.seed);
         kit.run(&[Action::Launch(kit.unit.launch(&kernels::chain(), chain.elements(), arguments)?)])?;
-        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone(device, 0) })
+        Ok(Self { kit, lines, chain, to, from, walked: Cell::new(0), shared: alone::<G>(device, 0) })
     }
 
     fn multiprocessors(&self) -> u32 {
@@ -144,7 +141,7 @@ impl Bench {
         self.lines.part(self.chain.at(turns * (LEAD_HOPS + HOPS)), LINE)
     }
 
-    fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<Launch, Fault> {
+    fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<G::Launch, Fault> {
         let turn = self.walked.replace(self.walked.get() + 1);
         let arguments = Arguments::new().span(place.out).span(self.place(turn)?).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
@@ -154,21 +151,21 @@ impl Bench {
         self.kit.unit.launch_with_shared(&kernel, 0, arguments, self.shared)
     }
 
-    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<Inside, Fault> {
+    fn telling(self: &Rc<Self>, spot: Spot, limit: u32) -> Result<Inside<G>, Fault> {
         let blocks = spot.delay.map_or(1, |_| self.multiprocessors());
         let work = Work { operations: HOPS as f64, ..Work::default() };
         let own = Rc::clone(self);
         Inside::telling(&self.kit, (blocks, Of::First), work, move |place| own.launch(spot, limit, place))
     }
 
-    fn load(self: &Rc<Self>, spot: Spot) -> Result<Inside, Fault> {
+    fn load(self: &Rc<Self>, spot: Spot) -> Result<Inside<G>, Fault> {
         let bytes = if spot.background == Background::Copy { 2 * ROUND } else { ROUND };
         let moved = move |told: &[Told]| {
             let rate = |told: &Told| (told.count * bytes) as f64 / (told.nanoseconds as f64 * 1e-9);
             told.iter().skip(1).map(rate).sum()
         };
         let own = Rc::clone(self);
-        let check = move |last: &Last<'_>| own.check(last.told);
+        let check = move |last: &Last<'_, G>| own.check(last.told);
         Ok(self.telling(spot, 0)?.with_figure(BACKGROUND_BANDWIDTH, moved).with_check(check))
     }
 
@@ -202,7 +199,7 @@ impl Bench {
         let (from, to) = (self.from.part(0, bytes)?, self.to.part(0, bytes)?);
         let bits = told.iter().skip(1).fold(0, |bits, told| bits ^ told.found as u32);
         let expected = self.kit.checker.bits(from)?;
-        let read = crate::cuda::checker::Checker::same_bits("what the others read", bits, expected);
+        let read = Checker::<G>::same_bits("what the others read", bits, expected);
         let copied = match background {
             Background::Copy => self.kit.checker.map(Op::Copy, Element::Word, to, [from; 3], 0.0)?,
             Background::Read => Check::Passed,
@@ -213,7 +210,7 @@ impl Bench {
     /// Does every line lead to the next one?
     fn verify_chain(&self) -> Result<Check, Fault> {
         let mut bytes = vec![0; usize::try_from(self.lines.bytes()).unwrap_or(0)];
-        self.lines.download(self.kit.stream(), &mut bytes)?;
+        G::download(self.kit.stream(), self.lines.whole(), &mut bytes)?;
         let word = |at: u64| {
             let at = usize::try_from(at).unwrap_or(usize::MAX);
             bytes.get(at..at + 8).map(|word| u64::from_le_bytes(std::array::from_fn(|byte| word[byte])))

@@ -3,8 +3,6 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, BLOCKS, THREADS};
-use crate::footprint::{self, KERNELS};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
@@ -12,16 +10,15 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
+use super::kernels::{self, BLOCKS, THREADS};
 use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::window::room;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::footprint::{self, KERNELS};
 
 /// The probe.
 #[derive(Debug)]
@@ -92,29 +89,30 @@ impl Spot {
     }
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &footprint::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Graphs, Need::Code(&kernels::SOURCE)] }
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        spots(device.multiprocessors.into(), request.bytes.unwrap_or(LARGEST), request.effort).len()
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let multiprocessors = G::machine(device).map_or(1, |machine| machine.multiprocessors.into());
+        spots(multiprocessors, request.bytes.unwrap_or(LARGEST), request.effort).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = asked(session, LARGEST)?;
         // Reads need the whole in one array, copies half of it twice, triad a third three times.
-        let (bytes, flags) = room(session.device, 2, wanted)?;
+        let (bytes, flags) = room::<G>(session.device, 2, wanted)?;
         let bytes = bytes.min(wanted);
-        let multiprocessors = u64::from(session.device.multiprocessors.max(1));
+        let multiprocessors = u64::from(G::machine(session.device)?.multiprocessors);
         let spots = spots(multiprocessors, bytes, effort);
-        let bench = Bench::new(session.device, &spots, session.request.seed)?;
+        let bench = Bench::<G>::new(session.device, &spots, session.request.seed)?;
         let late = late(session, begin, footprint::SPEC.budget(effort));
         let share = SHARES[usize::from(effort != Effort::Quick)] + late;
         let sweep = Sweep { series: footprint::curve(), points: &spots, share, flags };
@@ -122,24 +120,21 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let rounds: &[u32] = match depth {
             Depth::Small => &[1, 3],
             Depth::Usual => &[1, 2, 3, 4, 5, 7, 64],
             Depth::Exhaustive => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31, 32, 33, 64, 257],
         };
-        let blocks = u64::from(device.multiprocessors.max(1) * BLOCKS);
+        let blocks = u64::from(G::machine(device)?.multiprocessors * BLOCKS);
         let of = |kernel: &'static str| rounds.iter().map(move |&rounds| Spot { kernel, rounds, blocks });
         let spots: Vec<Spot> = KERNELS.into_iter().flat_map(of).collect();
-        let bench = Bench::new(device, &spots, 1)?;
+        let bench = Bench::<G>::new(device, &spots, 1)?;
         for spot in &spots {
             for passes in [1, 3, 5] {
                 let arrays = bench.arrays(spot)?;
                 bench.kit.run(&[Action::Launch(bench.launch(spot, passes, arrays)?)])?;
-                let wrong = match check(&bench.kit.checker, spot, arrays)? {
-                    Check::Passed => String::new(),
-                    Check::Failed(wrong) => wrong,
-                };
+                let wrong = check(&bench.kit.checker, spot, arrays)?.into_wrong();
                 let on = format!("{} rounds, {passes} passes, {blocks} blocks", spot.rounds);
                 report(Case { kernel: spot.desc().name, on, wrong });
             }
@@ -173,19 +168,19 @@ fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
 }
 
 /// What all points share: the kernels, a source that holds two arrays and a target.
-struct Bench {
-    kit: Kit,
-    source: DeviceBuffer,
-    target: DeviceBuffer,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    source: G::Buffer,
+    target: G::Buffer,
 }
 
 /// The arrays of a point: out, a, b.
 type Arrays = [Span; 3];
 
-impl Bench {
+impl<G: Gpu> Bench<G> {
     /// With room for each of some points.
-    fn new(device: &CudaDevice, spots: &[Spot], seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::footprint::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+    fn new(device: &G::Device, spots: &[Spot], seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let most = |of: fn(&Spot) -> u64| spots.iter().map(of).max().unwrap_or(ROUND);
         let (source, target) = (most(|spot| u64::from(spot.desc().inputs) * spot.array()), most(Spot::left));
         let (source, target) = (kit.array(source)?, kit.array(target)?);
@@ -203,7 +198,7 @@ impl Bench {
         Ok([out, a, b])
     }
 
-    fn launch(&self, spot: &Spot, passes: u64, [out, a, b]: Arrays) -> Result<plimsoll_cuda::launch::Launch, Fault> {
+    fn launch(&self, spot: &Spot, passes: u64, [out, a, b]: Arrays) -> Result<G::Launch, Fault> {
         let steps = u64::from(spot.rounds) * passes;
         let (apart, step) = if spot.interleaved() { (1, spot.blocks as u32) } else { (spot.rounds, 1) };
         let arguments = Arguments::new().span(out).span(a).span(b).f32(SCALAR).u32(apart).u32(step);
@@ -211,7 +206,7 @@ impl Bench {
         self.kit.unit.launch(&spot.desc().with_grid(Grid::Blocks(spot.blocks as u32)), spot.array() / 4, arguments)
     }
 
-    fn load(&self, spot: &Spot, passes: u64) -> Result<Load, Fault> {
+    fn load(&self, spot: &Spot, passes: u64) -> Result<Load<G>, Fault> {
         let (desc, arrays) = (spot.desc(), self.arrays(spot)?);
         let moved = |arrays: u32| passes * spot.array() * u64::from(arrays);
         let work = Work { traffic: Traffic::new(moved(desc.inputs), moved(desc.outputs)), ..Work::default() };
@@ -222,11 +217,11 @@ impl Bench {
 }
 
 /// Is what a kernel left right?
-fn check(checker: &Checker, spot: &Spot, [out, a, b]: Arrays) -> Result<Check, Fault> {
+fn check<G: Gpu>(checker: &Checker<G>, spot: &Spot, [out, a, b]: Arrays) -> Result<Check, Fault> {
     match spot.kernel {
         "copy" => checker.map(Op::Copy, Element::Word, out, [a; 3], 0.0),
         "triad" => checker.map(Op::Triad, Element::F32, out, [a, b, a], SCALAR.into()),
-        _ => Ok(Checker::same_bits("read", checker.bits(out)?, checker.bits(a)?)),
+        _ => Ok(Checker::<G>::same_bits("read", checker.bits(out)?, checker.bits(a)?)),
     }
 }
 

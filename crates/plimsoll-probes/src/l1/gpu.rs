@@ -2,25 +2,23 @@
 //! `crate::l1`'s; the kernels are `l1.cu`'s.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::kernels::{self, THREADS, WIDTHS};
-use crate::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, THREADS, WIDTHS};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{Kit, late};
-use crate::cuda::window::room;
 use crate::folds::{self, MANY, SOME, Walk};
-use plimsoll_cuda::driver::{Attribute, Stream};
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
 
 /// Smallest and largest piece, bytes.
 const PIECES: (u64, u64) = (4 << 10, 384 << 10);
@@ -56,44 +54,45 @@ struct Point {
     piece: u64,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &l1::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::KernelClock, Need::Code(&kernels::SOURCE)] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        points(device, request.effort, PIECES.1).len()
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        points::<G>(device, request.effort, PIECES.1).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let (effort, seed) = (session.request.effort, session.request.seed);
-        let pieces = u64::from(session.device.multiprocessors.max(1));
-        let (bytes, flags) = room(session.device, 2, PIECES.1 * pieces)?;
-        let bench = Bench::new(session.device, seed, bytes)?;
-        let points = points(session.device, effort, bytes / pieces);
+        let pieces = u64::from(G::machine(session.device)?.multiprocessors);
+        let (bytes, flags) = room::<G>(session.device, 2, PIECES.1 * pieces)?;
+        let bench = Bench::<G>::new(session.device, seed, bytes)?;
+        let points = points::<G>(session.device, effort, bytes / pieces);
         let late = late(session, begin, l1::SPEC.budget(effort));
         let sweep = Sweep { series: l1::curve(), points: &points, share: 1.0 + late, flags };
         session.sweep(sweep, Point::at, |_, point| bench.load(point)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let chunks: &[u64] = if depth == Depth::Small { &[1, 5] } else { &[1, 2, 5, 11] };
-        let most = 12 * 4096 * u64::from(device.multiprocessors.max(1));
-        let bench = Bench::new(device, 1, most)?;
+        let most = 12 * 4096 * u64::from(G::machine(device)?.multiprocessors);
+        let bench = Bench::<G>::new(device, 1, most)?;
         for kind in Kind::ALL {
             for width in kind.widths() {
                 for chunks in chunks {
                     let kernel = kind.kernel(*width);
                     let point = Point { kind, width: *width, piece: chunks * folds::chunk(&kernel) };
-                    let wrong = match bench.once(&point)? {
-                        Check::Passed => String::new(),
-                        Check::Failed(wrong) => wrong,
-                    };
+                    let wrong = bench.once(&point)?.into_wrong();
                     report(Case { kernel: kernel.name, on: format!("{} B per block", point.piece), wrong });
                 }
             }
@@ -150,13 +149,13 @@ impl Point {
 }
 
 /// Pieces up to `most`: octaves for all, and for the widest loads close ones around where the first level may end.
-fn points(device: &CudaDevice, effort: Effort, most: u64) -> Vec<Point> {
-    let attribute = |attribute| device.context.device().attribute(attribute).unwrap_or(0);
-    let together = match u64::try_from(attribute(Attribute::SharedPerMultiprocessor)) {
-        Ok(bytes) if bytes > 0 => bytes,
-        _ => USUAL,
+fn points<G: Gpu>(device: &G::Device, effort: Effort, most: u64) -> Vec<Point> {
+    let limits = G::capabilities(device).limits;
+    let together = match limits.shared_per_multiprocessor {
+        0 => USUAL,
+        bytes => bytes.into(),
     };
-    let shared = u64::try_from(attribute(Attribute::SharedPerBlock)).unwrap_or(0);
+    let shared = u64::from(limits.shared_per_block);
     let mut points = Vec::new();
     for kind in Kind::ALL {
         for width in kind.widths() {
@@ -193,21 +192,21 @@ fn close(together: u64, effort: Effort, most: u64) -> Vec<u64> {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     seed: u64,
-    input: DeviceBuffer,
-    out: DeviceBuffer,
-    left: Rc<DeviceBuffer>,
+    input: G::Buffer,
+    out: G::Buffer,
+    left: Rc<G::Buffer>,
 }
 
-impl Bench {
+impl<G: Gpu> Bench<G> {
     /// Arrays of so many bytes for all pieces.
-    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::l1::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+    fn new(device: &G::Device, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         for width in WIDTHS {
-            kit.unit.function(&kernels::load(width))?.function().prefer_cache()?;
-            kit.unit.function(&kernels::store(width))?.function().prefer_cache()?;
+            G::prefer_cache(kit.unit.function(&kernels::load(width))?.function())?;
+            G::prefer_cache(kit.unit.function(&kernels::store(width))?.function())?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, out, left) = (kit.array(bytes)?, kit.array(bytes)?, kit.array(4 * threads)?);
@@ -216,7 +215,7 @@ impl Bench {
     }
 
     /// A workload of one point: the first pass untimed, then many.
-    fn load(&self, point: &Point) -> Result<Inside, Fault> {
+    fn load(&self, point: &Point) -> Result<Inside<G>, Fault> {
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
         let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
         let phases = [walk.pass(), (moved / walk.turn()).max(walk.pass())];
@@ -232,10 +231,10 @@ impl Bench {
         load.check()
     }
 
-    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<Inside, Fault> {
+    fn counted(&self, point: &Point, walk: Walk, phases: [u64; 2], every: usize) -> Result<Inside<G>, Fault> {
         let kernel = point.kind.kernel(point.width);
         let blocks = self.kit.unit.machine().multiprocessors;
-        let of_all = |buffer: &DeviceBuffer| buffer.part(0, walk.bytes());
+        let of_all = |buffer: &G::Buffer| buffer.part(0, walk.bytes());
         let moved = walk.turn() * phases[1];
         let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
         let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
@@ -259,7 +258,7 @@ impl Bench {
         let every_counter = self.counters(point, &walk, phases);
         Ok(load.with_check(move |last| match kind {
             Kind::Load | Kind::LoadAlone | Kind::Shared => {
-                let found = folds::words::<Cuda>(last.stream, left.part(0, 4 * u64::from(threads))?)?;
+                let found = folds::words::<G>(last.stream, left.part(0, 4 * threads)?)?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &phases)))
             }
             Kind::Store => checker.marks(out),
@@ -273,7 +272,7 @@ impl Bench {
         point: &Point,
         walk: &Walk,
         phases: [u64; 2],
-    ) -> impl Fn(&std::sync::Arc<Stream>) -> Result<Check, Fault> + use<> {
+    ) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
         let words = (folds::chunk(&point.kind.kernel(point.width)) / 4) as usize;
         let visits = if point.kind == Kind::SharedAtomic { walk.visits(&phases) } else { Vec::new() };
         let part = |block: u64| self.out.part(block * walk.slice, walk.slice);
@@ -284,7 +283,7 @@ impl Bench {
                     Ok(part) => *part,
                     Err(_) => return Err(Fault::Invalid("a piece lies outside its array".to_owned())),
                 };
-                let found = folds::words::<Cuda>(stream, part)?;
+                let found = folds::words::<G>(stream, part)?;
                 let wrong = found.iter().enumerate().find(|(place, count)| visits[place / words] != **count);
                 if let Some((place, count)) = wrong {
                     let expected = visits[place / words];

@@ -3,8 +3,6 @@
 
 use std::rc::Rc;
 
-use super::kernels;
-use crate::mix;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
@@ -12,18 +10,16 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::Checker;
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::{Load, Shape};
+use plimsoll_gpu::verify::{self, Leaves, Rules};
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels;
 use crate::TRUST;
-use crate::cuda::checker::Checker;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::verify::{self, Leaves, Rules};
-use crate::cuda::window::room;
-use plimsoll_cuda::driver::Attribute;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
-use plimsoll_cuda::{Load, Shape};
+use crate::mix;
 
 /// Arrays on each side.
 const SIDE: u64 = kernels::MOST as u64;
@@ -71,28 +67,28 @@ const RULES: Rules = Rules {
     sizes: verify::sizes,
 };
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &mix::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Graphs, Need::Code(&kernels::SOURCE)] }
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         variants(request.effort).len() + mix::mixes().count() + PHASES.len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = asked(session, session.info().cold_window())?;
-        let (bytes, flags) = room(session.device, 2 * SIDE, wanted)?;
+        let (bytes, flags) = room::<G>(session.device, 2 * SIDE, wanted)?;
         let variants = variants(effort);
         let mut all: Vec<KernelDesc> = variants.iter().map(|variant| variant.kernel()).collect();
         all.push(kernels::phased());
-        let bench = Bench::new(session, &all, bytes.min(wanted))?;
+        let bench = Bench::<G>::new(session, &all, bytes.min(wanted))?;
         let late = late(session, begin, mix::SPEC.budget(effort));
 
         let sweep = Sweep { series: mix::bursts(), points: &variants, share: 0.6 + late, flags };
@@ -102,7 +98,7 @@ impl Probe<Cuda> for Runner {
         let sweep = Sweep { series: mix::ceilings(), points: &chosen, share: 0.3, flags };
         session.sweep(sweep, |v| v.at()[..2].to_vec(), |_, variant| bench.load(*variant))?;
 
-        if session.device.context.device().attribute(Attribute::Cooperative)? == 1 {
+        if G::capabilities(session.device).cooperative.is_ok() {
             let cache = session.info().last_level_cache();
             let chunks: Vec<u64> = PHASES.iter().map(|share| cache / share / 4096 * 4096).filter(|b| *b > 0).collect();
             let sweep = Sweep { series: mix::phased(), points: &chunks, share: 0.1, flags };
@@ -111,8 +107,8 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<Cuda>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
 }
 
@@ -139,25 +135,25 @@ fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) ->
 }
 
 /// What all points share: kernels and arrays, four on each side, one behind the other.
-struct Bench {
-    kit: Kit,
-    out: DeviceBuffer,
-    input: DeviceBuffer,
-    barrier: DeviceBuffer,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    out: G::Buffer,
+    input: G::Buffer,
+    barrier: G::Buffer,
     /// Bytes of one array.
     bytes: u64,
 }
 
-impl Bench {
-    fn new(session: &Session<'_, Cuda>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(session.device, &kernels::SOURCE, wanted, TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(session: &Session<'_, G>, wanted: &[KernelDesc], bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(session.device, &kernels::SOURCE, wanted, TRUST)?;
         let (out, input, barrier) = (kit.array(SIDE * bytes)?, kit.array(SIDE * bytes)?, kit.array(256)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), session.request.seed)?;
         kit.checker.words(barrier.whole(), 0)?;
         Ok(Self { kit, out, input, barrier, bytes })
     }
 
-    fn load(&self, variant: Variant) -> Result<Load, Fault> {
+    fn load(&self, variant: Variant) -> Result<Load<G>, Fault> {
         let (kernel, n) = (variant.kernel(), self.bytes / VECTOR);
         let arrays = |count: u32| u64::from(count) * self.bytes;
         let (out, input) = (self.out.whole(), self.input.whole());
@@ -170,7 +166,7 @@ impl Bench {
         let read = input.first(arrays(variant.reads))?;
         let check = move || -> Result<Check, Fault> {
             if variant.writes == 0 {
-                return Ok(Checker::same_bits("mix", checker.bits(folded)?, checker.bits(read)?));
+                return Ok(Checker::<G>::same_bits("mix", checker.bits(folded)?, checker.bits(read)?));
             }
             checker.mix(out, input, (bytes, bytes), (variant.reads, variant.writes))
         };
@@ -178,9 +174,10 @@ impl Bench {
     }
 
     /// The copy in phases of `chunk` bytes: launched cooperatively, which graphs can't hold.
-    fn phased(&self, chunk: u64) -> Result<Load, Fault> {
+    fn phased(&self, chunk: u64) -> Result<Load<G>, Fault> {
         let (kernel, n) = (kernels::phased(), self.bytes / VECTOR);
-        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(kernel.threads, 0)?.max(1);
+        let resident =
+            G::blocks_per_multiprocessor(self.kit.unit.function(&kernel)?.function(), kernel.threads, 0)?.max(1);
         let kernel = kernel.with_grid(Grid::Resident { blocks: resident });
         let (out, input) = (self.out.whole().first(self.bytes)?, self.input.whole().first(self.bytes)?);
         self.kit.checker.poison(out)?;

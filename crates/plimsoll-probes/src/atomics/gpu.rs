@@ -3,22 +3,20 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, Number, Space, THREADS, UNROLL};
-use crate::atomics::{self, DISTINCT, RATES, SAME};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
+use super::kernels::{self, Number, Space, THREADS, UNROLL};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{Kit, late};
+use crate::atomics::{self, DISTINCT, RATES, SAME};
 use crate::folds;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Cuda, CudaDevice};
 
 /// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
 const TURNS: (u32, u32, u32) = (2, 8, 64);
@@ -42,22 +40,26 @@ struct Point {
     same: bool,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &atomics::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::KernelClock, Need::Code(&kernels::SOURCE)] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+    fn points(&self, _: &G::Device, _: &Request) -> usize {
         chains().len() + Space::ALL.map(|space| points(space).len()).iter().sum::<usize>()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let bench = Bench::new(session.device)?;
+        let bench = Bench::<G>::new(session.device)?;
         let late = late(session, begin, atomics::SPEC.budget(session.request.effort));
 
         let chains = chains();
@@ -72,13 +74,10 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device)?;
-        let mut case = |kernel: KernelDesc, on: &str, mut load: Inside| {
-            let wrong = match load.check()? {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
+    fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device)?;
+        let mut case = |kernel: KernelDesc, on: &str, mut load: Inside<G>| {
+            let wrong = load.check()?.into_wrong();
             report(Case { kernel: kernel.name, on: on.to_owned(), wrong });
             Ok::<_, Fault>(())
         };
@@ -131,17 +130,17 @@ impl Point {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     /// One number for each thread.
-    numbers: Rc<DeviceBuffer>,
-    left: DeviceBuffer,
+    numbers: Rc<G::Buffer>,
+    left: G::Buffer,
     blocks: u32,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::atomics::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = kit.unit.machine().multiprocessors;
         let threads = u64::from(blocks) * u64::from(THREADS);
         let (numbers, left) = (kit.array(WIDEST * threads)?, kit.array(4 * threads)?);
@@ -149,7 +148,7 @@ impl Bench {
         Ok(Self { kit, numbers: Rc::new(numbers), left, blocks })
     }
 
-    fn chain(&self, space: Space, number: Number) -> Result<Inside, Fault> {
+    fn chain(&self, space: Space, number: Number) -> Result<Inside<G>, Fault> {
         let kernel = kernels::chain(space, number);
         let shared = if space == Space::Shared { number.bytes() } else { 0 };
         let launch = |cycles: Span| {
@@ -162,7 +161,7 @@ impl Bench {
         self.checked(load, number, (1, additions), &launch)
     }
 
-    fn rate(&self, point: &Point) -> Result<Inside, Fault> {
+    fn rate(&self, point: &Point) -> Result<Inside<G>, Fault> {
         let kernel = point.kernel();
         let (in_shared, number) = (point.space == Space::Shared, point.number);
         // Numbers of a block in shared memory, of the device in global memory.
@@ -187,11 +186,11 @@ impl Bench {
     /// Checks with a launch of its own on cleared numbers: each of so many has so many additions after it.
     fn checked(
         &self,
-        load: Inside,
+        load: Inside<G>,
         number: Number,
         (numbers, additions): (u64, u64),
-        launch: &dyn Fn(Span) -> Result<Launch, Fault>,
-    ) -> Result<Inside, Fault> {
+        launch: &dyn Fn(Span) -> Result<G::Launch, Fault>,
+    ) -> Result<Inside<G>, Fault> {
         let cycles = self.kit.array(8 * u64::from(self.blocks))?;
         let launch = launch(cycles.whole())?;
         let (checker, all) = (Rc::clone(&self.kit.checker), Rc::clone(&self.numbers));
@@ -199,10 +198,10 @@ impl Bench {
             // The launch counts into it.
             let _counted = &cycles;
             checker.words(all.whole(), 0)?;
-            last.stream.context().bind()?;
-            last.stream.launch(&launch)?;
+            G::bind(last.stream)?;
+            G::launch(last.stream, &launch)?;
             let words = u64::from(number.bytes() / 4);
-            let found = folds::words::<Cuda>(last.stream, all.part(0, 4 * u64::from(numbers * words))?)?;
+            let found = folds::words::<G>(last.stream, all.part(0, 4 * numbers * words)?)?;
             let value = |words: &[u32]| words.iter().rev().fold(0, |value, word| value << 32 | u64::from(*word));
             let expected = number.sum(additions);
             let wrong = found.chunks(words as usize).map(value).enumerate().find(|(_, found)| *found != expected);

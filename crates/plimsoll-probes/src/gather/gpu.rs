@@ -4,8 +4,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
-use crate::gather::{self, CASES, wasted};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
@@ -13,18 +11,16 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::POISON;
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::Load;
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
 use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::window::room;
 use crate::folds::{self, MANY, SOME};
-use plimsoll_cuda::Load;
-use plimsoll_cuda::driver::Stream;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::memory::Transfer as _;
-use plimsoll_cuda::{Cuda, CudaDevice, wait};
+use crate::gather::{self, CASES, wasted};
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
@@ -57,26 +53,26 @@ struct Point {
     footprint: u64,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &gather::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Graphs, Need::Code(&kernels::SOURCE)] }
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         let most = request.bytes.unwrap_or(usual(request.effort));
         [Kind::Read, Kind::Write, Kind::Add].map(|kind| points(kind, request.effort, most).len()).iter().sum()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let most = asked(session, usual(effort))?;
-        let (bytes, flags) = room(session.device, 1, most)?;
-        let bench = Bench::new(session.device, session.request.seed, bytes.min(most))?;
+        let (bytes, flags) = room::<G>(session.device, 1, most)?;
+        let bench = Bench::<G>::new(session.device, session.request.seed, bytes.min(most))?;
         let late = late(session, begin, gather::SPEC.budget(effort));
         let kinds = [(Kind::Read, 0.5 + late), (Kind::Write, 0.3), (Kind::Add, 0.2)];
         for ((kind, share), case) in kinds.into_iter().zip(CASES) {
@@ -87,15 +83,12 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 1, u64::from(VERIFIED.1) * u64::from(LINE))?;
+    fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 1, u64::from(VERIFIED.1) * u64::from(LINE))?;
         let kinds = SIZES.into_iter().flat_map(|size| [(Kind::Read, size), (Kind::Write, size)]);
         for (kind, size) in kinds.chain(ADDED.map(|size| (Kind::Add, size))) {
             let point = Point { kind, size, footprint: bench.array.bytes() };
-            let wrong = match bench.once(&point)? {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
+            let wrong = bench.once(&point)?.into_wrong();
             report(Case { kernel: point.kernel().name, on: format!("{} lines", VERIFIED.1), wrong });
         }
         Ok(())
@@ -159,17 +152,17 @@ fn footprints(step: u32, most: u64) -> Vec<u64> {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     seed: u64,
-    array: DeviceBuffer,
-    left: Rc<DeviceBuffer>,
+    array: G::Buffer,
+    left: Rc<G::Buffer>,
     threads: u32,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::gather::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let threads = kit.unit.machine().multiprocessors * kernels::BLOCKS * THREADS;
         let (array, left) = (kit.array(bytes.max(u64::from(LINE)))?, kit.array(4 * u64::from(threads))?);
         kit.checker.fill(Data::Bits, Element::Word, array.whole(), seed)?;
@@ -181,14 +174,14 @@ impl Bench {
         u64::from(self.threads / point.lanes()) * u64::from(UNROLL) * u64::from(turns)
     }
 
-    fn launch(&self, point: &Point, turns: u32) -> Result<Launch, Fault> {
+    fn launch(&self, point: &Point, turns: u32) -> Result<G::Launch, Fault> {
         let list = Arguments::new();
         let list = if point.kind == Kind::Read { list.buffer(&self.left) } else { list };
         let list = list.buffer(&self.array).u32(point.lines()).u32(self.seed as u32).u32(turns);
         self.kit.unit.launch(&point.kernel(), 0, list)
     }
 
-    fn load(&self, point: &Point) -> Result<Load, Fault> {
+    fn load(&self, point: &Point) -> Result<Load<G>, Fault> {
         let accesses = self.accesses(point, TURNS);
         let (bytes, waste) = (accesses * u64::from(point.size), accesses * wasted(point.size.into()));
         let traffic = match point.kind {
@@ -218,27 +211,28 @@ impl Bench {
             return self.kit.checker.poison(self.left.whole());
         }
         for look in 0..LOOKS {
-            self.array.part(self.look(point, look, turns), point.size.into())?.fill(self.kit.stream(), 0)?;
+            let part = self.array.part(self.look(point, look, turns), point.size.into())?;
+            G::fill(self.kit.stream(), part, 0)?;
         }
         Ok(())
     }
 
     /// Did some threads read, and some places get, what they should have?
-    fn looks(&self, point: &Point, turns: u32) -> impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<> {
+    fn looks(&self, point: &Point, turns: u32) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
         let (seed, left, point, fold) = (self.seed, Rc::clone(&self.left), *point, self.fold(point, turns));
         let places: Vec<_> = (0..LOOKS).map(|look| self.look(&point, look, turns)).collect();
         let parts: Result<Vec<_>, Fault> =
             places.iter().map(|place| Ok((*place, self.array.part(*place, point.size.into())?))).collect();
         move |stream| {
             if point.kind == Kind::Read {
-                let found = folds::words::<Cuda>(stream, left.whole())?;
+                let found = folds::words::<G>(stream, left.whole())?;
                 return Ok(folds::check(&found, SOME, |thread| fold(seed, thread)));
             }
             let Ok(parts) = &parts else {
                 return Err(Fault::Invalid("a place lies outside its array".to_owned()));
             };
             for (place, part) in parts {
-                let words = folds::words::<Cuda>(stream, *part)?;
+                let words = folds::words::<G>(stream, *part)?;
                 let right = match point.kind {
                     Kind::Add => words.iter().any(|word| *word != 0),
                     _ => words.iter().zip(place / 4..).all(|(word, place)| *word == place as u32),
@@ -252,7 +246,7 @@ impl Bench {
     }
 
     /// The exclusive or of all that a thread reads.
-    fn fold(&self, point: &Point, turns: u32) -> impl Fn(u64, usize) -> u32 + use<> {
+    fn fold(&self, point: &Point, turns: u32) -> impl Fn(u64, usize) -> u32 + use<G> {
         let (point, groups, base) = (*point, self.threads / point.lanes(), self.seed as u32);
         let bytes = u64::from(point.size / point.lanes());
         move |seed, thread| {
@@ -275,15 +269,15 @@ impl Bench {
             Kind::Add => checker.words(array, 0)?,
         }
         checker.poison(self.left.whole())?;
-        stream.context().bind()?;
-        stream.launch(&launch)?;
-        wait::stream(stream)?;
+        G::bind(stream)?;
+        G::launch(stream, &launch)?;
+        G::wait(stream)?;
         if point.kind == Kind::Read {
-            let found = folds::words::<Cuda>(stream, self.left.whole())?;
+            let found = folds::words::<G>(stream, self.left.whole())?;
             let fold = self.fold(point, turns);
             return Ok(folds::check(&found, MANY, |thread| fold(self.seed, thread)));
         }
-        let found = folds::words::<Cuda>(stream, self.array.whole())?;
+        let found = folds::words::<G>(stream, self.array.whole())?;
         let expected = self.expected(point, turns, found.len());
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         Ok(wrong.map_or(Check::Passed, |at| {
@@ -293,7 +287,7 @@ impl Bench {
 
     /// What writes or additions leave in each word of an array that was poison or zeros.
     fn expected(&self, point: &Point, turns: u32, words: usize) -> Vec<u32> {
-        let blank = if point.kind == Kind::Add { 0 } else { crate::cuda::checker::POISON };
+        let blank = if point.kind == Kind::Add { 0 } else { POISON };
         let mut all = vec![blank; words];
         for number in 0..self.accesses(point, turns) as u32 {
             let begin = (place((self.seed as u32).wrapping_add(number), point.size, point.lines()) / 4) as usize;

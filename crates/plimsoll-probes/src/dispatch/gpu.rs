@@ -4,23 +4,19 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::kernels::{self, THREADS};
-use crate::dispatch::{self, SIGNALLING, WAITING};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Work};
 use plimsoll_gen::kernel::{KernelDesc, Output};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::kit::{GRAPH, Kit, late};
+use plimsoll_gpu::load::{Load, Shape};
+use plimsoll_gpu::verify::{self, Rules};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, THREADS};
 use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, late};
-use crate::cuda::verify::{self, Rules};
-use plimsoll_cuda::driver::Stream;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
-use plimsoll_cuda::{Load, Shape};
+use crate::dispatch::{self, SIGNALLING, WAITING};
 
 /// Blocks of one launch: many enough that starting the grid itself is below a percent.
 const BLOCKS: u64 = 1 << 20;
@@ -42,31 +38,32 @@ const RULES: Rules = Rules {
     },
 };
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &dispatch::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Graphs, Need::Code(&kernels::SOURCE)] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, _: &Request) -> usize {
-        THREADS.len() + programmatic(device).len()
+    fn points(&self, device: &G::Device, _: &Request) -> usize {
+        threads::<G>(device).len() + programmatic::<G>(device).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let kit = Kit::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let kit = Kit::<G>::new(session.device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let marks = kit.array(4 * BLOCKS)?;
         let late = late(session, begin, dispatch::SPEC.budget(session.request.effort));
-        let programmatic = programmatic(session.device);
+        let programmatic = programmatic::<G>(session.device);
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
-        let sweep = Sweep { series: dispatch::blocks(), points: &THREADS, share: share + late, flags: Flags::NONE };
+        let threads = threads::<G>(session.device);
+        let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share + late, flags: Flags::NONE };
         let at = |threads: &u32| vec![u64::from(*threads).into()];
         let marks = Rc::new(marks);
         session.sweep(sweep, at, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
@@ -83,29 +80,36 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::source::<Cuda>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::source::<G>(device, &kernels::SOURCE, RULES, (depth, TRUST), report)
     }
+}
+
+/// Threads of blocks, as far as a device allows them.
+fn threads<G: Gpu>(device: &G::Device) -> Vec<u32> {
+    let most = G::capabilities(device).limits.threads;
+    THREADS.into_iter().filter(|threads| *threads <= most).collect()
 }
 
 /// Kinds of blocks of programmatic launches by their threads; none where there are no such launches.
-fn programmatic(device: &CudaDevice) -> Vec<(&'static str, u32)> {
-    if device.dependent_launch().is_err() {
+fn programmatic<G: Gpu>(device: &G::Device) -> Vec<(&'static str, u32)> {
+    if G::capabilities(device).dependent_graphs.is_err() {
         return Vec::new();
     }
-    [WAITING, SIGNALLING].into_iter().flat_map(|kind| THREADS.map(|threads| (kind, threads))).collect()
+    let threads = threads::<G>(device);
+    [WAITING, SIGNALLING].into_iter().flat_map(|kind| threads.iter().map(move |threads| (kind, *threads))).collect()
 }
 
 /// A grid of empty blocks. They leave nothing behind, so a grid of the same shape whose blocks leave marks is checked.
-fn load(kit: &Kit, marks: &Rc<DeviceBuffer>, shape: Shape, kernel: &KernelDesc) -> Result<Load, Fault> {
+fn load<G: Gpu>(kit: &Kit<G>, marks: &Rc<G::Buffer>, shape: Shape, kernel: &KernelDesc) -> Result<Load<G>, Fault> {
     let n = BLOCKS * u64::from(kernel.threads);
     let launch = kit.unit.launch(kernel, n, Arguments::new())?;
     let marking = kit.unit.launch(&kernels::marked(kernel.threads), n, Arguments::new().buffer(marks))?;
     let work = Work { operations: BLOCKS as f64, ..Work::default() };
     let (checker, marks) = (Rc::clone(&kit.checker), Rc::clone(marks));
-    let check = move |stream: &Arc<Stream>| {
+    let check = move |stream: &Arc<G::Stream>| {
         checker.poison(marks.whole())?;
-        stream.launch(&marking)?;
+        G::launch(stream, &marking)?;
         checker.marks(marks.whole())
     };
     Ok(kit.load(shape, vec![launch], work)?.with_check(check))

@@ -3,8 +3,6 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, THREADS};
-use crate::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
@@ -12,16 +10,15 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::Load;
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, THREADS};
 use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::window::room;
 use crate::folds::{self, MANY, SOME, Walk};
-use plimsoll_cuda::Load;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice, wait};
+use crate::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (1 << 20, 512 << 20);
@@ -43,26 +40,26 @@ struct Point {
     footprint: u64,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &l2::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Graphs, Need::Code(&kernels::SOURCE)] }
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         // The cache is known once the device's description is; most have some 40 MB.
         points(40 << 20, request.effort, request.bytes.unwrap_or(FOOTPRINTS.1)).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let most = asked(session, FOOTPRINTS.1)?;
-        let (bytes, flags) = room(session.device, 2, most)?;
-        let bench = Bench::new(session.device, session.request.seed, bytes)?;
+        let (bytes, flags) = room::<G>(session.device, 2, most)?;
+        let bench = Bench::<G>::new(session.device, session.request.seed, bytes)?;
         let points = points(session.info().last_level_cache(), effort, bytes.min(most));
         let late = late(session, begin, l2::SPEC.budget(effort));
         let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
@@ -71,20 +68,17 @@ impl Probe<Cuda> for Runner {
         session.sweep(sweep, at, |_, point| bench.load(point)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let chunks: &[u64] = if depth == Depth::Small { &[1, 33] } else { &[1, 3, 32, 33, 65] };
-        let pieces = u64::from(device.multiprocessors.max(1));
+        let pieces = u64::from(G::machine(device)?.multiprocessors);
         let most = 2 * 65 * pieces * folds::chunk(&kernels::read());
-        let bench = Bench::new(device, 1, most)?;
+        let bench = Bench::<G>::new(device, 1, most)?;
         for access in [READ_UNIQUE, READ_SHARED, WRITE, COPY] {
             for chunks in chunks {
                 let kernel = kernel(access);
                 let footprint = chunks * pieces * folds::chunk(&kernel);
                 let point = Point { access, footprint: footprint * Point { access, footprint }.arrays() };
-                let wrong = match bench.once(&point)? {
-                    Check::Passed => String::new(),
-                    Check::Failed(wrong) => wrong,
-                };
+                let wrong = bench.once(&point)?.into_wrong();
                 report(Case { kernel: kernel.name, on: format!("{access}, {footprint} B"), wrong });
             }
         }
@@ -148,17 +142,17 @@ fn shift(pieces: u32) -> u64 {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     seed: u64,
-    input: DeviceBuffer,
-    out: DeviceBuffer,
-    left: Rc<DeviceBuffer>,
+    input: G::Buffer,
+    out: G::Buffer,
+    left: Rc<G::Buffer>,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, seed: u64, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::l2::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, seed: u64, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         // Pieces are whole chunks, at least one each.
         let bytes = bytes.max(blocks * folds::chunk(&kernels::read()));
@@ -175,14 +169,14 @@ impl Bench {
         Walk::new(&kernel(point.access), slice, shift, machine)
     }
 
-    fn launch(&self, point: &Point, walk: &Walk, turns: u64) -> Result<Launch, Fault> {
+    fn launch(&self, point: &Point, walk: &Walk, turns: u64) -> Result<G::Launch, Fault> {
         let left = if matches!(point.access, WRITE | COPY) { &self.out } else { &*self.left };
         let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.input), true);
         self.kit.unit.launch(&kernel(point.access), 0, list.u32(turns as u32))
     }
 
     /// So many turns that about 2 GB move, and every pass is whole.
-    fn load(&self, point: &Point) -> Result<Load, Fault> {
+    fn load(&self, point: &Point) -> Result<Load<G>, Fault> {
         let walk = self.walk(point);
         let of_all = walk.turn() * u64::from(self.kit.unit.machine().multiprocessors);
         let turns = (MOVED / of_all).max(1).next_multiple_of(walk.pass());
@@ -204,9 +198,9 @@ impl Bench {
         let turns = VERIFIED.max(walk.pass());
         self.poison(&walk)?;
         let launch = self.launch(point, &walk, turns)?;
-        self.kit.stream().context().bind()?;
-        self.kit.stream().launch(&launch)?;
-        wait::stream(self.kit.stream())?;
+        G::bind(self.kit.stream())?;
+        G::launch(self.kit.stream(), &launch)?;
+        G::wait(self.kit.stream())?;
         self.check(point, walk, turns, MANY)?()
     }
 
@@ -221,7 +215,7 @@ impl Bench {
         walk: Walk,
         turns: u64,
         every: usize,
-    ) -> Result<impl Fn() -> Result<Check, Fault> + use<>, Fault> {
+    ) -> Result<impl Fn() -> Result<Check, Fault> + use<G>, Fault> {
         let (checker, left, stream) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.kit.stream().clone());
         let (out, input) = (self.out.part(0, walk.bytes())?, self.input.part(0, walk.bytes())?);
         let (access, seed) = (point.access, self.seed);
@@ -229,7 +223,7 @@ impl Bench {
             WRITE => checker.marks(out),
             COPY => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
             _ => {
-                let found = folds::words::<Cuda>(&stream, left.whole())?;
+                let found = folds::words::<G>(&stream, left.whole())?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[turns])))
             }
         })

@@ -3,25 +3,22 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
-use crate::strides;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
-use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
+use plimsoll_core::sample::{Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
 use plimsoll_gen::pattern;
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{Kit, late};
 use crate::folds::{self, MANY, SOME};
-use plimsoll_cuda::driver::Attribute;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::strides;
 
 /// The largest stride, elements.
 const LARGEST: u32 = 128;
@@ -53,24 +50,28 @@ struct Pattern {
     pitch: u32,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &strides::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::KernelClock, Need::Code(&kernels::SOURCE)] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        strided(request.effort, false).len() + in_shared(device, request.effort).len() + shapes().len()
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        strided(request.effort, false).len() + in_shared::<G>(device, request.effort).len() + shapes().len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let bench = Bench::new(session.device, session.request.seed)?;
-        let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared(session.device, effort), shapes());
+        let bench = Bench::<G>::new(session.device, session.request.seed)?;
+        let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared::<G>(session.device, effort), shapes());
         let late = late(session, begin, strides::SPEC.budget(effort));
         let load = |pattern: &Pattern| bench.load(*pattern, [pattern.turns() / 8 + 1, pattern.turns()], SOME);
 
@@ -83,18 +84,15 @@ impl Probe<Cuda> for Runner {
         session.sweep(sweep, at, |_, pattern| load(pattern)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 1)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 1)?;
         let effort = if depth == Depth::Small { Effort::Quick } else { Effort::Thorough };
         let few = |pattern: &Pattern| depth != Depth::Small || [1, 2, 3, 32, 128].contains(&pattern.stride());
         let all = [false, true].into_iter().flat_map(|shared| strided(effort, shared)).filter(few).chain(shapes());
         for pattern in all {
             let mut load = bench.load(pattern, VERIFIED, MANY)?;
             load.sample(1, &mut [0])?;
-            let wrong = match load.check()? {
-                Check::Passed => String::new(),
-                Check::Failed(wrong) => wrong,
-            };
+            let wrong = load.check()?.into_wrong();
             let on = format!("{} lanes a row, rows {} B apart", pattern.width, pattern.pitch);
             report(Case { kernel: pattern.kernel().name, on, wrong });
         }
@@ -166,9 +164,9 @@ fn strided(effort: Effort, shared: bool) -> Vec<Pattern> {
 }
 
 /// Those of shared memory that a block of this device may have.
-fn in_shared(device: &CudaDevice, effort: Effort) -> Vec<Pattern> {
-    let most = device.context.device().attribute(Attribute::SharedPerBlock).unwrap_or(0);
-    let fits = |pattern: &Pattern| pattern.extent() <= u64::try_from(most).unwrap_or(0);
+fn in_shared<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Pattern> {
+    let most = u64::from(G::capabilities(device).limits.shared_per_block);
+    let fits = |pattern: &Pattern| pattern.extent() <= most;
     strided(effort, true).into_iter().filter(fits).collect()
 }
 
@@ -180,18 +178,18 @@ fn shapes() -> Vec<Pattern> {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     seed: u64,
-    input: DeviceBuffer,
-    left: Rc<DeviceBuffer>,
+    input: G::Buffer,
+    left: Rc<G::Buffer>,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::strides::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         for element in ELEMENTS {
-            kit.unit.function(&kernels::cache(element))?.function().prefer_cache()?;
+            G::prefer_cache(kit.unit.function(&kernels::cache(element))?.function())?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(BYTES)?, kit.array(4 * threads)?);
@@ -199,7 +197,7 @@ impl Bench {
         Ok(Self { kit, seed, input, left: Rc::new(left) })
     }
 
-    fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<Inside, Fault> {
+    fn load(&self, pattern: Pattern, phases: [u32; 2], every: usize) -> Result<Inside<G>, Fault> {
         let kernel = pattern.kernel();
         let bytes = pattern.extent().next_multiple_of(16);
         let shared = if pattern.shared { bytes as u32 } else { 0 };
@@ -216,7 +214,7 @@ impl Bench {
         let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, launch)?;
         let (left, seed) = (Rc::clone(&self.left), self.seed);
         Ok(load.with_check(move |last| {
-            let found = folds::words::<Cuda>(last.stream, left.whole())?;
+            let found = folds::words::<G>(last.stream, left.whole())?;
             let of_lane: Vec<u32> = (0..32).map(|lane| pattern.fold(seed, lane, phases)).collect();
             Ok(folds::check(&found, every, |thread| of_lane[thread % 32]))
         }))

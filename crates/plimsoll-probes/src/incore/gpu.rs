@@ -4,8 +4,6 @@
 
 use std::rc::Rc;
 
-use super::kernels::{CHAINS, Instruction};
-use crate::incore;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -14,15 +12,15 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
+use plimsoll_gpu::in_kernel::Inside;
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
+use super::kernels::{self, CHAINS, Instruction};
 use crate::TRUST;
-use crate::cuda::inside::Inside;
-use crate::cuda::kit::{Kit, late};
+use crate::incore;
 use crate::turns::{glance, long_enough, quickest, whole_device};
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
 
 /// Threads of a warp.
 const WARP: u32 = 32;
@@ -88,30 +86,30 @@ fn fastest(series: &Series, spots: &[Spot]) -> Vec<Spot> {
     first.filter_map(best).collect()
 }
 
-fn target(device: &CudaDevice) -> Target {
-    device.kernels.target().parse().unwrap_or(Target::plain(80))
-}
-
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &incore::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::KernelClock, Need::Code(&kernels::SOURCE)] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        let target = target(device);
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let target = G::target(device);
         instructions(target, request.effort).len() + grid(target).len() + Instruction::of(target).count()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let target = target(session.device);
+        let target = G::target(session.device);
         let (all, grid) = (instructions(target, effort), grid(target));
-        let bench = Bench::new(session, &all, &grid)?;
+        let bench = Bench::<G>::new(session, &all, &grid)?;
         let late = late(session, begin, incore::SPEC.budget(effort));
         let sweep = Sweep { series: incore::instructions(), points: &all, share: 0.4 + late, flags: Flags::NONE };
         let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot))?;
@@ -123,15 +121,15 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let kernels = crate::incore::kernels::SOURCE.kernels(target(device));
-        let bench = Bench::of(device, &kernels)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let kernels = kernels::SOURCE.kernels(G::target(device));
+        let bench = Bench::<G>::of(device, &kernels)?;
         let (warps, turns): (&[u32], &[u32]) = match depth {
             Depth::Small => (&[1, 3], &[0, 1, 2]),
             Depth::Usual => (&[1, 3, 32], &[0, 1, 2, 33]),
             Depth::Exhaustive => (&[1, 2, 3, 4, 7, 8, 16, 31, 32], &[0, 1, 2, 3, 31, 32, 33, 1000]),
         };
-        for of in Instruction::of(target(device)) {
+        for of in Instruction::of(G::target(device)) {
             for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
                 for (&warps, &turns) in warps.iter().flat_map(|warps| turns.iter().map(move |turns| (warps, turns))) {
                     let wrong = bench.wrong(Spot { of, chains, warps }, turns)?;
@@ -147,17 +145,27 @@ impl Probe<Cuda> for Runner {
 }
 
 /// What all points share.
-#[derive(Clone)]
-pub(crate) struct Bench {
-    kit: Rc<Kit>,
+pub(crate) struct Bench<G: Gpu> {
+    kit: Rc<Kit<G>>,
     /// Ends of chains, and where the reference's go.
-    out: Rc<DeviceBuffer>,
-    expected: Rc<DeviceBuffer>,
-    cycles: Rc<DeviceBuffer>,
+    out: Rc<G::Buffer>,
+    expected: Rc<G::Buffer>,
+    cycles: Rc<G::Buffer>,
 }
 
-impl Bench {
-    fn new(session: &mut Session<'_, Cuda>, all: &[Spot], grid: &[Spot]) -> Result<Self, Fault> {
+impl<G: Gpu> Clone for Bench<G> {
+    fn clone(&self) -> Self {
+        Self {
+            kit: Rc::clone(&self.kit),
+            out: Rc::clone(&self.out),
+            expected: Rc::clone(&self.expected),
+            cycles: Rc::clone(&self.cycles),
+        }
+    }
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(session: &mut Session<'_, G>, all: &[Spot], grid: &[Spot]) -> Result<Self, Fault> {
         let of = |spot: &Spot| [spot.of.kernel(spot.chains), spot.of.reference()];
         let kernels: Vec<KernelDesc> = all.iter().chain(grid).flat_map(of).collect();
         Self::of(session.device, &kernels)
@@ -165,7 +173,7 @@ impl Bench {
 
     /// With every kernel of these instructions.
     pub(crate) fn of_instructions(
-        device: &CudaDevice,
+        device: &G::Device,
         instructions: impl IntoIterator<Item = &'static Instruction>,
     ) -> Result<Self, Fault> {
         let kernels = |of: &'static Instruction| {
@@ -175,8 +183,8 @@ impl Bench {
         Self::of(device, &instructions.into_iter().flat_map(kernels).collect::<Vec<KernelDesc>>())
     }
 
-    fn of(device: &CudaDevice, kernels: &[KernelDesc]) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::incore::kernels::SOURCE, kernels, TRUST)?;
+    fn of(device: &G::Device, kernels: &[KernelDesc]) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, kernels, TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let bytes = blocks * u64::from(MOST_WARPS * WARP * CHAINS[CHAINS.len() - 1]) * 8;
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
@@ -190,11 +198,11 @@ impl Bench {
         threads * u64::from(spot.chains * spot.of.element.bytes())
     }
 
-    fn launch(&self, kernel: KernelDesc, spot: Spot, arguments: Arguments) -> Result<Launch, Fault> {
+    fn launch(&self, kernel: KernelDesc, spot: Spot, arguments: Arguments) -> Result<G::Launch, Fault> {
         self.kit.unit.launch(&kernel.with_threads(spot.warps * WARP)?, 0, arguments)
     }
 
-    fn load(&self, spot: Spot) -> Result<Inside, Fault> {
+    fn load(&self, spot: Spot) -> Result<Inside<G>, Fault> {
         let Spot { of, chains, warps } = spot;
         let launch = |cycles, turns| self.chains(spot, cycles, turns);
         let operations = f64::from(of.links(chains) * chains * of.per_link * warps);
@@ -205,7 +213,7 @@ impl Bench {
     }
 
     /// Longer launches on the whole device by its time; `flop` are the operations of a link in one thread.
-    pub(crate) fn whole(&self, spot: Spot, flop: f64) -> Result<Load, Fault> {
+    pub(crate) fn whole(&self, spot: Spot, flop: f64) -> Result<Load<G>, Fault> {
         let operations = flop * self.threads_links(spot);
         let launch = |cycles, turns| self.chains(spot, cycles, turns);
         let (load, turns) = whole_device(&self.kit, (operations, MOST_TURNS), &self.cycles, launch)?;
@@ -229,7 +237,7 @@ impl Bench {
         f64::from(of.links(chains) * chains * warps * WARP)
     }
 
-    fn chains(&self, spot: Spot, cycles: Span, turns: u32) -> Result<Launch, Fault> {
+    fn chains(&self, spot: Spot, cycles: Span, turns: u32) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().buffer(&self.out).span(cycles).u32(turns);
         self.launch(spot.of.kernel(spot.chains), spot, arguments)
     }
@@ -250,10 +258,7 @@ impl Bench {
         let arguments = Arguments::new().buffer(&self.out).buffer(&self.cycles).u32(turns);
         let launch = self.launch(spot.of.kernel(spot.chains), spot, arguments)?;
         self.kit.run(&[Action::Launch(launch)])?;
-        Ok(match self.compare(spot, turns)? {
-            Check::Passed => String::new(),
-            Check::Failed(wrong) => wrong,
-        })
+        Ok(self.compare(spot, turns)?.into_wrong())
     }
 
     /// One link by the reference against what the host knows of the instruction; empty where it is right.
@@ -262,7 +267,7 @@ impl Bench {
         let arguments = Arguments::new().buffer(&self.expected).u32(1).u32(1);
         self.kit.run(&[Action::Launch(self.launch(of.reference(), spot, arguments)?)])?;
         let mut bytes = vec![0; (WARP * of.element.bytes()) as usize];
-        self.expected.download(self.kit.stream(), &mut bytes)?;
+        G::download(self.kit.stream(), self.expected.whole(), &mut bytes)?;
         let ends = bytes.chunks_exact(of.element.bytes() as usize).map(|end| {
             let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| end[at + byte]));
             match of.element {
