@@ -30,7 +30,7 @@ registry! {
     uniformity: cuda kernels;
     latency: cpu gpu kernels;
     loaded_latency: cpu cuda kernels;
-    topology: cuda kernels;
+    topology: gpu kernels;
     atomics: cuda kernels;
     cluster: gpu kernels;
     incore: cpu cuda kernels;
@@ -42,7 +42,7 @@ registry! {
     interference: cuda;
     managed: cuda;
     peer: cuda;
-    roofline: cpu cuda kernels;
+    roofline: cpu gpu kernels;
     tensor: cuda kernels;
 }
 
