@@ -82,6 +82,7 @@ pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32
         dependent_graphs,
         cooperative,
         clusters: clusters.map(|()| ClusterSizes { portable: 8 }),
+        second_stream: Ok(()),
     })
 }
 
@@ -130,6 +131,10 @@ impl Gpu for Cuda {
         &device.stream
     }
 
+    fn new_stream(device: &CudaDevice) -> Result<Arc<Stream>, Fault> {
+        Ok(Arc::new(Stream::new(&device.context)?))
+    }
+
     fn blocker(device: &CudaDevice) -> Option<&Arc<Spinner>> {
         device.spinner.as_ref().ok()
     }
@@ -159,6 +164,10 @@ impl Gpu for Cuda {
 
     fn allow_shared(function: &Function, bytes: u32) -> Result<(), Fault> {
         Ok(function.allow_shared(bytes)?)
+    }
+
+    fn prefer_cache(function: &Function) -> Result<(), Fault> {
+        Ok(function.prefer_cache()?)
     }
 
     fn blocks_per_multiprocessor(function: &Function, threads: u32, shared: u32) -> Result<u32, Fault> {

@@ -71,6 +71,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn clock_hz(device: &Self::Device) -> Option<f64>;
     /// The stream that probes work on.
     fn stream(device: &Self::Device) -> &Arc<Self::Stream>;
+    /// A stream beside that one, where [`Capabilities::second_stream`] says so.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where there is one stream only; the driver's.
+    fn new_stream(_device: &Self::Device) -> Result<Arc<Self::Stream>, Fault> {
+        let why = format!("{} has one stream", Self::NAME);
+        Err(Unavailable::new("a second stream", why, "Use the CUDA backend").into())
+    }
     /// The device's own meter, where it has one.
     fn meter(_device: &Self::Device) -> Option<Arc<dyn Meter>> {
         None
@@ -114,6 +122,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::Unavailable`] where the backend has none; the driver's.
     fn allow_shared(function: &Self::Function, bytes: u32) -> Result<(), Fault>;
+    /// Asks for the largest L1 cache that the function can have, where cache and shared memory divide one memory: a preference. Others
+    /// have nothing to do.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn prefer_cache(_function: &Self::Function) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds at once.
     ///

@@ -37,7 +37,7 @@ registry! {
     l1: cuda kernels;
     l2: cuda kernels;
     strides: cpu cuda kernels;
-    sync: cpu cuda kernels;
+    sync: cpu gpu kernels;
     transfer: cuda;
     interference: cuda;
     managed: cuda;

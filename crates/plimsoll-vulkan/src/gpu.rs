@@ -29,6 +29,11 @@ pub(crate) fn trusted(function: Function, stated: &KernelDesc) -> Kernel<Vulkan>
     unsafe { Kernel::new(function, stated) }
 }
 
+fn second_stream() -> Unavailable {
+    let mend = "Use the CUDA backend on an NVIDIA GPU";
+    never("a second stream", "this backend has one queue, whose work runs in order", mend)
+}
+
 /// What a device can do.
 pub(crate) fn capabilities(core: &Core) -> Capabilities {
     let facts = &core.physical.facts;
@@ -58,6 +63,7 @@ pub(crate) fn capabilities(core: &Core) -> Capabilities {
         dependent_graphs: Err(launch::dependent()),
         cooperative: Err(launch::cooperative()),
         clusters: Err(launch::clusters()),
+        second_stream: Err(second_stream()),
     }
 }
 
@@ -182,8 +188,7 @@ impl Gpu for Vulkan {
     }
 
     fn wait_for(_: &Stream, _: &Event) -> Result<(), Fault> {
-        let mend = "Use the CUDA backend on an NVIDIA GPU";
-        Err(never("a second stream", "this backend has one queue, whose work runs in order", mend).into())
+        Err(second_stream().into())
     }
 
     fn wait_event(event: &Event) -> Result<(), Fault> {

@@ -71,6 +71,7 @@ impl Device {
             dependent_graphs: Err(no("dependent launches in graphs")),
             cooperative: Err(no("cooperative launches")),
             clusters: Ok(ClusterSizes { portable: 8 }),
+            second_stream: Err(no("a second stream")),
         };
         Self { stream: Arc::default(), capabilities, kernels: kernels.into_iter().collect() }
     }
