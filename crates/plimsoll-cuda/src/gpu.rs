@@ -114,6 +114,11 @@ impl Gpu for Cuda {
         device.kernels.target().parse().unwrap_or(Target::plain(80))
     }
 
+    fn specific_target(device: &CudaDevice) -> Option<Target> {
+        let own = Self::target(device);
+        (device.capability == 90 && own == Target::plain(90)).then_some(Target { specific: true, ..own })
+    }
+
     fn free_memory(device: &CudaDevice) -> Result<u64, Fault> {
         device.memory_free()
     }
@@ -151,6 +156,22 @@ impl Gpu for Cuda {
         // SAFETY: the caller's promise.
         let trust = unsafe { Trust::new() };
         device.kernels.load_stated(device.kernels.target(), source, kernels, trust)
+    }
+
+    unsafe fn compile_specific(
+        device: &CudaDevice,
+        source: &'static Source,
+        kernels: &[KernelDesc],
+    ) -> Result<Vec<Kernel>, Fault> {
+        let Some(target) = Self::specific_target(device) else {
+            let why =
+                format!("the device has compute capability {}.{}", device.capability / 10, device.capability % 10);
+            let mend = "Use a device of compute capability 9.0";
+            return Err(Unavailable::new("architecture-specific kernels", why, mend).into());
+        };
+        // SAFETY: the caller's promise.
+        let trust = unsafe { Trust::new() };
+        device.kernels.load_stated(&target.to_string(), source, kernels, trust)
     }
 
     unsafe fn prepare(

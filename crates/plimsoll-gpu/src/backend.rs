@@ -60,6 +60,10 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn target(_device: &Self::Device) -> Target {
         Target::plain(OLDEST)
     }
+    /// The form of [`Gpu::target`] with instructions that no later device has, where this device runs it: `sm_90a`.
+    fn specific_target(_device: &Self::Device) -> Option<Target> {
+        None
+    }
     /// Bytes of free memory, or the share of all that may be used where the driver doesn't tell.
     ///
     /// # Errors
@@ -103,6 +107,21 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         source: &'static Source,
         kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel<Self>>, Fault>;
+    /// The same for [`Gpu::specific_target`].
+    ///
+    /// # Safety
+    /// That of [`Gpu::compile`].
+    ///
+    /// # Errors
+    /// Those of [`Gpu::compile`]; [`Fault::Unavailable`] where the device has no such target.
+    unsafe fn compile_specific(
+        _device: &Self::Device,
+        _source: &'static Source,
+        _kernels: &[KernelDesc],
+    ) -> Result<Vec<Kernel<Self>>, Fault> {
+        let why = format!("{} has none", Self::NAME);
+        Err(Unavailable::new("architecture-specific kernels", why, "Use the CUDA backend").into())
+    }
     /// A launch as it will be made again and again.
     ///
     /// # Safety

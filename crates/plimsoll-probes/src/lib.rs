@@ -43,7 +43,7 @@ registry! {
     managed: cuda;
     peer: cuda;
     roofline: cpu gpu kernels;
-    tensor: cuda kernels;
+    tensor: gpu kernels;
 }
 
 #[cfg(feature = "cpu")]
