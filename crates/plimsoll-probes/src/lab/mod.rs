@@ -9,7 +9,7 @@ mod grid;
 mod naive;
 
 registry! {
-    sectors: cuda kernels;
+    sectors: gpu kernels;
     fetch_granularity: cuda kernels;
     l2_reuse: cuda kernels;
     residency: cuda kernels;
