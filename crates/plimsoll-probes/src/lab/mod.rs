@@ -11,14 +11,14 @@ mod naive;
 registry! {
     sectors: gpu kernels;
     fetch_granularity: cuda kernels;
-    l2_reuse: cuda kernels;
+    l2_reuse: gpu kernels;
     residency: cuda kernels;
     compression: cuda kernels;
     rtm: cuda kernels;
     async_copy: cuda kernels;
     tti: cuda kernels;
     write_path: cuda kernels;
-    block_order: cuda kernels;
+    block_order: gpu kernels;
     formats: cuda kernels;
     gemm: cuda kernels;
     pic: cuda kernels;
