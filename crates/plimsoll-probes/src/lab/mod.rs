@@ -15,11 +15,11 @@ registry! {
     residency: cuda kernels;
     compression: cuda kernels;
     rtm: cuda kernels;
-    async_copy: cuda kernels;
+    async_copy: gpu kernels;
     tti: cuda kernels;
     write_path: cuda kernels;
     block_order: gpu kernels;
     formats: cuda kernels;
     gemm: cuda kernels;
-    pic: cuda kernels;
+    pic: gpu kernels;
 }
