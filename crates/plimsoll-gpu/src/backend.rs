@@ -164,6 +164,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::OutOfMemory`]; the driver's.
     fn allocate(stream: &Arc<Self::Stream>, bytes: u64) -> Result<Self::Buffer, Fault>;
+    /// Memory of the host with this content, which kernels read where it is, where [`Capabilities::host_memory`] says so.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where kernels can't; [`Fault::OutOfMemory`]; the driver's.
+    fn host_memory(_stream: &Arc<Self::Stream>, _content: &[u8]) -> Result<Box<dyn Memory>, Fault> {
+        let why = format!("{} gives kernels none", Self::NAME);
+        Err(Unavailable::new("memory of the host", why, "Use the CUDA backend").into())
+    }
     /// Copies host bytes to the beginning of a span, after the stream's earlier work, and waits.
     ///
     /// # Errors

@@ -30,7 +30,6 @@ pub(crate) mod verify {
 pub(crate) mod window {
     use plimsoll_core::Fault;
     use plimsoll_core::flag::Flags;
-    pub(crate) use plimsoll_gpu::window::Rotation;
 
     pub(crate) type Flush = plimsoll_gpu::window::Flush<plimsoll_cuda::Cuda>;
 

@@ -10,7 +10,7 @@ use plimsoll_gpu::{
     Arguments, Capabilities, Form, Geometry, Gpu, Kernel, KernelClock, Limits, Span, Stamps, Unavailable,
 };
 
-use crate::core::{Core, never};
+use crate::core::Core;
 use crate::device::{Vulkan, VulkanDevice};
 use crate::event::Event;
 use crate::function::{self, Function};
@@ -27,11 +27,6 @@ const ALIGNMENT: u64 = 64;
 pub(crate) fn trusted(function: Function, stated: &KernelDesc) -> Kernel<Vulkan> {
     // SAFETY: the function was made of this description's code, which is written to keep to it.
     unsafe { Kernel::new(function, stated) }
-}
-
-fn second_stream() -> Unavailable {
-    let mend = "Use the CUDA backend on an NVIDIA GPU";
-    never("a second stream", "this backend has one queue, whose work runs in order", mend)
 }
 
 /// What a device can do.
@@ -63,7 +58,8 @@ pub(crate) fn capabilities(core: &Core) -> Capabilities {
         dependent_graphs: Err(launch::dependent()),
         cooperative: Err(launch::cooperative()),
         clusters: Err(launch::clusters()),
-        second_stream: Err(second_stream()),
+        second_stream: Err(launch::second_stream()),
+        host_memory: Err(launch::host_memory()),
     }
 }
 
@@ -188,7 +184,7 @@ impl Gpu for Vulkan {
     }
 
     fn wait_for(_: &Stream, _: &Event) -> Result<(), Fault> {
-        Err(second_stream().into())
+        Err(launch::second_stream().into())
     }
 
     fn wait_event(event: &Event) -> Result<(), Fault> {

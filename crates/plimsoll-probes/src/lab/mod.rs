@@ -17,7 +17,7 @@ registry! {
     rtm: cuda kernels;
     async_copy: gpu kernels;
     tti: cuda kernels;
-    write_path: cuda kernels;
+    write_path: gpu kernels;
     block_order: gpu kernels;
     formats: cuda kernels;
     gemm: cuda kernels;

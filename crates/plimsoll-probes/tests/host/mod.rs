@@ -72,6 +72,7 @@ impl Device {
             cooperative: Err(no("cooperative launches")),
             clusters: Ok(ClusterSizes { portable: 8 }),
             second_stream: Err(no("a second stream")),
+            host_memory: Err(no("memory of the host")),
         };
         Self { stream: Arc::default(), capabilities, kernels: kernels.into_iter().collect() }
     }
