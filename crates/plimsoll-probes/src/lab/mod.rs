@@ -3,9 +3,9 @@
 
 #[cfg(feature = "kernels")]
 pub mod fields;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod grid;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod naive;
 
 registry! {
@@ -16,7 +16,7 @@ registry! {
     compression: cuda kernels;
     rtm: cuda kernels;
     async_copy: gpu kernels;
-    tti: cuda kernels;
+    tti: gpu kernels;
     write_path: gpu kernels;
     block_order: gpu kernels;
     formats: cuda kernels;
