@@ -9,15 +9,15 @@ use plimsoll_core::Fault;
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::{KernelDesc, Machine, Source};
 use plimsoll_gpu::{
-    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Meter, Span, Stamps, Trust,
-    Unavailable,
+    Arguments, Capabilities, ClusterSizes, Form, Geometry, Gpu, KernelClock, Limits, Memory, Meter, Span, Stamps,
+    Trust, Unavailable,
 };
 
 use crate::compile::Kernels;
 use crate::cublas::{Numbers, Products};
 use crate::driver::{Attribute, Context, Event, Function, Graph, Stream};
 use crate::launch::{Kernel, Launch};
-use crate::memory::{DeviceBuffer, HostBuffer, Transfer as _};
+use crate::memory::{DeviceBuffer, HostBuffer, HostKind, Transfer as _};
 use crate::spin::Spinner;
 use crate::telemetry;
 use crate::{Cuda, CudaDevice, wait};
@@ -33,6 +33,18 @@ pub enum StreamAction {
     Peer(Span, Span),
     /// A square product by the vendor's library, on its own stream: of what numbers, of how many rows, of A, B and C.
     Product(Rc<Products>, Numbers, u32, [Span; 3]),
+}
+
+/// Pinned memory of the host as kernels see it.
+struct Mapped {
+    span: Span,
+    _host: HostBuffer,
+}
+
+impl Memory for Mapped {
+    fn whole(&self) -> Span {
+        self.span
+    }
 }
 
 /// What a device can do.
@@ -82,6 +94,8 @@ pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32
         dependent_graphs,
         cooperative,
         clusters: clusters.map(|()| ClusterSizes { portable: 8 }),
+        second_stream: Ok(()),
+        host_memory: Ok(()),
     })
 }
 
@@ -113,6 +127,11 @@ impl Gpu for Cuda {
         device.kernels.target().parse().unwrap_or(Target::plain(80))
     }
 
+    fn specific_target(device: &CudaDevice) -> Option<Target> {
+        let own = Self::target(device);
+        (device.capability == 90 && own == Target::plain(90)).then_some(Target { specific: true, ..own })
+    }
+
     fn free_memory(device: &CudaDevice) -> Result<u64, Fault> {
         device.memory_free()
     }
@@ -128,6 +147,10 @@ impl Gpu for Cuda {
 
     fn stream(device: &CudaDevice) -> &Arc<Stream> {
         &device.stream
+    }
+
+    fn new_stream(device: &CudaDevice) -> Result<Arc<Stream>, Fault> {
+        Ok(Arc::new(Stream::new(&device.context)?))
     }
 
     fn blocker(device: &CudaDevice) -> Option<&Arc<Spinner>> {
@@ -146,6 +169,22 @@ impl Gpu for Cuda {
         // SAFETY: the caller's promise.
         let trust = unsafe { Trust::new() };
         device.kernels.load_stated(device.kernels.target(), source, kernels, trust)
+    }
+
+    unsafe fn compile_specific(
+        device: &CudaDevice,
+        source: &'static Source,
+        kernels: &[KernelDesc],
+    ) -> Result<Vec<Kernel>, Fault> {
+        let Some(target) = Self::specific_target(device) else {
+            let why =
+                format!("the device has compute capability {}.{}", device.capability / 10, device.capability % 10);
+            let mend = "Use a device of compute capability 9.0";
+            return Err(Unavailable::new("architecture-specific kernels", why, mend).into());
+        };
+        // SAFETY: the caller's promise.
+        let trust = unsafe { Trust::new() };
+        device.kernels.load_stated(&target.to_string(), source, kernels, trust)
     }
 
     unsafe fn prepare(
@@ -171,6 +210,12 @@ impl Gpu for Cuda {
 
     fn allocate(stream: &Arc<Stream>, bytes: u64) -> Result<DeviceBuffer, Fault> {
         DeviceBuffer::new(stream.context(), bytes)
+    }
+
+    fn host_memory(stream: &Arc<Stream>, content: &[u8]) -> Result<Box<dyn Memory>, Fault> {
+        let mut host = HostBuffer::new(stream.context(), HostKind::Pinned, content.len() as u64)?;
+        host.content()?.copy_from_slice(content);
+        Ok(Box::new(Mapped { span: host.mapped()?, _host: host }))
     }
 
     fn upload(stream: &Arc<Stream>, to: Span, from: &[u8]) -> Result<(), Fault> {

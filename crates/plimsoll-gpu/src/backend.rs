@@ -60,6 +60,10 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn target(_device: &Self::Device) -> Target {
         Target::plain(OLDEST)
     }
+    /// The form of [`Gpu::target`] with instructions that no later device has, where this device runs it: `sm_90a`.
+    fn specific_target(_device: &Self::Device) -> Option<Target> {
+        None
+    }
     /// Bytes of free memory, or the share of all that may be used where the driver doesn't tell.
     ///
     /// # Errors
@@ -71,6 +75,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn clock_hz(device: &Self::Device) -> Option<f64>;
     /// The stream that probes work on.
     fn stream(device: &Self::Device) -> &Arc<Self::Stream>;
+    /// A stream beside that one, where [`Capabilities::second_stream`] says so.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where there is one stream only; the driver's.
+    fn new_stream(_device: &Self::Device) -> Result<Arc<Self::Stream>, Fault> {
+        let why = format!("{} has one stream", Self::NAME);
+        Err(Unavailable::new("a second stream", why, "Use the CUDA backend").into())
+    }
     /// The device's own meter, where it has one.
     fn meter(_device: &Self::Device) -> Option<Arc<dyn Meter>> {
         None
@@ -95,6 +107,21 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
         source: &'static Source,
         kernels: &[KernelDesc],
     ) -> Result<Vec<Kernel<Self>>, Fault>;
+    /// The same for [`Gpu::specific_target`].
+    ///
+    /// # Safety
+    /// That of [`Gpu::compile`].
+    ///
+    /// # Errors
+    /// Those of [`Gpu::compile`]; [`Fault::Unavailable`] where the device has no such target.
+    unsafe fn compile_specific(
+        _device: &Self::Device,
+        _source: &'static Source,
+        _kernels: &[KernelDesc],
+    ) -> Result<Vec<Kernel<Self>>, Fault> {
+        let why = format!("{} has none", Self::NAME);
+        Err(Unavailable::new("architecture-specific kernels", why, "Use the CUDA backend").into())
+    }
     /// A launch as it will be made again and again.
     ///
     /// # Safety
@@ -137,6 +164,14 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     /// # Errors
     /// [`Fault::OutOfMemory`]; the driver's.
     fn allocate(stream: &Arc<Self::Stream>, bytes: u64) -> Result<Self::Buffer, Fault>;
+    /// Memory of the host with this content, which kernels read where it is, where [`Capabilities::host_memory`] says so.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] where kernels can't; [`Fault::OutOfMemory`]; the driver's.
+    fn host_memory(_stream: &Arc<Self::Stream>, _content: &[u8]) -> Result<Box<dyn Memory>, Fault> {
+        let why = format!("{} gives kernels none", Self::NAME);
+        Err(Unavailable::new("memory of the host", why, "Use the CUDA backend").into())
+    }
     /// Copies host bytes to the beginning of a span, after the stream's earlier work, and waits.
     ///
     /// # Errors

@@ -86,6 +86,10 @@ pub struct Capabilities {
     pub cooperative: Result<(), Unavailable>,
     /// Clusters of blocks.
     pub clusters: Result<ClusterSizes, Unavailable>,
+    /// Streams whose work runs beside the first one's.
+    pub second_stream: Result<(), Unavailable>,
+    /// Memory of the host that kernels read where it is.
+    pub host_memory: Result<(), Unavailable>,
 }
 
 /// Whether a device has what is needed.

@@ -25,6 +25,34 @@ impl<G: Gpu> Unit<G> {
     /// # Errors
     /// [`Fault::Unavailable`] where there is no compiler, or no code for any of them; the driver's.
     pub fn new(device: &G::Device, source: &'static Source, kernels: &[KernelDesc], _: Trust) -> Result<Self, Fault> {
+        // SAFETY: whoever holds the trust promised that kernels keep to their descriptions.
+        #[allow(unsafe_code)]
+        let compile = |wanted: &[KernelDesc]| unsafe { G::compile(device, source, wanted) };
+        Self::compiled(device, source, kernels, compile)
+    }
+
+    /// The same for [`Gpu::specific_target`].
+    ///
+    /// # Errors
+    /// Those of [`Unit::new`]; [`Fault::Unavailable`] where the device has no such target.
+    pub fn specific(
+        device: &G::Device,
+        source: &'static Source,
+        kernels: &[KernelDesc],
+        _: Trust,
+    ) -> Result<Self, Fault> {
+        // SAFETY: that of `new`.
+        #[allow(unsafe_code)]
+        let compile = |wanted: &[KernelDesc]| unsafe { G::compile_specific(device, source, wanted) };
+        Self::compiled(device, source, kernels, compile)
+    }
+
+    fn compiled(
+        device: &G::Device,
+        source: &'static Source,
+        kernels: &[KernelDesc],
+        compile: impl FnOnce(&[KernelDesc]) -> Result<Vec<Kernel<G>>, Fault>,
+    ) -> Result<Self, Fault> {
         let mut seen = BTreeSet::new();
         let wanted: Vec<KernelDesc> =
             kernels.iter().filter(|kernel| *kernel.source == *source && seen.insert(&kernel.name)).cloned().collect();
@@ -37,9 +65,7 @@ impl<G: Gpu> Unit<G> {
         {
             return Err(reason.clone().into());
         }
-        // SAFETY: whoever holds the trust promised that kernels keep to their descriptions.
-        #[allow(unsafe_code)]
-        let loaded = unsafe { G::compile(device, source, &wanted)? };
+        let loaded = compile(&wanted)?;
         let kernels = wanted.into_iter().map(|kernel| kernel.name).zip(loaded);
         Ok(Self { missing, ..Self::from_kernels(kernels, G::machine(device)?) })
     }

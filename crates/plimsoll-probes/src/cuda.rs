@@ -5,18 +5,12 @@ pub(crate) mod checker {
     pub(crate) type Checker = plimsoll_gpu::checker::Checker<plimsoll_cuda::Cuda>;
 }
 pub(crate) mod inside {
-    pub(crate) use plimsoll_gpu::in_kernel::{Of, Place, Told, ran_on};
+    pub(crate) use plimsoll_gpu::in_kernel::{Of, Told};
     pub(crate) type Inside = plimsoll_gpu::in_kernel::Inside<plimsoll_cuda::Cuda>;
-    pub(crate) type Last<'a> = plimsoll_gpu::in_kernel::Last<'a, plimsoll_cuda::Cuda>;
 }
 pub(crate) mod kit {
     pub(crate) use plimsoll_gpu::kit::{GRAPH, all, asked, late};
     pub(crate) type Kit = plimsoll_gpu::kit::Kit<plimsoll_cuda::Cuda>;
-
-    /// See [`plimsoll_gpu::kit::alone`].
-    pub(crate) fn alone(device: &plimsoll_cuda::CudaDevice, fixed: u32) -> u32 {
-        plimsoll_gpu::kit::alone::<plimsoll_cuda::Cuda>(device, fixed)
-    }
 }
 pub(crate) mod steady {
     pub(crate) type Steady = plimsoll_gpu::steady::Steady<plimsoll_cuda::Cuda>;
@@ -27,7 +21,6 @@ pub(crate) mod unit {
 pub(crate) mod window {
     use plimsoll_core::Fault;
     use plimsoll_core::flag::Flags;
-    pub(crate) use plimsoll_gpu::window::Rotation;
 
     /// See [`plimsoll_gpu::window::room`].
     pub(crate) fn room(device: &plimsoll_cuda::CudaDevice, arrays: u64, wanted: u64) -> Result<(u64, Flags), Fault> {

@@ -30,20 +30,20 @@ registry! {
     uniformity: gpu kernels;
     latency: cpu gpu kernels;
     loaded_latency: cpu gpu kernels;
-    topology: cuda kernels;
+    topology: gpu kernels;
     atomics: gpu kernels;
     cluster: gpu kernels;
     incore: cpu gpu kernels;
     l1: gpu kernels;
     l2: gpu kernels;
     strides: cpu gpu kernels;
-    sync: cpu cuda kernels;
+    sync: cpu gpu kernels;
     transfer: cuda;
     interference: cuda;
     managed: cuda;
     peer: cuda;
-    roofline: cpu cuda kernels;
-    tensor: cuda kernels;
+    roofline: cpu gpu kernels;
+    tensor: gpu kernels;
 }
 
 #[cfg(feature = "cpu")]

@@ -10,7 +10,7 @@ use plimsoll_gpu::{
     Arguments, Capabilities, Form, Geometry, Gpu, Kernel, KernelClock, Limits, Span, Stamps, Unavailable,
 };
 
-use crate::core::{Core, never};
+use crate::core::Core;
 use crate::device::{Vulkan, VulkanDevice};
 use crate::event::Event;
 use crate::function::{self, Function};
@@ -58,6 +58,8 @@ pub(crate) fn capabilities(core: &Core) -> Capabilities {
         dependent_graphs: Err(launch::dependent()),
         cooperative: Err(launch::cooperative()),
         clusters: Err(launch::clusters()),
+        second_stream: Err(launch::second_stream()),
+        host_memory: Err(launch::host_memory()),
     }
 }
 
@@ -182,8 +184,7 @@ impl Gpu for Vulkan {
     }
 
     fn wait_for(_: &Stream, _: &Event) -> Result<(), Fault> {
-        let mend = "Use the CUDA backend on an NVIDIA GPU";
-        Err(never("a second stream", "this backend has one queue, whose work runs in order", mend).into())
+        Err(launch::second_stream().into())
     }
 
     fn wait_event(event: &Event) -> Result<(), Fault> {

@@ -139,6 +139,14 @@ pub(crate) fn clusters() -> plimsoll_gpu::Unavailable {
     never("clusters of blocks", "Vulkan has none", CUDA)
 }
 
+pub(crate) fn second_stream() -> plimsoll_gpu::Unavailable {
+    never("a second stream", "this backend has one queue, whose work runs in order", CUDA)
+}
+
+pub(crate) fn host_memory() -> plimsoll_gpu::Unavailable {
+    never("memory of the host", "this backend gives kernels memory of the device alone", CUDA)
+}
+
 pub(crate) fn shared() -> plimsoll_gpu::Unavailable {
     never("dynamic shared memory", "Vulkan's kernels have a fixed amount", CUDA)
 }

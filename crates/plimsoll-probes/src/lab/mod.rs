@@ -3,23 +3,23 @@
 
 #[cfg(feature = "kernels")]
 pub mod fields;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod grid;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod naive;
 
 registry! {
-    sectors: cuda kernels;
+    sectors: gpu kernels;
     fetch_granularity: cuda kernels;
-    l2_reuse: cuda kernels;
+    l2_reuse: gpu kernels;
     residency: cuda kernels;
     compression: cuda kernels;
     rtm: cuda kernels;
-    async_copy: cuda kernels;
-    tti: cuda kernels;
-    write_path: cuda kernels;
-    block_order: cuda kernels;
+    async_copy: gpu kernels;
+    tti: gpu kernels;
+    write_path: gpu kernels;
+    block_order: gpu kernels;
     formats: cuda kernels;
     gemm: cuda kernels;
-    pic: cuda kernels;
+    pic: gpu kernels;
 }

@@ -1,13 +1,12 @@
 //! What the wave equations' begin and check kernels share: a block per row of the grid, and a count of wrong cells.
 
-use crate::lab::fields::Shape;
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
+use plimsoll_gpu::kit::Kit;
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Kernel, Memory as _};
 
-use crate::cuda::kit::Kit;
-use plimsoll_cuda::Action;
-use plimsoll_cuda::launch::{Arguments, Form, Geometry};
-use plimsoll_cuda::memory::DeviceBuffer;
+use crate::lab::fields::Shape;
 
 /// Threads of a block that goes over a row.
 const THREADS: u32 = 128;
@@ -22,12 +21,7 @@ pub(crate) fn placed(list: Arguments, shape: &Shape) -> Arguments {
 ///
 /// # Errors
 /// The driver's.
-pub(crate) fn over_rows(
-    kit: &Kit,
-    kernel: &plimsoll_gpu::Kernel<plimsoll_cuda::Cuda>,
-    shape: &Shape,
-    list: Arguments,
-) -> Result<(), Fault> {
+pub(crate) fn over_rows<G: Gpu>(kit: &Kit<G>, kernel: &Kernel<G>, shape: &Shape, list: Arguments) -> Result<(), Fault> {
     let [_, ny, nz] = shape.cells;
     let geometry = Geometry { grid: [ny, nz, 1], block: [THREADS, 1, 1], shared: 0 };
     kit.run(&[Action::Launch(kernel.launch(geometry, Form::default(), &list)?)])
@@ -37,18 +31,18 @@ pub(crate) fn over_rows(
 ///
 /// # Errors
 /// The driver's.
-pub(crate) fn check(
-    kit: &Kit,
-    kernel: &plimsoll_gpu::Kernel<plimsoll_cuda::Cuda>,
-    result: &DeviceBuffer,
+pub(crate) fn check<G: Gpu>(
+    kit: &Kit<G>,
+    kernel: &Kernel<G>,
+    result: &G::Buffer,
     shape: &Shape,
     list: Arguments,
 ) -> Result<Check, Fault> {
     let mut told = [0; 16];
     told[8..].fill(u8::MAX);
-    result.upload(kit.stream(), &told)?;
+    G::upload(kit.stream(), result.whole(), &told)?;
     over_rows(kit, kernel, shape, placed(list, shape).buffer(result))?;
-    result.download(kit.stream(), &mut told)?;
+    G::download(kit.stream(), result.whole(), &mut told)?;
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| told[at + byte]));
     let wrong = || format!("{} of {} cells are wrong, the first at element {}", word(0), shape.volume(), word(8));
     Ok(if word(0) == 0 { Check::Passed } else { Check::Failed(wrong()) })

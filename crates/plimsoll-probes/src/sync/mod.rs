@@ -2,8 +2,8 @@
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -1,11 +1,11 @@
 //! tensor: matrix products by one instruction: what the matrix units of one multiprocessor do per cycle, and those of the
 //! whole device per second.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 pub(crate) mod oracle;
 
 use plimsoll_core::device::DeviceInfo;

@@ -1,8 +1,8 @@
 //! topology: how far each multiprocessor of a GPU is from lines of its last cache. Atomics are done at a line's one home, so
 //! they show where it is; plain loads are answered by a copy in the nearer part of the cache.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

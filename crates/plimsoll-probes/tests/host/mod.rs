@@ -71,6 +71,8 @@ impl Device {
             dependent_graphs: Err(no("dependent launches in graphs")),
             cooperative: Err(no("cooperative launches")),
             clusters: Ok(ClusterSizes { portable: 8 }),
+            second_stream: Err(no("a second stream")),
+            host_memory: Err(no("memory of the host")),
         };
         Self { stream: Arc::default(), capabilities, kernels: kernels.into_iter().collect() }
     }

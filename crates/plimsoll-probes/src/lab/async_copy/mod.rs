@@ -1,8 +1,8 @@
 //! async-copy: which way from global to shared memory. Tiles of 2 to 32 KiB by loads and stores, by asynchronous copies of 4 to 16
 //! bytes and by bulk copies, with one to four tiles under way, by few threads, from the L2 and from memory.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

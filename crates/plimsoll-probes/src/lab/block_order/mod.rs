@@ -1,8 +1,8 @@
 //! block-order: L2 reuse between the blocks of one kernel. Every block reads a panel of one matrix and a panel of another, as a
 //! tile of a product needs them; which tile comes when decides how much of that memory must deliver.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -22,7 +22,7 @@ use crate::TRUST;
 use crate::cuda::kit::{GRAPH, Kit, late};
 use crate::cuda::steady::Steady;
 use crate::tensor::oracle::Data;
-use crate::{incore::gpu as incore, tensor::cuda as tensor};
+use crate::{incore::gpu as incore, tensor::gpu as tensor};
 use plimsoll_cuda::launch::{Arguments, Launch};
 use plimsoll_cuda::memory::DeviceBuffer;
 use plimsoll_cuda::{Action, Load};
@@ -70,7 +70,7 @@ fn chains(device: &CudaDevice) -> Vec<(&'static str, Form, &'static links::Instr
 
 /// The matrix instructions of each format that a device has any for.
 fn matrices(device: &CudaDevice) -> Vec<(&'static str, Vec<&'static products::Instruction>)> {
-    let all = tensor::dense(device);
+    let all = tensor::dense::<Cuda>(device);
     let of = |number| all.iter().copied().filter(|one| one.number == number).collect::<Vec<_>>();
     let formats = PRODUCTS.into_iter().map(|(format, number)| (format, of(number)));
     formats.filter(|(_, instructions)| !instructions.is_empty()).collect()
@@ -222,7 +222,7 @@ impl Bench {
 /// The kernels of `incore` and `tensor`.
 struct Machines {
     chains: incore::Bench<Cuda>,
-    products: tensor::Bench,
+    products: Rc<tensor::Bench<Cuda>>,
 }
 
 impl Machines {

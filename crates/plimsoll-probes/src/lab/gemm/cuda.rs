@@ -2,6 +2,8 @@
 //! device, and square products by cuBLAS where it is installed. What the figures mean is
 //! `crate::lab::gemm`'s; products and their oracle are `products`'.
 
+use std::rc::Rc;
+
 use super::kernels::{TAMED, kernel};
 use crate::incore::kernels as links;
 use crate::lab::gemm::{self, ERROR, Form};
@@ -19,7 +21,7 @@ use super::products::{self, Size};
 use crate::cuda::kit::late;
 use crate::cuda::steady::Steady;
 use crate::tensor::oracle::Data;
-use crate::{incore::gpu as incore, tensor::cuda as tensor};
+use crate::{incore::gpu as incore, tensor::gpu as tensor};
 use plimsoll_cuda::Load;
 use plimsoll_cuda::cublas::Numbers;
 use plimsoll_cuda::{Cuda, CudaDevice};
@@ -55,7 +57,7 @@ const NUMBERS: [(&str, Number); 6] = [
 /// those of one warp and those of a warp group, with and without zeros. Where there is little time, those of a warp that a
 /// warp group has, too, are left out.
 fn groups(device: &CudaDevice, quick: bool) -> Vec<(&'static str, &'static Instruction)> {
-    let all = tensor::instructions(device);
+    let all = tensor::instructions::<Cuda>(device);
     let of = |(name, number): (&'static str, Number)| {
         let mine: Vec<&Instruction> = all.iter().copied().filter(|one| one.number == number).collect();
         let grouped = mine.iter().any(|one| one.group);
@@ -173,7 +175,7 @@ impl Probe<Cuda> for Runner {
 struct Machines {
     chains: incore::Bench<Cuda>,
     scalar: Option<&'static links::Instruction>,
-    products: tensor::Bench,
+    products: Rc<tensor::Bench<Cuda>>,
 }
 
 impl Machines {

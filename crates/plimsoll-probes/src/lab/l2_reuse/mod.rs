@@ -1,8 +1,8 @@
 //! l2-reuse: what is gained where a consumer finds in the second-level cache what a producer has just written: tiles of some
 //! size, updated by kernels in a stream, in a graph and in one cooperative launch, beside the same without tiles.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

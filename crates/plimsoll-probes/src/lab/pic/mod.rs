@@ -1,11 +1,11 @@
 //! pic: whether small products on the matrix units turn the velocities of particles faster than fused multiply-adds do, and what
 //! half precision costs.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod oracle;
 
 use plimsoll_core::device::DeviceInfo;

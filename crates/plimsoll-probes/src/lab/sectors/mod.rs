@@ -2,8 +2,8 @@
 //! of 32 bytes. How many sectors a pattern touches is computed here, exactly, and held to what the device counts; the time of a
 //! load follows from it.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -1,15 +1,15 @@
 //! tti: how much of the copies into shared memory a kernel can hide that has its multiprocessor to itself: loads through
 //! registers, asynchronous copies and bulk copies of the next plane of a wave in a tilted medium.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod model;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod oracle;
-#[cfg(feature = "cuda")]
+#[cfg(feature = "gpu")]
 mod verify;
 
 use plimsoll_core::device::DeviceInfo;

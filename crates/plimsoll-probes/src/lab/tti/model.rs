@@ -3,22 +3,18 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::kernels::{self, Loads, Tile};
-use crate::lab::fields::Shape;
 use plimsoll_core::Fault;
 use plimsoll_core::sample::Check;
-use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
+use plimsoll_gpu::kit::Kit;
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::unit::Unit;
+use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Span};
 
+use super::kernels::{self, Loads, Tile};
 use crate::TRUST;
-use crate::cuda::kit::Kit;
-use crate::cuda::unit::Unit;
+use crate::lab::fields::Shape;
 use crate::lab::naive;
-use plimsoll_cuda::Action;
-use plimsoll_cuda::CudaDevice;
-use plimsoll_cuda::driver::Attribute;
-use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
 
 /// Cells from the bump's middle to its edge.
 const RADIUS: f32 = 24.0;
@@ -26,10 +22,10 @@ const RADIUS: f32 = 24.0;
 /// The largest tile whose block the device has the shared memory for.
 ///
 /// # Errors
-/// [`Fault::Unavailable`] where it has it for none; the driver's.
-pub(crate) fn tile(device: &CudaDevice) -> Result<Tile, Fault> {
-    let most = device.context.device().attribute(Attribute::SharedPerBlock)?;
-    let fits = |tile: &Tile| i64::from(tile.shared()) <= i64::from(most);
+/// [`Fault::Unavailable`] where it has it for none.
+pub(crate) fn tile<G: Gpu>(device: &G::Device) -> Result<Tile, Fault> {
+    let most = G::capabilities(device).limits.shared_per_block;
+    let fits = |tile: &Tile| tile.shared() <= most;
     Tile::ALL.into_iter().find(fits).ok_or_else(|| {
         let least = Tile::Small.shared() >> 10;
         Fault::Unavailable {
@@ -41,30 +37,30 @@ pub(crate) fn tile(device: &CudaDevice) -> Result<Tile, Fault> {
 }
 
 /// The kernels, and what checks them.
-pub(crate) struct Lab {
-    pub(crate) kit: Kit,
+pub(crate) struct Lab<G: Gpu> {
+    pub(crate) kit: Kit<G>,
     pub(crate) tile: Tile,
     /// Ways of loading that the target has.
     pub(crate) ways: Vec<Loads>,
-    checks: Unit,
-    result: DeviceBuffer,
+    checks: Unit<G>,
+    result: G::Buffer,
 }
 
-impl Lab {
+impl<G: Gpu> Lab<G> {
     /// Compiles the kernels for a tile.
     ///
     /// # Errors
     /// Those of [`Kit::new`]; the driver's, where a block may not have the shared memory.
-    pub(crate) fn new(device: &CudaDevice, tile: Tile) -> Result<Rc<Self>, Fault> {
-        let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
+    pub(crate) fn new(device: &G::Device, tile: Tile) -> Result<Rc<Self>, Fault> {
+        let target = G::target(device);
         let ways: Vec<Loads> = Loads::ALL.into_iter().filter(|loads| loads.on(target)).collect();
         let steps = ways.iter().map(|loads| kernels::step(*loads, tile));
         let all: Vec<KernelDesc> = steps.clone().chain([kernels::begin()]).collect();
-        let kit = Kit::new(device, &crate::lab::tti::kernels::SOURCE, &all, TRUST)?;
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &all, TRUST)?;
         for kernel in steps {
-            kit.unit.function(&kernel)?.function().allow_shared(tile.shared())?;
+            G::allow_shared(kit.unit.function(&kernel)?.function(), tile.shared())?;
         }
-        let checks = Unit::new(device, &crate::lab::tti::kernels::SOURCE, &[kernels::check()], TRUST)?;
+        let checks = Unit::new(device, &kernels::SOURCE, &[kernels::check()], TRUST)?;
         let result = kit.array(16)?;
         Ok(Rc::new(Self { kit, tile, ways, checks, result }))
     }
@@ -73,7 +69,7 @@ impl Lab {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn check(&self, model: &Model, after: [Span; 2], before: [Span; 2]) -> Result<Check, Fault> {
+    pub(crate) fn check(&self, model: &Model<G>, after: [Span; 2], before: [Span; 2]) -> Result<Check, Fault> {
         let list = after.into_iter().chain(before).chain(model.now()).chain(model.medium);
         let list = list.fold(Arguments::new(), Arguments::span);
         let kernel = kernels::check();
@@ -81,28 +77,28 @@ impl Lab {
     }
 }
 
+/// Arrays of a model.
+pub(crate) const ARRAYS: u64 = 7;
+
 /// A model.
-pub(crate) struct Model {
-    lab: Rc<Lab>,
+pub(crate) struct Model<G: Gpu> {
+    lab: Rc<Lab<G>>,
     pub(crate) shape: Shape,
     /// Both fields before, then both now; they change places with every step.
     fields: Cell<[[Span; 2]; 2]>,
     /// Speed, anisotropy, axis.
     pub(crate) medium: [Span; 3],
-    _arrays: Vec<DeviceBuffer>,
+    _arrays: Vec<G::Buffer>,
 }
 
-impl Model {
-    /// Arrays of a model.
-    pub(crate) const ARRAYS: u64 = 7;
-
+impl<G: Gpu> Model<G> {
     /// A model of zeros.
     ///
     /// # Errors
     /// [`Fault::OutOfMemory`]; the driver's.
-    pub(crate) fn new(lab: &Rc<Lab>, shape: Shape) -> Result<Self, Fault> {
+    pub(crate) fn new(lab: &Rc<Lab<G>>, shape: Shape) -> Result<Self, Fault> {
         let array = |_| lab.kit.array(shape.bytes());
-        let arrays = (0..Self::ARRAYS).map(array).collect::<Result<Vec<DeviceBuffer>, Fault>>()?;
+        let arrays = (0..ARRAYS).map(array).collect::<Result<Vec<G::Buffer>, Fault>>()?;
         arrays.iter().try_for_each(|array| lab.kit.checker.words(array.whole(), 0))?;
         let at = |place: usize| arrays[place].whole();
         let fields = Cell::new([[at(0), at(1)], [at(2), at(3)]]);
@@ -138,7 +134,7 @@ impl Model {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn launch(&self, loads: Loads) -> Result<Launch, Fault> {
+    pub(crate) fn launch(&self, loads: Loads) -> Result<G::Launch, Fault> {
         let tile = self.lab.tile;
         let kernel = kernels::step(loads, tile);
         let geometry =

@@ -4,19 +4,17 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, Loads, MARGIN, Tile};
-use crate::lab::fields::Shape;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
 use plimsoll_core::sample::Check;
 use plimsoll_core::stats::Rng;
+use plimsoll_gpu::{Gpu, Memory as _, Span};
 
+use super::kernels::{self, Loads, MARGIN, Tile};
 use super::model::{Lab, Model, tile};
 use super::oracle::{Medium, Wave};
+use crate::lab::fields::Shape;
 use crate::lab::naive::near;
-use plimsoll_cuda::CudaDevice;
-use plimsoll_cuda::memory::Span;
-use plimsoll_cuda::memory::Transfer as _;
 
 /// Cells in x, y, z: smaller than a tile, and of several.
 const GRIDS: [[u32; 3]; 4] = [[1, 1, 1], [5, 3, 2], [33, 13, 9], [40, 30, 24]];
@@ -25,12 +23,12 @@ const GRIDS: [[u32; 3]; 4] = [[1, 1, 1], [5, 3, 2], [33, 13, 9], [40, 30, 24]];
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn all(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-    let largest = tile(device)?;
+pub(crate) fn all<G: Gpu>(device: &G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    let largest = tile::<G>(device)?;
     let grids = if depth == Depth::Small { &GRIDS[..2] } else { &GRIDS[..] };
     // What fits in the largest tile's place fits in all after it.
     for tile in Tile::ALL.into_iter().skip_while(|tile| *tile != largest) {
-        let lab = Lab::new(device, tile)?;
+        let lab = Lab::<G>::new(device, tile)?;
         for (seed, cells) in grids.iter().enumerate() {
             for upright in [false, true] {
                 let bench = Bench::new(&lab, *cells, seed as u64, upright)?;
@@ -42,9 +40,9 @@ pub(crate) fn all(device: &CudaDevice, depth: Depth, report: &mut dyn FnMut(Case
 }
 
 /// A small model with fields and a medium that the host knows, without gaps.
-struct Bench {
-    lab: Rc<Lab>,
-    model: Model,
+struct Bench<G: Gpu> {
+    lab: Rc<Lab<G>>,
+    model: Model<G>,
     shape: Shape,
     /// p and q before, p and q now.
     start: [Vec<f32>; 4],
@@ -52,8 +50,8 @@ struct Bench {
     upright: bool,
 }
 
-impl Bench {
-    fn new(lab: &Rc<Lab>, cells: [u32; 3], seed: u64, upright: bool) -> Result<Self, Fault> {
+impl<G: Gpu> Bench<G> {
+    fn new(lab: &Rc<Lab<G>>, cells: [u32; 3], seed: u64, upright: bool) -> Result<Self, Fault> {
         let shape = Shape::new(cells, MARGIN).ok_or_else(|| Fault::Invalid("a grid of no cells".to_owned()))?;
         let mut rng = Rng::new(seed);
         let count = shape.volume();
@@ -108,7 +106,7 @@ impl Bench {
     /// Puts fields on the device.
     fn put(&self, to: Span, field: &[f32]) -> Result<(), Fault> {
         let bytes: Vec<u8> = self.shape.padded(field).iter().flat_map(|x| x.to_le_bytes()).collect();
-        to.upload(self.lab.kit.stream(), &bytes)
+        G::upload(self.lab.kit.stream(), to, &bytes)
     }
 
     fn put_all(&self) -> Result<(), Fault> {
@@ -122,7 +120,7 @@ impl Bench {
 
     fn get(&self, from: Span) -> Result<Vec<f32>, Fault> {
         let mut bytes = vec![0; self.shape.bytes() as usize];
-        from.download(self.lab.kit.stream(), &mut bytes)?;
+        G::download(self.lab.kit.stream(), from, &mut bytes)?;
         Ok(bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect())
     }
 

@@ -2,8 +2,8 @@
 //! follows the store of its word, through the first-level cache and past it; and memory of the host, which the L2 doesn't keep,
 //! read more than once.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

@@ -4,23 +4,20 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, CELLS, CORNERS, NUMBERS, Way};
-use crate::lab::pic::{self, ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::kit::{GRAPH, Kit, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Need};
 
+use super::kernels::{self, CELLS, CORNERS, NUMBERS, Way};
 use super::oracle::{Errors, Particle, pushed, within};
+use super::{ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
 use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, late};
-use crate::cuda::window::room;
-use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::memory::Transfer as _;
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::lab::pic;
 
 /// Particles of a cell.
 const PER_CELL: u32 = 256;
@@ -39,20 +36,20 @@ const SOME: u64 = 4096;
 #[derive(Debug)]
 pub struct Runner;
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &pic::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
-    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+    fn points(&self, _: &G::Device, _: &Request) -> usize {
         points().len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let asked = session.request.bytes.map(|bytes| bytes / 4);
@@ -68,9 +65,9 @@ impl Probe<Cuda> for Runner {
             }],
         );
         // A few bytes per particle are the fields of its cell.
-        let (bytes, flags) = room(session.device, 2 * NUMBERS + 1, 4 * wanted)?;
+        let (bytes, flags) = room::<G>(session.device, 2 * NUMBERS + 1, 4 * wanted)?;
         let layout = Layout { particles: wanted.min(bytes / 4), per_cell: PER_CELL };
-        let bench = Rc::new(Bench::new(session.device, layout, FIELD, session.request.seed as u32)?);
+        let bench = Rc::new(Bench::<G>::new(session.device, layout, FIELD, session.request.seed as u32)?);
         let late = late(session, begin, pic::SPEC.budget(effort));
         let points = points();
         let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
@@ -78,7 +75,7 @@ impl Probe<Cuda> for Runner {
         session.sweep(sweep, at, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let layouts: &[(u64, u32)] = match depth {
             Depth::Small => &[(1, 1), (33, 7)],
             _ => &[(1, 1), (33, 7), (64, 16), (1000, 33), (4099, 256)],
@@ -86,7 +83,7 @@ impl Probe<Cuda> for Runner {
         for (seed, (particles, per_cell)) in layouts.iter().enumerate() {
             let layout = Layout { particles: *particles, per_cell: *per_cell };
             for (field, what) in [(FIELD, ""), (0.0, ", no field")] {
-                let bench = Bench::new(device, layout, field, seed as u32)?;
+                let bench = Bench::<G>::new(device, layout, field, seed as u32)?;
                 for (way, pushes) in Way::ALL.into_iter().flat_map(|way| [1, 5, 16].map(|pushes| (way, pushes))) {
                     let on = format!("{particles} particles, {per_cell} a cell, {pushes} pushes{what}");
                     let wrong = bench.once(way, pushes)?;
@@ -131,18 +128,18 @@ impl Layout {
 }
 
 /// What all points share: particles that stay as they are, and room for what becomes of them.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     layout: Layout,
     field: f32,
-    at: DeviceBuffer,
-    out: DeviceBuffer,
-    corners: DeviceBuffer,
+    at: G::Buffer,
+    out: G::Buffer,
+    corners: G::Buffer,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, layout: Layout, field: f32, seed: u32) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::lab::pic::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, layout: Layout, field: f32, seed: u32) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let array = |numbers: u64| kit.array(4 * numbers);
         let (at, out) = (array(NUMBERS * layout.particles)?, array(NUMBERS * layout.particles)?);
         let corners = array(layout.fields())?;
@@ -156,7 +153,7 @@ impl Bench {
         Ok(bench)
     }
 
-    fn launch(&self, way: Way, pushes: u32) -> Result<Launch, Fault> {
+    fn launch(&self, way: Way, pushes: u32) -> Result<G::Launch, Fault> {
         let kernel = kernels::push(way);
         let blocks = u32::try_from(self.layout.cells().div_ceil(CELLS.into())).unwrap_or(u32::MAX);
         let list = Arguments::new().buffer(&self.out).buffer(&self.at).buffer(&self.corners);
@@ -164,7 +161,7 @@ impl Bench {
         self.kit.unit.function(&kernel)?.launch(Geometry::linear(blocks, kernel.threads), Form::default(), &list)
     }
 
-    fn load(self: &Rc<Self>, way: Way, pushes: u32) -> Result<Load, Fault> {
+    fn load(self: &Rc<Self>, way: Way, pushes: u32) -> Result<Load<G>, Fault> {
         let particles = self.layout.particles;
         let bytes = 4 * NUMBERS * particles;
         let fields = 4 * u64::from(3 * CORNERS) * self.layout.cells();
@@ -200,14 +197,15 @@ impl Bench {
     }
 
     /// Those particles of an array.
-    fn some(&self, array: &DeviceBuffer) -> Result<Vec<Particle>, Fault> {
+    fn some(&self, array: &G::Buffer) -> Result<Vec<Particle>, Fault> {
         let (n, places) = (self.layout.particles, self.places());
         let half = places.len().div_ceil(2);
         let mut numbers = vec![Vec::with_capacity(places.len()); NUMBERS as usize];
         for (k, numbers) in (0_u64..).zip(&mut numbers) {
             for part in places.chunks(half.max(1)) {
                 let mut bytes = vec![0; 4 * part.len()];
-                array.part(4 * (k * n + part[0]), bytes.len() as u64)?.download(self.kit.stream(), &mut bytes)?;
+                let place = array.part(4 * (k * n + part[0]), bytes.len() as u64)?;
+                G::download(self.kit.stream(), place, &mut bytes)?;
                 numbers.extend(bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]]))));
             }
         }
@@ -229,7 +227,7 @@ impl Bench {
                 Some((known, corners)) if known == cell => corners,
                 _ => {
                     let mut bytes = vec![0; each as usize];
-                    self.corners.part(cell * each, each)?.download(self.kit.stream(), &mut bytes)?;
+                    G::download(self.kit.stream(), self.corners.part(cell * each, each)?, &mut bytes)?;
                     let number = |k: usize| f32::from_le_bytes(std::array::from_fn(|byte| bytes[4 * k + byte]));
                     std::array::from_fn(|k| f64::from(number(k)))
                 }
@@ -258,7 +256,7 @@ impl Bench {
             |p: &Particle| p.x.iter().all(|x| (0.0..1.0).contains(x)) && p.v.iter().all(|v| (-1.0..1.0).contains(v));
         let alike = particles.windows(2).any(|pair| pair[0] == pair[1]);
         let mut bytes = vec![0; 4 * 3 * CORNERS as usize];
-        self.corners.download(self.kit.stream(), &mut bytes)?;
+        G::download(self.kit.stream(), self.corners.whole(), &mut bytes)?;
         let fields = bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]));
         let small = fields.into_iter().all(|field| field.abs() <= self.field);
         let right = particles.iter().all(inside) && !alike && small;

@@ -4,23 +4,21 @@
 
 use std::rc::Rc;
 
-use super::kernels::{BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
-use crate::lab::tti::{self, ASYNC, BULK, DIRECT, NONE};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::Op;
-use plimsoll_gpu::Need;
+use plimsoll_gpu::kit::{GRAPH, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::{Gpu, Memory, Need, Span};
 
-use super::model::{Lab, Model, tile};
-use super::verify;
-use crate::cuda::kit::{GRAPH, late};
+use super::kernels::{self, BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
+use super::model::{ARRAYS, Lab, Model, tile};
+use super::{ASYNC, BULK, DIRECT, NONE, verify};
 use crate::lab::grid::{Wanted, grid};
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::lab::tti;
 
 /// Steps before the first sample: the bump has begun to move.
 const FIRST: u32 = 20;
@@ -29,35 +27,35 @@ const FIRST: u32 = 20;
 #[derive(Debug)]
 pub struct Runner;
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &tti::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
-    fn allowed(&self, device: &CudaDevice) -> Result<(), Fault> {
-        tile(device).map(drop)
+    fn allowed(&self, device: &G::Device) -> Result<(), Fault> {
+        tile::<G>(device).map(drop)
     }
 
-    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
+    fn points(&self, _: &G::Device, _: &Request) -> usize {
         Loads::ALL.len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let bench = Rc::new(Bench::new(session.device, effort, session.request.bytes)?);
+        let bench = Rc::new(Bench::<G>::new(session.device, effort, session.request.bytes)?);
         let late = late(session, begin, tti::SPEC.budget(effort));
         let points = bench.lab.ways.clone();
         let sweep = Sweep { series: tti::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
         session.sweep(sweep, |loads| vec![name(*loads).into()], |_, loads| bench.load(*loads)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        verify::all(device, depth, report)
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        verify::all::<G>(device, depth, report)
     }
 }
 
@@ -74,22 +72,22 @@ fn name(loads: Loads) -> &'static str {
 /// than half a gibibyte in all, which no cache holds.
 fn wanted(tile: Tile, multiprocessors: u32) -> Wanted {
     let block = tile.threads();
-    let arrays = Model::ARRAYS + 2;
+    let arrays = ARRAYS + 2;
     Wanted { margin: MARGIN, block, resident: multiprocessors, fewest: 256, planes: [160, 256, 384], arrays }
 }
 
 /// What all points share.
-struct Bench {
-    lab: Rc<Lab>,
-    model: Model,
-    room: [DeviceBuffer; 2],
+struct Bench<G: Gpu> {
+    lab: Rc<Lab<G>>,
+    model: Model<G>,
+    room: [G::Buffer; 2],
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
-        let lab = Lab::new(device, tile(device)?)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, effort: Effort, bytes: Option<u64>) -> Result<Self, Fault> {
+        let lab = Lab::<G>::new(device, tile::<G>(device)?)?;
         let wanted = wanted(lab.tile, lab.kit.unit.machine().multiprocessors);
-        let shape = grid(&wanted, effort, bytes, device.memory_free()?)?;
+        let shape = grid(&wanted, effort, bytes, G::free_memory(device)?)?;
         let model = Model::new(&lab, shape)?;
         let room = [lab.kit.array(shape.bytes())?, lab.kit.array(shape.bytes())?];
         model.begin()?;
@@ -98,11 +96,11 @@ impl Bench {
     }
 
     /// Steps forth and back, so that time stands still.
-    fn load(self: &Rc<Self>, loads: Loads) -> Result<Load, Fault> {
+    fn load(self: &Rc<Self>, loads: Loads) -> Result<Load<G>, Fault> {
         let cells = self.model.shape.volume();
         let traffic = Traffic::new(BYTES_READ * cells, BYTES_WRITTEN * cells);
         // A step touches all arrays of the model, each once: no cell of any is still in a cache when the next step comes to it.
-        let window = 4 * Model::ARRAYS * cells;
+        let window = 4 * ARRAYS * cells;
         let work = Work { traffic, operations: cells as f64, window, ..Work::default() };
         let step = self.model.launch(loads)?;
         let load = self.lab.kit.load(GRAPH, vec![step.clone(), step], work)?;
@@ -112,7 +110,7 @@ impl Bench {
 
     /// Every cell of one more step. Two without copies must leave what was there.
     fn check(&self, loads: Loads) -> Result<Check, Fault> {
-        let room: [Span; 2] = self.room.each_ref().map(DeviceBuffer::whole);
+        let room: [Span; 2] = self.room.each_ref().map(Memory::whole);
         if loads != Loads::None {
             return self.model.check(loads, room);
         }

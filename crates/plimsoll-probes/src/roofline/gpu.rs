@@ -3,9 +3,8 @@
 //! the kernels are `roofline.cu`'s.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::kernels::{self, Form, Real};
-use crate::roofline;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::series::Value;
@@ -13,18 +12,14 @@ use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Meter, Need};
 
-use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::window::room;
+use super::kernels::{self, Form, Real};
 use crate::meter::Metered;
-use plimsoll_cuda::Action;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
-use plimsoll_gpu::{Gpu as _, Meter};
-use std::sync::Arc;
+use crate::{TRUST, roofline};
 
 /// Bytes of a vector, which the kernels count in.
 const VECTOR: u64 = 16;
@@ -57,28 +52,28 @@ fn has_energy(effort: Effort) -> bool {
     effort != Effort::Quick
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &roofline::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         forms().len() + if has_energy(request.effort) { steady().len() } else { 0 }
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = asked(session, session.info().cold_window())?;
-        let turn = Bench::turn(session.device);
-        let (bytes, flags) = room(session.device, 1, wanted.saturating_add(turn))?;
+        let turn = Bench::<G>::turn(session.device)?;
+        let (bytes, flags) = room::<G>(session.device, 1, wanted.saturating_add(turn))?;
         let bytes = bytes.min(wanted.saturating_add(turn)).max(turn);
-        let meter = Cuda::meter(session.device);
-        let bench = Bench::new(session.device, bytes, session.request.seed)?;
+        let meter = G::meter(session.device);
+        let bench = Rc::new(Bench::<G>::new(session.device, bytes, session.request.seed)?);
         let late = late(session, begin, roofline::SPEC.budget(effort));
         let with_energy = has_energy(effort) && meter.is_some();
         // Both series together take two thirds of what a CPU needs.
@@ -94,14 +89,14 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let turns: &[u32] = match depth {
             Depth::Small => &[0, 1, 3],
             Depth::Usual => &[0, 1, 2, 3, 7],
             Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17],
         };
         let most = u64::from(turns[turns.len() - 1]);
-        let bench = Bench::new(device, most * Bench::turn(device), 1)?;
+        let bench = Bench::<G>::new(device, most * Bench::<G>::turn(device)?, 1)?;
         for form in forms() {
             for &turns in turns {
                 let wrong = bench.wrong(form, turns)?;
@@ -117,36 +112,35 @@ impl Probe<Cuda> for Runner {
 }
 
 /// What all points share: kernels and the array.
-#[derive(Clone)]
-struct Bench {
-    kit: Rc<Kit>,
-    input: Rc<DeviceBuffer>,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    input: G::Buffer,
     bytes: u64,
-    out: Rc<DeviceBuffer>,
-    expected: Rc<DeviceBuffer>,
-    clock: Rc<DeviceBuffer>,
+    out: G::Buffer,
+    expected: G::Buffer,
+    clock: Rc<G::Buffer>,
 }
 
-impl Bench {
+impl<G: Gpu> Bench<G> {
     /// Bytes that the largest grid takes in one turn, at most.
-    fn turn(device: &CudaDevice) -> u64 {
-        u64::from(device.multiprocessors) * 2048 * MOST_VECTORS * VECTOR
+    fn turn(device: &G::Device) -> Result<u64, Fault> {
+        Ok(u64::from(G::machine(device)?.multiprocessors) * 2048 * MOST_VECTORS * VECTOR)
     }
 
-    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::roofline::kernels::SOURCE, &kernels::kernels(), TRUST)?;
-        let warps = u64::from(device.multiprocessors) * 2048 / 32;
-        let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
-        let (input, out, expected, clock) = (array(bytes)?, array(4 * warps)?, array(4 * warps)?, array(16)?);
+    fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
+        let warps = u64::from(kit.unit.machine().multiprocessors) * 2048 / 32;
+        let (input, out, expected) = (kit.array(bytes)?, kit.array(4 * warps)?, kit.array(4 * warps)?);
+        let clock = Rc::new(kit.array(16)?);
         // As singles from 1 to 2; as doubles and as halves they are finite and positive, too.
         kit.checker.fill(Data::Unit, Element::F32, input.whole(), seed)?;
-        Ok(Self { kit: Rc::new(kit), input, bytes, out, expected, clock })
+        Ok(Self { kit, input, bytes, out, expected, clock })
     }
 
     /// The kernel on as many blocks as are resident at once.
     fn kernel(&self, form: Form) -> Result<KernelDesc, Fault> {
         let kernel = form.kernel();
-        let resident = self.kit.unit.function(&kernel)?.function().blocks_per_multiprocessor(kernel.threads, 0)?;
+        let resident = G::blocks_per_multiprocessor(self.kit.unit.function(&kernel)?.function(), kernel.threads, 0)?;
         Ok(kernel.with_grid(Grid::Resident { blocks: resident.clamp(1, 8) }))
     }
 
@@ -156,12 +150,12 @@ impl Bench {
         Ok(u64::from(grid.blocks) * THREADS)
     }
 
-    fn launch(&self, kernel: &KernelDesc, turns: u32) -> Result<Launch, Fault> {
+    fn launch(&self, kernel: &KernelDesc, turns: u32) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().buffer(&self.out).buffer(&self.input).buffer(&self.clock).u32(turns);
         self.kit.unit.launch(kernel, 0, arguments)
     }
 
-    fn load(&self, form: Form, meter: Option<Arc<dyn Meter>>) -> Result<Metered<Cuda>, Fault> {
+    fn load(self: &Rc<Self>, form: Form, meter: Option<Arc<dyn Meter>>) -> Result<Metered<G>, Fault> {
         let kernel = self.kernel(form)?;
         let threads = self.threads(&kernel)?;
         let turn = threads * u64::from(form.vectors()) * VECTOR;
@@ -171,10 +165,10 @@ impl Bench {
         let launch = self.launch(&kernel, turns)?;
         let operations = bytes as f64 * form.arithmetic_intensity();
         let work = Work { traffic: Traffic::new(bytes, 0), operations, window: bytes, ..Work::default() };
-        let bench = self.clone();
+        let bench = Rc::clone(self);
         let check = move |_: &_| bench.compare(form, &kernel, turns);
         let load = self.kit.load(GRAPH, vec![launch], work)?.with_check(check);
-        Ok(Metered::new(load, meter, (Rc::clone(&self.clock), std::sync::Arc::clone(self.kit.stream()))))
+        Ok(Metered::new(load, meter, (Rc::clone(&self.clock), Arc::clone(self.kit.stream()))))
     }
 
     /// The reference on the same grid.
@@ -214,8 +208,8 @@ impl Bench {
         let vectors = u64::from(form.vectors());
         let mut input = vec![0; (u64::from(TURNS) * vectors * THREADS * VECTOR) as usize];
         let mut found = [0; 4];
-        self.input.download(self.kit.stream(), &mut input)?;
-        self.expected.download(self.kit.stream(), &mut found)?;
+        G::download(self.kit.stream(), self.input.whole(), &mut input)?;
+        G::download(self.kit.stream(), self.expected.whole(), &mut found)?;
         let words: Vec<u32> = input.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         // Words of a vector of a turn and a thread.
         let vector = |turn: u64, v: u64, thread: u64| {

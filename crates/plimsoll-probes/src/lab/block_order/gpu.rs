@@ -3,25 +3,22 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, THREADS, TURN};
-use crate::lab::block_order::{self, AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::pattern;
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::POISON;
+use plimsoll_gpu::kit::{GRAPH, Kit, alone, late};
+use plimsoll_gpu::load::Load;
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
-use crate::TRUST;
-use crate::cuda::checker::POISON;
-use crate::cuda::kit::{GRAPH, Kit, alone, late};
-use crate::cuda::window::room;
-use crate::folds;
-use plimsoll_cuda::Load;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
+use super::kernels::{self, THREADS, TURN};
+use super::{AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
+use crate::lab::block_order;
+use crate::{TRUST, folds};
 
 /// Rows of tiles of a group.
 const GROUPS: [u32; 5] = [4, 8, 12, 16, 32];
@@ -49,30 +46,31 @@ struct Size {
     panel: u64,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &block_order::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        orders(Size::of(device.multiprocessors, USUAL).rows, request.effort).len() + 3
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let multiprocessors = G::machine(device).map_or(0, |machine| machine.multiprocessors);
+        orders(Size::of(multiprocessors, USUAL).rows, request.effort).len() + 3
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
-        let size = Size::of(session.device.multiprocessors, cache);
-        let (bytes, flags) = room(session.device, 2, size.matrix())?;
+        let size = Size::of(G::machine(session.device)?.multiprocessors, cache);
+        let (bytes, flags) = room::<G>(session.device, 2, size.matrix())?;
         let size = size.within(bytes);
-        let bench = Bench::new(session.device, size, session.request.seed)?;
+        let bench = Bench::<G>::new(session.device, size, session.request.seed)?;
         let points = orders(size.rows, session.request.effort);
         let late = late(session, begin, block_order::SPEC.budget(session.request.effort));
         let at = |order: &Order| vec![order.0.as_str().into()];
@@ -84,13 +82,13 @@ impl Probe<Cuda> for Runner {
         session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let sizes: &[(u32, u32, u64)] = match depth {
             Depth::Small => &[(1, 1, 1), (5, 3, 2)],
             _ => &[(1, 1, 1), (1, 7, 3), (7, 1, 1), (5, 3, 2), (13, 17, 1), (33, 31, 2)],
         };
         for (rows, columns, turns) in sizes.iter().copied() {
-            let bench = Bench::new(device, Size { rows, columns, panel: turns * u64::from(TURN) }, 1)?;
+            let bench = Bench::<G>::new(device, Size { rows, columns, panel: turns * u64::from(TURN) }, 1)?;
             for (order, group) in orders(rows, Effort::Thorough) {
                 let mut load = bench.walk(group, usize::MAX)?;
                 load.once()?;
@@ -149,31 +147,31 @@ fn fold(seed: u64, panel: u64, warp: u32, bytes: u64) -> u32 {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     size: Size,
     /// Dynamic shared memory that keeps a block alone on its multiprocessor, so that a wave is as many tiles.
     shared: u32,
     seed: u64,
-    matrices: Rc<[DeviceBuffer; 2]>,
-    left: Rc<DeviceBuffer>,
+    matrices: Rc<[G::Buffer; 2]>,
+    left: Rc<G::Buffer>,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, size: Size, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::lab::block_order::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, size: Size, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let matrix = |panels: u32| kit.array(u64::from(panels) * size.panel);
         let matrices = Rc::new([matrix(size.rows)?, matrix(size.columns)?]);
         for (matrix, seed) in matrices.iter().zip(seeds(seed)) {
             kit.checker.fill(Data::Bits, Element::Word, matrix.whole(), seed)?;
         }
         let left = kit.array(4 * u64::from(size.tiles()) * u64::from(WARPS))?;
-        let shared = alone(device, 0);
+        let shared = alone::<G>(device, 0);
         Ok(Self { kit, size, shared, seed, matrices, left: Rc::new(left) })
     }
 
     /// A walk over all tiles, of which so many are held to the oracle.
-    fn walk(&self, group: u32, look: usize) -> Result<Load, Fault> {
+    fn walk(&self, group: u32, look: usize) -> Result<Load<G>, Fault> {
         let size = self.size;
         let (read, least) = size.bytes();
         let work = Work { traffic: Traffic::new(read, 0), operations: f64::from(size.tiles()), ..Work::default() };
@@ -186,7 +184,7 @@ impl Bench {
         Ok(load.with_check(move |stream| {
             // The matrices are on the device as long as launches read them.
             let _ = &matrices;
-            Ok(check(size, seed, &folds::words::<Cuda>(stream, left.whole())?, look))
+            Ok(check(size, seed, &folds::words::<G>(stream, left.whole())?, look))
         }))
     }
 }

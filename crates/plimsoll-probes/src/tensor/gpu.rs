@@ -4,8 +4,6 @@
 
 use std::rc::Rc;
 
-use super::kernels::{CHAINS, Instruction, Number};
-use crate::tensor;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -14,20 +12,17 @@ use plimsoll_core::series::{Series, Value};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
-use plimsoll_gpu::Need;
+use plimsoll_gpu::in_kernel::Inside;
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::steady::Steady;
+use plimsoll_gpu::unit::Unit;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
-use super::oracle::{self as oracle, Data};
-use crate::TRUST;
-use crate::cuda::inside::Inside;
-use crate::cuda::kit::{Kit, late};
-use crate::cuda::steady::Steady;
-use crate::cuda::unit::Unit;
+use super::kernels::{self, CHAINS, Instruction, Number};
+use super::oracle::{self, Data};
 use crate::turns::{glance, long_enough, quickest, whole_device};
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::memory::Transfer as _;
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::{TRUST, tensor};
 
 /// Threads of a warp.
 const WARP: u32 = 32;
@@ -77,30 +72,23 @@ impl Spot {
     }
 }
 
-/// The forms of a target that a device may run: its own, and on 9.0 the one with instructions of no later device.
-fn targets(device: &CudaDevice) -> Vec<Target> {
-    let own: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
-    let specific = Target { specific: true, ..own };
-    if device.capability == 90 && own == Target::plain(90) { vec![own, specific] } else { vec![own] }
-}
-
-/// The instructions of a device with the target that has each.
-pub(crate) fn instructions(device: &CudaDevice) -> Vec<&'static Instruction> {
-    Instruction::of(targets(device)[targets(device).len() - 1]).collect()
+/// The instructions of a device.
+pub(crate) fn instructions<G: Gpu>(device: &G::Device) -> Vec<&'static Instruction> {
+    Instruction::of(G::specific_target(device).unwrap_or(G::target(device))).collect()
 }
 
 /// Those of dense matrices, which this probe measures.
-pub(crate) fn dense(device: &CudaDevice) -> Vec<&'static Instruction> {
-    instructions(device).into_iter().filter(|of| !of.sparse).collect()
+pub(crate) fn dense<G: Gpu>(device: &G::Device) -> Vec<&'static Instruction> {
+    instructions::<G>(device).into_iter().filter(|of| !of.sparse).collect()
 }
 
 /// One chain of as few warps as work together.
-fn alone(device: &CudaDevice) -> Vec<Spot> {
-    dense(device).into_iter().map(|of| Spot::new(of, 1, of.threads() / WARP)).collect()
+fn alone<G: Gpu>(device: &G::Device) -> Vec<Spot> {
+    dense::<G>(device).into_iter().map(|of| Spot::new(of, 1, of.threads() / WARP)).collect()
 }
 
-fn searched(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
-    dense(device).into_iter().flat_map(|of| spots(of, effort == Effort::Quick)).collect()
+fn searched<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Spot> {
+    dense::<G>(device).into_iter().flat_map(|of| spots(of, effort == Effort::Quick)).collect()
 }
 
 /// The configurations in which an instruction may be fastest; few where `quick`.
@@ -123,28 +111,28 @@ fn fastest(series: &Series, spots: &[Spot], of: &[Spot]) -> Vec<Spot> {
     of.iter().filter_map(best).collect()
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &tensor::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        searched(device, request.effort).len() + 3 * dense(device).len()
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        searched::<G>(device, request.effort).len() + 3 * dense::<G>(device).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let (alone, all) = (alone(session.device), searched(session.device, effort));
-        let bench = Bench::new(session.device)?;
+        let (alone, all) = (alone::<G>(session.device), searched::<G>(session.device, effort));
+        let bench = Bench::<G>::new(session.device)?;
         let late = late(session, begin, tensor::SPEC.budget(effort));
         let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(sweep, Spot::name, |_, spot| bench.load(*spot, spot.instructions()))?;
@@ -158,14 +146,14 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device)?;
         let turns: &[u32] = match depth {
             Depth::Small => &[0, 1, 3],
             Depth::Usual => &[0, 1, 2, 3, 17],
             Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33],
         };
-        for of in instructions(device) {
+        for of in instructions::<G>(device) {
             let group = of.threads() / WARP;
             let most = if of.group { 8 } else { MOST_WARPS };
             for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
@@ -191,45 +179,32 @@ fn few_bits(of: &Instruction) -> bool {
 }
 
 /// What all points share.
-#[derive(Clone)]
-pub(crate) struct Bench {
+pub(crate) struct Bench<G: Gpu> {
     /// Its unit has what every form of the target has.
-    kit: Rc<Kit>,
+    kit: Kit<G>,
     /// What only the architecture-specific form has.
-    specific: Option<Rc<Unit>>,
-    input: Rc<DeviceBuffer>,
-    out: Rc<DeviceBuffer>,
-    expected: Rc<DeviceBuffer>,
-    cycles: Rc<DeviceBuffer>,
+    specific: Option<Unit<G>>,
+    input: G::Buffer,
+    out: G::Buffer,
+    expected: G::Buffer,
+    cycles: G::Buffer,
 }
 
-impl Bench {
-    pub(crate) fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let mut units = Vec::new();
-        for target in targets(device) {
-            let of_target = |of: &&Instruction| of.group == target.specific;
-            let kernels: Vec<KernelDesc> = Instruction::of(target)
-                .filter(of_target)
-                .flat_map(|of| CHAINS.into_iter().filter(|&n| of.has(n)).map(|n| of.kernel(n)))
-                .collect();
-            units.push((target, kernels));
-        }
-        let kit = Kit::new(device, &crate::tensor::kernels::SOURCE, &units[0].1, TRUST)?;
-        let specific = match units.get(1) {
-            Some((target, kernels)) => {
-                let loaded =
-                    device.kernels.load_stated(&target.to_string(), &crate::tensor::kernels::SOURCE, kernels, TRUST)?;
-                let names = kernels.iter().map(|kernel| kernel.name.clone());
-                Some(Rc::new(Unit::from_kernels(names.zip(loaded), kit.unit.machine())))
-            }
-            None => None,
+impl<G: Gpu> Bench<G> {
+    pub(crate) fn new(device: &G::Device) -> Result<Rc<Self>, Fault> {
+        let of_target = |target: Target| -> Vec<KernelDesc> {
+            let own = Instruction::of(target).filter(|of| of.group == target.specific);
+            own.flat_map(|of| CHAINS.into_iter().filter(|&n| of.has(n)).map(|n| of.kernel(n))).collect()
         };
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &of_target(G::target(device)), TRUST)?;
+        let specific = |target| Unit::specific(device, &kernels::SOURCE, &of_target(target), TRUST);
+        let specific = G::specific_target(device).map(specific).transpose()?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
-        let largest = instructions(device).iter().map(|of| oracle::block_bytes(of, 4, MOST_WARPS)).max().unwrap_or(0);
-        let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
-        let (out, expected) = (array(blocks * largest)?, array(blocks * largest)?);
-        let (input, cycles) = (array(oracle::INPUT_BYTES)?, array(8 * blocks)?);
-        Ok(Self { kit: Rc::new(kit), specific, input, out, expected, cycles })
+        let bytes = |of: &&Instruction| oracle::block_bytes(of, 4, MOST_WARPS);
+        let largest = instructions::<G>(device).iter().map(bytes).max().unwrap_or(0);
+        let (out, expected) = (kit.array(blocks * largest)?, kit.array(blocks * largest)?);
+        let (input, cycles) = (kit.array(oracle::INPUT_BYTES)?, kit.array(8 * blocks)?);
+        Ok(Rc::new(Self { kit, specific, input, out, expected, cycles }))
     }
 
     /// Bytes of all accumulators.
@@ -237,9 +212,9 @@ impl Bench {
         u64::from(self.kit.unit.machine().multiprocessors) * oracle::block_bytes(spot.of, spot.chains, spot.warps)
     }
 
-    fn launch(&self, spot: Spot, arguments: Arguments) -> Result<Launch, Fault> {
+    fn launch(&self, spot: Spot, arguments: Arguments) -> Result<G::Launch, Fault> {
         let kernel = spot.of.kernel(spot.chains).with_threads(spot.warps * WARP)?;
-        let unit = self.specific.as_deref().filter(|_| spot.of.group).unwrap_or(&self.kit.unit);
+        let unit = self.specific.as_ref().filter(|_| spot.of.group).unwrap_or(&self.kit.unit);
         unit.launch(&kernel, 0, arguments)
     }
 
@@ -249,25 +224,26 @@ impl Bench {
 
     /// Fills the input with the instruction's numbers, and the outputs with poison.
     fn begin(&self, spot: Spot) -> Result<(), Fault> {
-        self.input.upload(self.kit.stream(), &oracle::input(spot.of.number, spot.data, spot.way))?;
+        let input = oracle::input(spot.of.number, spot.data, spot.way);
+        G::upload(self.kit.stream(), self.input.whole(), &input)?;
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)
     }
 
     /// Samples of one block per multiprocessor by its own clock; `operations` are those of one turn.
-    fn load(&self, spot: Spot, operations: f64) -> Result<Inside, Fault> {
+    fn load(self: &Rc<Self>, spot: Spot, operations: f64) -> Result<Inside<G>, Fault> {
         self.begin(spot)?;
         let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
         let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
-        let bench = self.clone();
+        let bench = Rc::clone(self);
         Ok(load.with_check(move |_| bench.compare(spot, turns)))
     }
 
     /// Samples of longer launches of the same by the device's time.
-    pub(crate) fn whole(&self, spot: Spot) -> Result<Load, Fault> {
+    pub(crate) fn whole(self: &Rc<Self>, spot: Spot) -> Result<Load<G>, Fault> {
         self.begin(spot)?;
         let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
         let (load, turns) = whole_device(&self.kit, (spot.flop(), MOST_TURNS), &self.cycles, launch)?;
-        let bench = self.clone();
+        let bench = Rc::clone(self);
         Ok(load.with_check(move |_| bench.compare(spot, turns)))
     }
 
@@ -292,9 +268,8 @@ impl Bench {
         }
         let one = oracle::block(spot.of, spot.way, spot.chains, spot.warps, turns);
         let bytes = self.bytes(spot);
-        self.expected.part(0, bytes)?;
-        self.expected.upload(self.kit.stream(), &one.repeat((bytes / one.len() as u64) as usize))?;
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
+        G::upload(self.kit.stream(), expected, &one.repeat((bytes / one.len() as u64) as usize))?;
         self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
@@ -302,7 +277,7 @@ impl Bench {
     pub(crate) fn error(&self, spot: Spot) -> Result<(f64, Option<String>), Fault> {
         self.run(spot, 1)?;
         let mut left = vec![0; self.bytes(spot) as usize];
-        self.out.whole().first(self.bytes(spot))?.download(self.kit.stream(), &mut left)?;
+        G::download(self.kit.stream(), self.out.part(0, self.bytes(spot))?, &mut left)?;
         let expected = oracle::expected(spot.of, (spot.data, spot.way), (spot.chains, spot.warps), 1);
         let block = oracle::block_bytes(spot.of, spot.chains, spot.warps) as usize;
         let mut worst = 0.0_f64;

@@ -4,8 +4,6 @@
 //! Lines anywhere in an array are sorted by how far they are from one multiprocessor first; the nearest and the farthest are
 //! kept, so that a group of them lies on one side of the cache.
 
-use super::kernels::{self, TIMES};
-use crate::topology;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -13,14 +11,13 @@ use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::stats::Rng;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::chain::LINE;
+use plimsoll_gpu::in_kernel::{Inside, Place, Told, ran_on};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
-use crate::TRUST;
-use crate::cuda::inside::{Inside, Place, Told, ran_on};
-use crate::cuda::kit::{Kit, late};
-use plimsoll_cuda::Action;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
+use super::kernels::{self, TIMES};
+use crate::{TRUST, topology};
 
 /// The probe.
 #[derive(Debug)]
@@ -39,25 +36,30 @@ const OFFSET: u64 = 8;
 /// Bytes of what a launch leaves.
 const LEFT: u64 = 32;
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &topology::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        (device.multiprocessors * groups(request.effort)) as usize
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let multiprocessors = G::machine(device).map_or(0, |machine| machine.multiprocessors);
+        (multiprocessors * groups(request.effort)) as usize
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let bench = Bench::new(session.device, groups(effort), session.request.seed)?;
+        let bench = Bench::<G>::new(session.device, groups(effort), session.request.seed)?;
         bench.survey()?;
-        let multiprocessors = session.device.multiprocessors;
+        let multiprocessors = bench.kit.unit.machine().multiprocessors;
         let cells =
             (0..multiprocessors).flat_map(|multiprocessor| (0..bench.groups).map(move |group| (multiprocessor, group)));
         let cells: Vec<(u32, u32)> = cells.collect();
@@ -68,10 +70,10 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 1, 1)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 1, 1)?;
         bench.survey()?;
-        let all = device.multiprocessors;
+        let all = bench.kit.unit.machine().multiprocessors;
         let wanted = if depth == Depth::Small { vec![0, all - 1] } else { (0..all).collect() };
         for multiprocessor in wanted {
             for count in [1, LINES] {
@@ -90,18 +92,18 @@ fn groups(effort: Effort) -> u32 {
 }
 
 /// What all points share: lines that hold 0, and where they are.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     kernel: KernelDesc,
-    memory: DeviceBuffer,
-    offsets: DeviceBuffer,
+    memory: G::Buffer,
+    offsets: G::Buffer,
     groups: u32,
     seed: u64,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, groups: u32, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::topology::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, groups: u32, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let memory = kit.array(SPREAD)?;
         let offsets = kit.array(OFFSET * u64::from(CANDIDATES * groups * LINES))?;
         kit.checker.words(memory.whole(), 0)?;
@@ -109,7 +111,7 @@ impl Bench {
     }
 
     /// A launch of one multiprocessor at `count` lines from the one with number `first` on.
-    fn launch(&self, wanted: u32, (first, count): (u32, u32), place: Place) -> Result<Launch, Fault> {
+    fn launch(&self, wanted: u32, (first, count): (u32, u32), place: Place) -> Result<G::Launch, Fault> {
         let lines = self.offsets.part(OFFSET * u64::from(first), OFFSET * u64::from(count))?;
         let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
         let arguments = arguments.buffer(&self.memory).span(lines).u32(count).u32(REPEATS);
@@ -135,7 +137,7 @@ impl Bench {
 
     fn upload(&self, lines: &[u64]) -> Result<(), Fault> {
         let bytes: Vec<u8> = lines.iter().flat_map(|line| line.to_le_bytes()).collect();
-        self.offsets.upload(self.kit.stream(), &bytes)
+        G::upload(self.kit.stream(), self.offsets.whole(), &bytes)
     }
 
     /// What one launch leaves.
@@ -145,11 +147,11 @@ impl Bench {
         let place = Place { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, turn: 0 };
         self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
         let mut bytes = [0; LEFT as usize];
-        out.download(self.kit.stream(), &mut bytes)?;
+        G::download(self.kit.stream(), out.whole(), &mut bytes)?;
         Ok(Told::read(&bytes))
     }
 
-    fn load(&self, multiprocessor: u32, group: u32) -> Result<Inside, Fault> {
+    fn load(&self, multiprocessor: u32, group: u32) -> Result<Inside<G>, Fault> {
         let work = Work { operations: f64::from(LINES * REPEATS), ..Work::default() };
         let lines = (group * LINES, LINES);
         let load = Inside::alone(&self.kit, topology::CYCLES, work, |place| self.launch(multiprocessor, lines, place))?;

@@ -5,26 +5,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::kernels::{self, Meeting};
-use crate::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
 use plimsoll_core::series::Value;
-use plimsoll_gen::Target;
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gpu::Gpu as _;
+use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::load::Action;
+use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Need};
 
+use super::kernels::{self, Meeting};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Last, Of, Told};
-use crate::cuda::kit::{Kit, late};
-use plimsoll_cuda::Action;
-use plimsoll_cuda::Spinner;
-use plimsoll_cuda::driver::{Event, Stream};
-use plimsoll_cuda::launch::{Arguments, Form, Geometry, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice, wait};
+use crate::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
 
 /// Blocks of a cluster that every device with clusters allows.
 const CLUSTERS: [u32; 3] = [2, 4, 8];
@@ -49,31 +43,35 @@ enum Spot {
     Events(&'static str),
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &sync::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        spots(device, request.effort).len()
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        spots::<G>(device, request.effort).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let bench = Rc::new(Bench::new(session.device)?);
-        let spots = spots(session.device, session.request.effort);
+        let bench = Bench::<G>::new(session.device)?;
+        let spots = spots::<G>(session.device, session.request.effort);
         let late = late(session, begin, sync::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: sync::primitives(), points: &spots, share: 1.0 + late, flags: Flags::NONE };
         session.sweep(sweep, at, |_, spot| bench.load(*spot))?;
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Rc::new(Bench::new(device)?);
+    fn verify(&self, device: &mut G::Device, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device)?;
         for kernel in &bench.kernels {
             let meeting = Meeting::ALL.into_iter().find(|m| {
                 m.threads()
@@ -82,14 +80,14 @@ impl Probe<Cuda> for Runner {
             });
             let Some(meeting) = meeting else {
                 bench.kit.run(&[Action::Launch(bench.kit.unit.launch(kernel, 0, Arguments::new())?)])?;
-                wait::stream(bench.kit.stream())?;
+                G::wait(bench.kit.stream())?;
                 report(Case { kernel: kernel.name.clone(), on: "one block".to_owned(), wrong: String::new() });
                 continue;
             };
-            if (meeting == Meeting::Grid && Cuda::capabilities(device).cooperative.is_err()) || !bench.has(meeting) {
+            if !has::<G>(device, meeting) {
                 continue;
             }
-            for blocks in bench.blocks(meeting, device) {
+            for blocks in bench.blocks(meeting) {
                 let told = bench.telling(kernel, meeting, blocks, CHECKED)?.tell()?.to_vec();
                 let wrong = wrong(&told, kernel, CHECKED);
                 report(Case { kernel: kernel.name.clone(), on: format!("{blocks} blocks, {CHECKED} meetings"), wrong });
@@ -126,22 +124,35 @@ fn at(spot: &Spot) -> Vec<Value> {
     }
 }
 
+/// Whether blocks of a device can meet so.
+fn has<G: Gpu>(device: &G::Device, meeting: Meeting) -> bool {
+    match meeting {
+        Meeting::Warp | Meeting::Block | Meeting::Half => true,
+        Meeting::Cluster => G::capabilities(device).clusters.is_ok(),
+        Meeting::Grid => G::capabilities(device).cooperative.is_ok(),
+    }
+}
+
 /// All that this device can do; fewer sizes in a hurry.
-fn spots(device: &CudaDevice, effort: Effort) -> Vec<Spot> {
+fn spots<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Spot> {
     let quick = effort == Effort::Quick;
     let mut spots = Vec::new();
     for meeting in [Meeting::Warp, Meeting::Block, Meeting::Half] {
         let some = if quick { &meeting.threads()[meeting.threads().len() - 1..] } else { meeting.threads() };
         spots.extend(some.iter().map(|threads| Spot::Meeting(meeting, *threads, 1)));
     }
-    if device.capability >= 90 && device.context.driver().has("cuLaunchKernelEx").is_ok() {
+    if has::<G>(device, Meeting::Cluster) {
         let some = if quick { &CLUSTERS[..1] } else { &CLUSTERS };
         spots.extend(some.iter().map(|blocks| Spot::Meeting(Meeting::Cluster, 256, *blocks)));
     }
-    if Cuda::capabilities(device).cooperative.is_ok() {
-        spots.push(Spot::Meeting(Meeting::Grid, 256, device.multiprocessors));
+    if has::<G>(device, Meeting::Grid)
+        && let Ok(machine) = G::machine(device)
+    {
+        spots.push(Spot::Meeting(Meeting::Grid, 256, machine.multiprocessors));
     }
-    spots.extend([RECORD, STREAMS, HOST].map(Spot::Events));
+    let events = [RECORD, STREAMS, HOST].into_iter();
+    let has = |kind: &&str| *kind != STREAMS || G::capabilities(device).second_stream.is_ok();
+    spots.extend(events.filter(has).map(Spot::Events));
     spots
 }
 
@@ -156,43 +167,39 @@ fn meetings(meeting: Meeting) -> u32 {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     kernels: Vec<KernelDesc>,
-    marks: Rc<DeviceBuffer>,
-    barrier: Rc<DeviceBuffer>,
-    second: Arc<Stream>,
-    spinner: Option<Arc<Spinner>>,
+    marks: Rc<G::Buffer>,
+    barrier: Rc<G::Buffer>,
+    second: Option<Arc<G::Stream>>,
+    blocker: Option<Arc<G::Blocker>>,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let target: Target = device.kernels.target().parse().unwrap_or(Target::plain(80));
-        let kernels = kernels::kernels(target);
-        let kit = Kit::new(device, &crate::sync::kernels::SOURCE, &kernels, TRUST)?;
-        let marks = kit.array(4 * 1024 * u64::from(device.multiprocessors.max(16)))?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device) -> Result<Self, Fault> {
+        let kernels = kernels::kernels(G::target(device));
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels, TRUST)?;
+        let marks = kit.array(4 * 1024 * u64::from(kit.unit.machine().multiprocessors.max(16)))?;
         let barrier = kit.array(4)?;
         kit.checker.words(marks.whole(), 0)?;
         kit.checker.words(barrier.whole(), 0)?;
-        let second = Arc::new(Stream::new(&device.context)?);
-        let spinner = device.spinner.as_ref().ok().cloned();
-        Ok(Self { kit, kernels, marks: Rc::new(marks), barrier: Rc::new(barrier), second, spinner })
-    }
-
-    fn has(&self, meeting: Meeting) -> bool {
-        meeting != Meeting::Cluster || self.kit.stream().context().driver().has("cuLaunchKernelEx").is_ok()
+        let has_second = G::capabilities(device).second_stream.is_ok();
+        let second = has_second.then(|| G::new_stream(device)).transpose()?;
+        let blocker = G::blocker(device).cloned();
+        Ok(Self { kit, kernels, marks: Rc::new(marks), barrier: Rc::new(barrier), second, blocker })
     }
 
     /// Blocks that meet, or that do so beside each other, when verified.
-    fn blocks(&self, meeting: Meeting, device: &CudaDevice) -> Vec<u32> {
+    fn blocks(&self, meeting: Meeting) -> Vec<u32> {
         match meeting {
             Meeting::Cluster => CLUSTERS.to_vec(),
-            Meeting::Grid => vec![1, 2, device.multiprocessors],
+            Meeting::Grid => vec![1, 2, self.kit.unit.machine().multiprocessors],
             _ => vec![1, 3],
         }
     }
 
-    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<Inside, Fault> {
+    fn telling(&self, kernel: &KernelDesc, meeting: Meeting, blocks: u32, meetings: u32) -> Result<Inside<G>, Fault> {
         self.kit.checker.words(self.marks.whole(), 0)?;
         let (marks, barrier) = (Rc::clone(&self.marks), Rc::clone(&self.barrier));
         let function = self.kit.unit.function(kernel)?.clone();
@@ -211,7 +218,7 @@ impl Bench {
             Spot::Meeting(meeting, threads, blocks) => {
                 let (kernel, count) = (kernels::rounds(meeting, threads, false), meetings(meeting));
                 let telling = self.telling(&kernel, meeting, blocks, count)?;
-                let check = move |last: &Last<'_>| {
+                let check = move |last: &Last<'_, G>| {
                     let wrong = wrong(last.told, &kernel, count);
                     Ok(if wrong.is_empty() { Check::Passed } else { Check::Failed(wrong) })
                 };
@@ -221,71 +228,73 @@ impl Bench {
         }
     }
 
-    fn events(&self, kind: &'static str) -> Result<Events, Fault> {
-        let context = self.kit.stream().context();
+    fn events(&self, kind: &'static str) -> Result<Events<G>, Fault> {
+        let stream = self.kit.stream();
         // An event without a time is nothing that the device does.
-        let event = |_| Ok(if kind == RECORD { Event::new(context)? } else { Event::untimed(context)? });
+        let event = |_| if kind == RECORD { G::event(stream) } else { G::untimed_event(stream) };
         Ok(Events {
             kind,
-            streams: [Arc::clone(self.kit.stream()), Arc::clone(&self.second)],
+            stream: Arc::clone(stream),
+            second: self.second.clone().filter(|_| kind == STREAMS),
             empty: self.kit.unit.launch(&kernels::empty(), 0, Arguments::new())?,
-            pair: (Event::new(context)?, Event::new(context)?),
+            pair: (G::event(stream)?, G::event(stream)?),
             marks: (0..2 * MOST_EVENTS.0).map(event).collect::<Result<_, Fault>>()?,
-            spinner: self.spinner.clone(),
+            blocker: self.blocker.clone(),
         })
     }
 }
 
 /// Events one after another, back and forth between two streams, or seen by the host.
-struct Events {
+struct Events<G: Gpu> {
     kind: &'static str,
-    streams: [Arc<Stream>; 2],
-    empty: Launch,
-    pair: (Event, Event),
-    marks: Vec<Event>,
-    spinner: Option<Arc<Spinner>>,
+    stream: Arc<G::Stream>,
+    /// Where marks go back and forth.
+    second: Option<Arc<G::Stream>>,
+    empty: G::Launch,
+    pair: (G::Event, G::Event),
+    marks: Vec<G::Event>,
+    blocker: Option<Arc<G::Blocker>>,
 }
 
-impl Events {
+impl<G: Gpu> Events<G> {
     fn queue(&self, k: u32) -> Result<(), Fault> {
-        let [first, second] = &self.streams;
-        if self.kind == RECORD {
-            let marks = self.marks.iter().cycle().take(k as usize);
-            return Ok(marks.into_iter().try_for_each(|mark| mark.record(first))?);
-        }
+        let first = &self.stream;
+        let Some(second) = &self.second else {
+            return self.marks.iter().cycle().take(k as usize).try_for_each(|mark| G::record(mark, first));
+        };
         for marks in self.marks.chunks(2).take(k as usize) {
-            first.launch(&self.empty)?;
-            marks[0].record(first)?;
-            second.wait_for(&marks[0])?;
-            second.launch(&self.empty)?;
-            marks[1].record(second)?;
-            first.wait_for(&marks[1])?;
+            G::launch(first, &self.empty)?;
+            G::record(&marks[0], first)?;
+            G::wait_for(second, &marks[0])?;
+            G::launch(second, &self.empty)?;
+            G::record(&marks[1], second)?;
+            G::wait_for(first, &marks[1])?;
         }
         Ok(())
     }
 
     fn by_host(&self) -> Result<u64, Fault> {
-        wait::stream(&self.streams[0])?;
+        G::wait(&self.stream)?;
         let start = Instant::now();
-        self.marks[0].record(&self.streams[0])?;
-        wait::event(&self.marks[0])?;
+        G::record(&self.marks[0], &self.stream)?;
+        G::wait_event(&self.marks[0])?;
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn by_device(&self, k: u32) -> Result<u64, Fault> {
         let (begin, end) = &self.pair;
-        if let Some(spinner) = &self.spinner {
-            spinner.spin(&self.streams[0], LEAD)?;
+        if let Some(blocker) = &self.blocker {
+            G::block(blocker, &self.stream, LEAD)?;
         }
-        begin.record(&self.streams[0])?;
+        G::record(begin, &self.stream)?;
         self.queue(k)?;
-        end.record(&self.streams[0])?;
-        wait::event(end)?;
-        Ok(end.nanoseconds_since(begin)?)
+        G::record(end, &self.stream)?;
+        G::wait_event(end)?;
+        G::nanoseconds(begin, end)
     }
 }
 
-impl Workload for Events {
+impl<G: Gpu> Workload for Events<G> {
     fn work(&self) -> Work {
         // Back and forth are two. That the figure is as short as a launch is no doubt of it.
         let operations = if self.kind == STREAMS { 2.0 } else { 1.0 };
@@ -302,7 +311,7 @@ impl Workload for Events {
     }
 
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
-        self.streams[0].context().bind()?;
+        G::bind(&self.stream)?;
         for sample in out {
             *sample = if self.kind == HOST { self.by_host()? } else { self.by_device(k)? }.max(1);
         }

@@ -4,23 +4,19 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, word};
-use crate::lab::l2_reuse::{self, APART, COOPERATIVE, FORMS, STREAM};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::KernelDesc;
-use plimsoll_gpu::Need;
+use plimsoll_gpu::kit::{GRAPH, Kit, asked, late};
+use plimsoll_gpu::load::{Action, Load, Shape};
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
-use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, asked, late};
-use crate::cuda::window::room;
-use crate::folds;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::Transfer as _;
-use plimsoll_cuda::memory::{DeviceBuffer, Span};
-use plimsoll_cuda::{Action, Load, Shape};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use super::kernels::{self, word};
+use super::{APART, COOPERATIVE, FORMS, STREAM};
+use crate::lab::l2_reuse;
+use crate::{TRUST, folds};
 
 /// Tiles, bytes.
 const TILES: (u64, u64) = (1 << 20, 128 << 20);
@@ -40,30 +36,30 @@ pub struct Runner;
 /// A place in [`FORMS`] and a tile.
 type Point = (usize, u64);
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &l2_reuse::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs, Need::Cooperative]
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::Cooperative] }
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         tiles(PER_OCTAVE[usize::from(request.effort != Effort::Quick)], TILES.1).len() * FORMS.len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let cache = session.info().last_level_cache().max(1 << 20);
         let usual = (APART_SHARE * cache).max(2 * TILES.1);
-        let (bytes, flags) = room(session.device, 1, asked(session, usual)?)?;
+        let (bytes, flags) = room::<G>(session.device, 1, asked(session, usual)?)?;
         if bytes < 4 * cache {
             let why = format!("{bytes} bytes don't outgrow the second-level cache; use {} or more", 4 * cache);
             return Err(Fault::Invalid(why));
         }
-        let bench = Rc::new(Bench::new(session.device, bytes)?);
+        let bench = Rc::new(Bench::<G>::new(session.device, bytes)?);
         let late = late(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
         let points: Vec<Point> =
@@ -74,8 +70,8 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 4 << 20)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 4 << 20)?;
         let sizes: &[u64] = match depth {
             Depth::Small => &[1, 1025],
             _ => &[1, 31, 511, 513, 1025, 65_537],
@@ -93,7 +89,7 @@ impl Probe<Cuda> for Runner {
             told(kernels::consumer(), on.clone(), bench.once(tile, &pair[1..], then)?);
             let both = bench.both(tile, 3)?;
             told(kernels::both(), format!("{on}, 3 rounds"), bench.once(tile, &[both], |w| word(w, 3))?);
-            bench.array.part(16 * (n - 1), 4)?.fill(bench.kit.stream(), 0xff)?;
+            G::fill(bench.kit.stream(), bench.array.part(16 * (n - 1), 4)?, 0xff)?;
             let found = bench.wrong(tile, 3)?;
             let right = if found == 1 { Check::Passed } else { Check::Failed(format!("{found} wrong, not 1")) };
             told(kernels::wrong(), on, right);
@@ -111,31 +107,31 @@ fn tiles(per_octave: u32, most: u64) -> Vec<u64> {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
-    array: DeviceBuffer,
-    result: DeviceBuffer,
-    barrier: DeviceBuffer,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    array: G::Buffer,
+    result: G::Buffer,
+    barrier: G::Buffer,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::lab::l2_reuse::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let (array, result, barrier) = (kit.array(bytes)?, kit.array(8)?, kit.array(256)?);
         kit.checker.words(barrier.whole(), 0)?;
         Ok(Self { kit, array, result, barrier })
     }
 
-    fn step(&self, kernel: &KernelDesc, tile: Span) -> Result<Launch, Fault> {
+    fn step(&self, kernel: &KernelDesc, tile: Span) -> Result<G::Launch, Fault> {
         self.kit.unit.launch(kernel, 1, Arguments::new().span(tile).u64(tile.bytes() / 16))
     }
 
-    fn both(&self, tile: Span, rounds: u32) -> Result<Launch, Fault> {
+    fn both(&self, tile: Span, rounds: u32) -> Result<G::Launch, Fault> {
         let arguments = Arguments::new().span(tile).u64(tile.bytes() / 16).u32(rounds).buffer(&self.barrier);
         self.kit.unit.launch(&kernels::both(), 1, arguments)
     }
 
-    fn load(self: &Rc<Self>, form: usize, tile: u64) -> Result<Load, Fault> {
+    fn load(self: &Rc<Self>, form: usize, tile: u64) -> Result<Load<G>, Fault> {
         let first = self.array.part(0, tile)?;
         let step = |kernel: &KernelDesc, span: Span| self.step(kernel, span);
         let passes = if FORMS[form] == COOPERATIVE { 2 * u64::from(ROUNDS) } else { 1 };
@@ -166,7 +162,7 @@ impl Bench {
     fn updated(&self, tiles: &[Span]) -> Result<Check, Fault> {
         for tile in tiles {
             let mut first = [0; 4];
-            tile.download(self.kit.stream(), &mut first)?;
+            G::download(self.kit.stream(), *tile, &mut first)?;
             let rounds = u32::from_le_bytes(first) / word(0, 1);
             let wrong = self.wrong(*tile, rounds)?;
             if rounds == 0 || wrong > 0 {
@@ -178,20 +174,20 @@ impl Bench {
     }
 
     fn wrong(&self, tile: Span, rounds: u32) -> Result<u64, Fault> {
-        self.result.upload(self.kit.stream(), &0_u64.to_le_bytes())?;
+        G::upload(self.kit.stream(), self.result.whole(), &0_u64.to_le_bytes())?;
         let arguments = Arguments::new().buffer(&self.result).span(tile).u32(rounds).u64(tile.bytes() / 4);
         self.kit.run(&[Action::Launch(self.kit.unit.launch(&kernels::wrong(), 1, arguments)?)])?;
         let mut bytes = [0; 8];
-        self.result.download(self.kit.stream(), &mut bytes)?;
+        G::download(self.kit.stream(), self.result.whole(), &mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
     /// What some launches leave of zeros, word for word, and that nothing behind the tile is touched.
-    fn once(&self, tile: Span, launches: &[Launch], right: impl Fn(u64) -> u32) -> Result<Check, Fault> {
+    fn once(&self, tile: Span, launches: &[G::Launch], right: impl Fn(u64) -> u32) -> Result<Check, Fault> {
         let whole = self.array.part(0, tile.bytes() + GUARD)?;
         self.kit.checker.words(whole, 0)?;
         self.kit.run(&launches.iter().cloned().map(Action::Launch).collect::<Vec<_>>())?;
-        let found = folds::words::<Cuda>(self.kit.stream(), whole)?;
+        let found = folds::words::<G>(self.kit.stream(), whole)?;
         let expected = |w: u64| if 4 * w < tile.bytes() { right(w) } else { 0 };
         let wrong = (0..).zip(&found).find(|(w, found)| **found != expected(*w));
         Ok(wrong.map_or(Check::Passed, |(w, found)| Check::Failed(format!("word {w} is {found}, not {}", expected(w)))))

@@ -3,8 +3,6 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self, STAGES, THREADS, TILES, Way};
-use crate::lab::async_copy::{self, AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
@@ -14,16 +12,16 @@ use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::pattern;
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::window::room;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, STAGES, THREADS, TILES, Way};
+use super::{AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{Kit, late};
-use crate::cuda::window::room;
 use crate::folds::{self, MANY, SOME};
-use plimsoll_cuda::driver::Attribute;
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::lab::async_copy;
 
 /// Share of the second level that all go round in together: little, for a cache in two parts keeps in both what both read.
 const NEAR: u64 = 4;
@@ -61,39 +59,43 @@ struct Walk {
     turns: [u32; 2],
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &async_copy::SPEC
     }
 
     /// `cp.async` exists from compute capability 8.0 on, before which plimsoll compiles for no device.
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
+    }
+
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, request: &Request) -> usize {
-        let all = points(target(device), most(device), request.effort);
+    fn points(&self, device: &G::Device, request: &Request) -> usize {
+        let all = points(G::target(device), most::<G>(device), request.effort);
         let ways = all.iter().filter(|point| point.stages == 1).count();
         all.len() + ways + all.iter().filter(|point| point.goes_far()).count()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let (effort, blocks) = (session.request.effort, u64::from(session.device.multiprocessors.max(1)));
+        let (effort, blocks) = (session.request.effort, u64::from(G::machine(session.device)?.multiprocessors.max(1)));
         let window = session.info().cold_window().div_ceil(blocks).next_multiple_of(GRAIN);
-        let (bytes, flags) = room(session.device, 1, window * blocks)?;
+        let (bytes, flags) = room::<G>(session.device, 1, window * blocks)?;
         let far = (bytes / blocks / GRAIN * GRAIN).clamp(GRAIN, window);
         let cache = Some(session.info().last_level_cache()).filter(|bytes| *bytes > 0).unwrap_or(USUAL);
         let near = (cache / NEAR / GRAIN * GRAIN).clamp(GRAIN, far * blocks);
-        let bench = Bench::new(session.device, far * blocks, session.request.seed)?;
-        let target = target(session.device);
+        let bench = Bench::<G>::new(session.device, far * blocks, session.request.seed)?;
+        let target = G::target(session.device);
         if !Way::Bulk.on(target) {
             let why =
                 format!("the device has compute capability {}.{}", target.capability / 10, target.capability % 10);
             let mend = "Use a device of compute capability 9.0 or later".to_owned();
             session.tell(&Fault::Unavailable { what: "bulk copies", why, mend })?;
         }
-        let points = points(target, most(session.device), effort);
+        let points = points(target, most::<G>(session.device), effort);
         let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.goes_far()).collect();
         let late = late(session, begin, async_copy::SPEC.budget(effort));
 
@@ -108,12 +110,12 @@ impl Probe<Cuda> for Runner {
         session.sweep(sweep, Point::at, |_, point| bench.load(*point, point.far(far, blocks), SOME)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let blocks = u64::from(device.multiprocessors.max(1));
-        let bench = Bench::new(device, 2 * GRAIN * blocks, 1)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let blocks = u64::from(G::machine(device)?.multiprocessors.max(1));
+        let bench = Bench::<G>::new(device, 2 * GRAIN * blocks, 1)?;
         // Fewer tiles than have room, and more than a slice has, so that walks go round.
         let turns: &[[u32; 2]] = if depth == Depth::Small { &[[1, 5]] } else { &[[0, 1], [1, 2], [3, 5], [2, 35]] };
-        for point in points(target(device), most(device), Effort::Thorough) {
+        for point in points(G::target(device), most::<G>(device), Effort::Thorough) {
             for turns in turns {
                 for (slice, around) in [(GRAIN, 2 * GRAIN), (2 * GRAIN, 2 * GRAIN * blocks)] {
                     let mut load = bench.load(point, Walk { slice, around, turns: *turns }, MANY)?;
@@ -128,13 +130,9 @@ impl Probe<Cuda> for Runner {
     }
 }
 
-fn target(device: &CudaDevice) -> Target {
-    device.kernels.target().parse().unwrap_or(Target::plain(80))
-}
-
 /// Shared memory that a block may have, bytes.
-fn most(device: &CudaDevice) -> u32 {
-    device.context.device().attribute(Attribute::SharedPerBlock).map_or(48 << 10, |n| u32::try_from(n).unwrap_or(0))
+fn most<G: Gpu>(device: &G::Device) -> u32 {
+    G::capabilities(device).limits.shared_per_block
 }
 
 /// Every way that a target has, with every size of tile and as many as have room; in a hurry fewer sizes and stages.
@@ -199,23 +197,23 @@ impl Point {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     seed: u64,
-    input: Rc<DeviceBuffer>,
-    left: Rc<DeviceBuffer>,
+    input: Rc<G::Buffer>,
+    left: Rc<G::Buffer>,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::lab::async_copy::kernels::SOURCE, &kernels::kernels(target(device)), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, bytes: u64, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(G::target(device)), TRUST)?;
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(bytes)?, kit.array(4 * threads)?);
         kit.checker.fill(Data::Bits, Element::Word, input.whole(), seed)?;
         Ok(Self { kit, seed, input: Rc::new(input), left: Rc::new(left) })
     }
 
-    fn load(&self, point: Point, walk: Walk, every: usize) -> Result<Inside, Fault> {
+    fn load(&self, point: Point, walk: Walk, every: usize) -> Result<Inside<G>, Fault> {
         let kernel = kernels::copy(point.way, point.tile);
         let blocks = self.kit.unit.machine().multiprocessors;
         let bytes = u64::from(walk.turns[1]) * u64::from(point.tile);
@@ -235,7 +233,7 @@ impl Bench {
         Ok(inside.with_check(move |last| {
             // The array is on the device as long as launches read it.
             let _ = &input;
-            let found = folds::words::<Cuda>(last.stream, left.whole())?;
+            let found = folds::words::<G>(last.stream, left.whole())?;
             Ok(folds::check(&found, every, |thread| point.fold(seed, thread, walk)))
         }))
     }

@@ -4,10 +4,6 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::kernels::{self, THREADS, UNROLL};
-use crate::lab::sectors::{
-    self, ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched,
-};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
@@ -15,14 +11,15 @@ use plimsoll_core::{Fault, Traffic, counted};
 use plimsoll_gen::kernel::Element;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::pattern;
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{Kit, late};
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
+use super::kernels::{self, THREADS, UNROLL};
+use super::{ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched};
 use crate::TRUST;
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{Kit, late};
 use crate::folds::{self, MANY, SOME};
-use plimsoll_cuda::launch::Arguments;
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::lab::sectors;
 
 /// Bytes of a turn of a warp.
 const TURN: u32 = UNROLL * LINE;
@@ -59,23 +56,27 @@ struct Load {
     pattern: Pattern,
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &sectors::SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, _: &CudaDevice, request: &Request) -> usize {
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
         2 * loads(false, request.effort).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let effort = session.request.effort;
-        let bench = Bench::new(session.device, session.request.seed)?;
+        let bench = Bench::<G>::new(session.device, session.request.seed)?;
         let late = late(session, begin, sectors::SPEC.budget(effort));
         for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
             let points = loads(past, effort);
@@ -86,8 +87,8 @@ impl Probe<Cuda> for Runner {
         sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.doubt(what))
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 1)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 1)?;
         let effort = if depth == Depth::Small { Effort::Quick } else { Effort::Standard };
         for load in [false, true].into_iter().flat_map(|past| loads(past, effort)) {
             let mut inside = bench.load(load, VERIFIED, MANY)?;
@@ -153,18 +154,18 @@ impl Load {
 }
 
 /// What all points share.
-struct Bench {
-    kit: Kit,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
     seed: u64,
-    input: DeviceBuffer,
-    left: Rc<DeviceBuffer>,
+    input: G::Buffer,
+    left: Rc<G::Buffer>,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::lab::sectors::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, seed: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         for access in ACCESSES {
-            kit.unit.function(&kernels::load(false, access))?.function().prefer_cache()?;
+            G::prefer_cache(kit.unit.function(&kernels::load(false, access))?.function())?;
         }
         let threads = u64::from(kit.unit.machine().multiprocessors) * u64::from(THREADS);
         let (input, left) = (kit.array(u64::from(ROUND[1]) + BEHIND)?, kit.array(4 * threads)?);
@@ -172,7 +173,7 @@ impl Bench {
         Ok(Self { kit, seed, input, left: Rc::new(left) })
     }
 
-    fn load(&self, load: Load, phases: [u32; 2], every: usize) -> Result<Inside, Fault> {
+    fn load(&self, load: Load, phases: [u32; 2], every: usize) -> Result<Inside<G>, Fault> {
         let kernel = kernels::load(load.past, load.access);
         let warps = u64::from(THREADS / 32);
         let loads = warps * u64::from(UNROLL) * u64::from(phases[1]);
@@ -181,7 +182,8 @@ impl Bench {
         self.kit.checker.poison(self.left.whole())?;
         let places = self.kit.array(4 * LANES as u64)?;
         let table = load.pattern.places(load.access);
-        places.upload(self.kit.stream(), &table.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<u8>>())?;
+        let table: Vec<u8> = table.iter().flat_map(|at| at.to_le_bytes()).collect();
+        G::upload(self.kit.stream(), places.whole(), &table)?;
         let launch = |cycles| {
             let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).buffer(&places);
             let list = list.u32(load.apart()).u32(load.round() - 1).u32(phases[0]).u32(phases[1]);
@@ -199,7 +201,7 @@ impl Bench {
             tell(load, out, (launched, around));
         });
         Ok(inside.with_check(move |last| {
-            let found = folds::words::<Cuda>(last.stream, left.whole())?;
+            let found = folds::words::<G>(last.stream, left.whole())?;
             Ok(folds::check(&found, every, |thread| load.fold(seed, thread, phases)))
         }))
     }

@@ -3,29 +3,26 @@
 
 use std::rc::Rc;
 
-use super::kernels::{self as kernels, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL};
-use crate::lab::write_path::{
-    self, BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
-    LOAD_SECOND, MEMORY,
-};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::pattern;
-use plimsoll_gpu::Need;
+use plimsoll_gpu::checker::POISON;
+use plimsoll_gpu::in_kernel::{Inside, Of};
+use plimsoll_gpu::kit::{GRAPH, Kit, late};
+use plimsoll_gpu::load::{Action, Load, Shape};
+use plimsoll_gpu::window::{Rotation, room};
+use plimsoll_gpu::{Arguments, Gpu, Memory, Need, Span};
 
+use super::kernels::{self, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL};
+use super::{
+    BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
+    LOAD_SECOND, MEMORY,
+};
 use crate::TRUST;
-use crate::cuda::checker::POISON;
-use crate::cuda::inside::{Inside, Of};
-use crate::cuda::kit::{GRAPH, Kit, late};
-use crate::cuda::window::{Rotation, room};
 use crate::folds::{self, MANY, SOME};
-use plimsoll_cuda::driver::Stream;
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::{DeviceBuffer, HostBuffer, HostKind, Span};
-use plimsoll_cuda::{Action, Load, Shape};
-use plimsoll_cuda::{Cuda, CudaDevice};
+use crate::lab::write_path;
 
 /// Bytes of a launch's sectors in memory, and in the L2.
 const SLICES: [u64; 2] = [64 << 20, 4 << 20];
@@ -44,31 +41,37 @@ const SHARES: [f64; 4] = [0.3, 0.2, 0.15, 0.35];
 #[derive(Debug)]
 pub struct Runner;
 
-/// Whose memory is read again, which way, and how often.
-type Again = (&'static str, u32);
+/// What is read again, which way, and how often.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    way: &'static str,
+    from: Span,
+    passes: u32,
+}
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &write_path::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock, Need::Graphs] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, _: &CudaDevice, _: &Request) -> usize {
-        2 * PARTS.len() + Step::ALL.len() + agains(&PASSES).len()
+    fn points(&self, device: &G::Device, _: &Request) -> usize {
+        let ways = if G::capabilities(device).host_memory.is_ok() { 4 } else { 2 };
+        2 * PARTS.len() + Step::ALL.len() + ways * PASSES.len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
         let window = session.info().cold_window().next_multiple_of(SLICES[0]);
-        let (bytes, flags) = room(session.device, 1, window)?;
-        let bench = Bench::new(session.device, bytes)?;
+        let (bytes, flags) = room::<G>(session.device, 1, window)?;
+        let bench = Bench::<G>::new(session.device, bytes)?;
         let memory = Rotation::cold(SLICES[0].min(bytes), window).within(bytes);
         let late = late(session, begin, write_path::SPEC.budget(session.request.effort));
         for (case, rotation, share, flags) in [
@@ -80,15 +83,15 @@ impl Probe<Cuda> for Runner {
         }
         let sweep = Sweep { series: write_path::chains(), points: &Step::ALL, share: SHARES[2], flags: Flags::NONE };
         session.sweep(sweep, |step| vec![name(*step).into()], |_, step| bench.chain(*step, TURNS))?;
-        let host = bench.host(session.request.seed)?;
-        let points = agains(&PASSES);
+        let both = Both::new(&bench.kit, session.device, session.request.seed)?;
+        let points = both.agains(&PASSES);
         let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
-        let at = |(way, passes): &Again| vec![(*way).into(), u64::from(*passes).into()];
-        session.sweep(sweep, at, |_, again| bench.again(&host, *again, SOME)).map(drop)
+        let at = |again: &Again| vec![again.way.into(), u64::from(again.passes).into()];
+        session.sweep(sweep, at, |_, again| bench.again(*again, both.seed, SOME)).map(drop)
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device, 4 << 20)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device, 4 << 20)?;
         let mut told = |kernel: String, on: String, check: Check| {
             let wrong = if let Check::Failed(wrong) = check { wrong } else { String::new() };
             report(Case { kernel, on, wrong });
@@ -112,19 +115,15 @@ impl Probe<Cuda> for Runner {
                 told(kernels::chain(step).name, on, chain.check()?);
             }
         }
-        let host = bench.host(1)?;
-        for again in agains(&[1, 3]) {
-            let mut load = bench.again(&host, again, MANY)?;
+        let both = Both::new(&bench.kit, device, 1)?;
+        for again in both.agains(&[1, 3]) {
+            let mut load = bench.again(again, both.seed, MANY)?;
             load.once()?;
-            told(kernels::again(is_past(again.0)).name, format!("{}, {} passes", again.0, again.1), load.check()?);
+            let on = format!("{}, {} passes", again.way, again.passes);
+            told(kernels::again(is_past(again.way)).name, on, load.check()?);
         }
         Ok(())
     }
-}
-
-fn agains(passes: &[u32]) -> Vec<Again> {
-    let ways = [HOST_FIRST, HOST_PAST, DEVICE_FIRST, DEVICE_PAST];
-    ways.into_iter().flat_map(|way| passes.iter().map(move |passes| (way, *passes))).collect()
 }
 
 fn is_past(way: &str) -> bool {
@@ -162,43 +161,60 @@ fn parts(part: u32, first: u64, found: &[u32]) -> Check {
     })
 }
 
-/// Pinned memory of the host and memory of the device that hold the same.
-struct Both {
-    /// Held by what uses it.
-    _host: HostBuffer,
-    mapped: Span,
-    device: DeviceBuffer,
+/// Memory of the host, where kernels can read it, and memory of the device that hold the same.
+struct Both<G: Gpu> {
+    host: Option<Box<dyn Memory>>,
+    device: G::Buffer,
     seed: u64,
 }
 
-/// What all points share.
-struct Bench {
-    kit: Kit,
-    array: Rc<DeviceBuffer>,
-    /// A word for each thread.
-    left: Rc<DeviceBuffer>,
-    /// A word for each thread of the chains.
-    words: Rc<DeviceBuffer>,
+impl<G: Gpu> Both<G> {
+    fn new(kit: &Kit<G>, device: &G::Device, seed: u64) -> Result<Self, Fault> {
+        let words = PIECE * u64::from(kit.unit.machine().multiprocessors) / 4;
+        let content: Vec<u8> = (0..words).flat_map(|place| pattern::bits(seed, place).to_le_bytes()).collect();
+        let has_host = G::capabilities(device).host_memory.is_ok();
+        let host = has_host.then(|| G::host_memory(kit.stream(), &content)).transpose()?;
+        let device = kit.array(4 * words)?;
+        G::upload(kit.stream(), device.whole(), &content)?;
+        Ok(Self { host, device, seed })
+    }
+
+    fn agains(&self, passes: &[u32]) -> Vec<Again> {
+        let host = self.host.iter().flat_map(|host| [HOST_FIRST, HOST_PAST].map(|way| (way, host.whole())));
+        let device = [DEVICE_FIRST, DEVICE_PAST].map(|way| (way, self.device.whole()));
+        let ways = host.chain(device);
+        ways.flat_map(|(way, from)| passes.iter().map(move |passes| Again { way, from, passes: *passes })).collect()
+    }
 }
 
-impl Bench {
-    fn new(device: &CudaDevice, bytes: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::lab::write_path::kernels::SOURCE, &kernels::kernels(), TRUST)?;
+/// What all points share.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    array: Rc<G::Buffer>,
+    /// A word for each thread.
+    left: Rc<G::Buffer>,
+    /// A word for each thread of the chains.
+    words: Rc<G::Buffer>,
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device, bytes: u64) -> Result<Self, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(), TRUST)?;
         let blocks = u64::from(kit.unit.machine().multiprocessors);
         let (array, left) = (kit.array(bytes)?, kit.array(4 * blocks * u64::from(AGAIN_THREADS))?);
         let words = kit.array(4 * blocks * u64::from(CHAIN_THREADS))?;
-        kit.unit.function(&kernels::again(false))?.function().prefer_cache()?;
+        G::prefer_cache(kit.unit.function(&kernels::again(false))?.function())?;
         Ok(Self { kit, array: Rc::new(array), left: Rc::new(left), words: Rc::new(words) })
     }
 
-    fn stores(&self, part: u32, out: Span) -> Result<Launch, Fault> {
+    fn stores(&self, part: u32, out: Span) -> Result<G::Launch, Fault> {
         let sectors = out.bytes() / u64::from(SECTOR);
         let list = Arguments::new().span(out).u64(sectors);
         self.kit.unit.launch(&kernels::part(part), sectors * kernels::lanes(part), list)
     }
 
     /// Launches that store the first bytes of every sector, over the slices of the array in turn.
-    fn part(&self, part: u32, rotation: Rotation) -> Result<Load, Fault> {
+    fn part(&self, part: u32, rotation: Rotation) -> Result<Load<G>, Fault> {
         let spans = rotation.spans(&self.array)?;
         let sectors = rotation.slice / u64::from(SECTOR);
         let traffic = Traffic::new(0, sectors * u64::from(part));
@@ -212,7 +228,7 @@ impl Bench {
             let (middle, last) = (rotation.slice / 2 / 4096 * 4096, rotation.slice - look);
             for slice in [0, rotation.slices - 1] {
                 for at in [0, middle.min(last), last] {
-                    let found = folds::words::<Cuda>(stream, array.part(slice * rotation.slice + at, look)?)?;
+                    let found = folds::words::<G>(stream, array.part(slice * rotation.slice + at, look)?)?;
                     if let failed @ Check::Failed(_) = parts(part, at / 4, &found) {
                         return Ok(failed);
                     }
@@ -227,7 +243,7 @@ impl Bench {
         let bytes = sectors * u64::from(SECTOR);
         self.kit.checker.poison(self.array.part(0, bytes + 4096)?)?;
         self.kit.run(&[Action::Launch(self.stores(part, self.array.part(0, bytes)?)?)])?;
-        let found = folds::words::<Cuda>(self.kit.stream(), self.array.part(0, bytes + 4096)?)?;
+        let found = folds::words::<G>(self.kit.stream(), self.array.part(0, bytes + 4096)?)?;
         let (inside, behind) = found.split_at((bytes / 4) as usize);
         Ok(match parts(part, 0, inside) {
             Check::Passed if behind.iter().any(|word| *word != POISON) => {
@@ -237,7 +253,7 @@ impl Bench {
         })
     }
 
-    fn chain(&self, step: Step, turns: [u32; 2]) -> Result<Inside, Fault> {
+    fn chain(&self, step: Step, turns: [u32; 2]) -> Result<Inside<G>, Fault> {
         let kernel = kernels::chain(step);
         let blocks = self.kit.unit.machine().multiprocessors;
         let work = Work { operations: f64::from(STEPS * turns[1]), ..Work::default() };
@@ -252,7 +268,7 @@ impl Bench {
         Ok(inside.with_check(move |last| {
             // The chains' words are on the device as long as launches use them.
             let _ = &words;
-            let found = folds::words::<Cuda>(last.stream, left.part(0, 4 * u64::from(threads))?)?;
+            let found = folds::words::<G>(last.stream, left.part(0, 4 * u64::from(threads))?)?;
             let wrong = found.iter().position(|word| *word != steps);
             Ok(wrong.map_or(Check::Passed, |thread| {
                 Check::Failed(format!("the chain of thread {thread} ended at {}, not {steps}", found[thread]))
@@ -260,25 +276,12 @@ impl Bench {
         }))
     }
 
-    /// Memory to be read again: of the host, and the same of the device.
-    fn host(&self, seed: u64) -> Result<Both, Fault> {
-        let bytes = PIECE * u64::from(self.kit.unit.machine().multiprocessors);
-        let mut host = HostBuffer::new(self.kit.stream().context(), HostKind::Pinned, bytes)?;
-        for (place, word) in (0..).zip(host.content()?.chunks_exact_mut(4)) {
-            word.copy_from_slice(&pattern::bits(seed, place).to_le_bytes());
-        }
-        let device = self.kit.array(bytes)?;
-        host.copy_to(self.kit.stream(), device.whole())?;
-        let mapped = host.mapped()?;
-        Ok(Both { _host: host, mapped, device, seed })
-    }
-
-    fn again(&self, both: &Both, (way, passes): Again, every: usize) -> Result<Load, Fault> {
+    /// Passes over memory that holds the data of a seed.
+    fn again(&self, Again { way, from, passes }: Again, seed: u64, every: usize) -> Result<Load<G>, Fault> {
         let blocks = u64::from(self.kit.unit.machine().multiprocessors);
         let bytes = PIECE * blocks * u64::from(passes);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(passes), ..Work::default() };
         let host = matches!(way, HOST_FIRST | HOST_PAST);
-        let from = if host { both.mapped } else { both.device.whole() };
         let list = Arguments::new().buffer(&self.left).span(from).u32((PIECE / 16) as u32).u32(passes);
         let launch = self.kit.unit.launch(&kernels::again(is_past(way)), 1, list)?;
         self.kit.checker.poison(self.left.whole())?;
@@ -287,9 +290,9 @@ impl Bench {
         } else {
             self.kit.load(GRAPH, vec![launch], work)?
         };
-        let (left, seed) = (Rc::clone(&self.left), both.seed);
-        Ok(load.with_check(move |stream: &std::sync::Arc<Stream>| {
-            let found = folds::words::<Cuda>(stream, left.whole())?;
+        let left = Rc::clone(&self.left);
+        Ok(load.with_check(move |stream| {
+            let found = folds::words::<G>(stream, left.whole())?;
             Ok(folds::check(&found, every, |thread| sum(seed, thread).wrapping_mul(passes)))
         }))
     }
