@@ -12,12 +12,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plimsoll-gen", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
     ("plimsoll-cpu", &["plimsoll-core", "plimsoll-suite", "plimsoll-expr"]),
     ("plimsoll-gpu", &["plimsoll-core", "plimsoll-gen"]),
-    ("plimsoll-probes", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu", "plimsoll-cpu"]),
     (
-        "plimsoll-cuda",
-        &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr", "plimsoll-gpu", "plimsoll-probes"],
+        "plimsoll-probes",
+        &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu", "plimsoll-cpu", "plimsoll-cuda"],
     ),
-    ("plimsoll-vulkan", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu", "plimsoll-probes"]),
+    ("plimsoll-cuda", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-expr", "plimsoll-gpu"]),
+    ("plimsoll-vulkan", &["plimsoll-core", "plimsoll-suite", "plimsoll-gen", "plimsoll-gpu"]),
     ("plimsoll-sim", &["plimsoll-core", "plimsoll-suite", "plimsoll-probes"]),
     ("plimsoll-report", &["plimsoll-core", "plimsoll-suite", "plimsoll-probes"]),
     (
@@ -49,6 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "plimsoll-gen",
             "plimsoll-cpu",
             "plimsoll-cuda",
+            "plimsoll-probes",
         ],
     ),
 ];

@@ -45,7 +45,7 @@ mod stream;
 mod transfer;
 
 pub use adapter::{Adapter, Kind};
-pub use device::{Options, PROBES, Vulkan, VulkanClock, VulkanDevice, devices, first, open};
+pub use device::{Options, Probes, Vulkan, VulkanClock, VulkanDevice, devices, first, open};
 pub use event::Event;
 pub use function::Function;
 pub use graph::Graph;

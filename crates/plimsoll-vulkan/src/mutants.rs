@@ -15,7 +15,7 @@ use plimsoll_core::sample::Effort;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gen::kernel::spirv::{Build, Spirv};
 
-use crate::{Options, PROBES, Vulkan, devices, open};
+use crate::{Options, Vulkan, devices, open};
 
 const COMPILER: &str = "glslangValidator";
 
@@ -99,11 +99,11 @@ fn ready() -> Option<Bench<Vulkan>> {
         eprintln!("skipped: there is no Vulkan device that can be opened");
         return None;
     };
-    Some(open(adapter.index, &Options::default()).unwrap())
+    Some(open(adapter.index, &Options::default(), plimsoll_probes::gpu_probes().leak()).unwrap())
 }
 
 fn probe(name: &str) -> &'static dyn Probe<Vulkan> {
-    PROBES.iter().copied().find(|probe| probe.spec().name == name).unwrap()
+    plimsoll_probes::gpu_probes().into_iter().find(|probe| probe.spec().name == name).unwrap()
 }
 
 /// Kernels that a mutant got into, and those of which a case was found wrong.

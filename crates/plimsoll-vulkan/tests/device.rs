@@ -144,7 +144,7 @@ fn a_launch_holds_its_memory(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 }
 
 fn objects_of_another_device_are_refused(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
-    let mut second = open(common::first()?, &Options::default())?;
+    let mut second = open(common::first()?, &Options::default(), &[])?;
     let (own, other) = (stream(bench.device()), stream(second.device()));
     let (ours, theirs) = (Vulkan::allocate(&own, 64)?, Vulkan::allocate(&other, 64)?);
     refused(Vulkan::upload(&own, theirs.whole(), &[0; 4]), FaultClass::Invalid);
@@ -354,7 +354,7 @@ fn many_submissions_are_waited_for(bench: &mut Bench<Vulkan>) -> Result<(), Faul
 /// A kernel that outlasts the deadline ends as a fault; nothing waits again, and the process goes on.
 fn a_device_that_hangs_is_given_up(_: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let options = Options { deadline: Some(Duration::from_millis(2000)), ..Options::default() };
-    let mut bench = open(common::first()?, &options)?;
+    let mut bench = open(common::first()?, &options, &[])?;
     let stream = stream(bench.device());
     let blocker = Vulkan::blocker(bench.device()).cloned().ok_or_else(|| Fault::Invalid("no blocker".to_owned()))?;
     let mark = Vulkan::event(&stream)?;

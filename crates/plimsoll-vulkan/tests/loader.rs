@@ -73,7 +73,7 @@ fn a_library_that_is_no_loader() -> Result<(), Failed> {
     let libraries = [PathBuf::from("/nonexistent/libvulkan.so.1"), text, PathBuf::from("libm.so.6")];
     for loader in libraries {
         let options = Options { loader: Some(loader.clone()), ..Options::default() };
-        for fault in [devices(&options).map(drop), open(0, &options).map(drop)] {
+        for fault in [devices(&options).map(drop), open(0, &options, &[]).map(drop)] {
             let Err(Fault::Unavailable { what, why, mend }) = fault else { return Err("no reason was told".into()) };
             assert!(what == "Vulkan" && why.contains(&*loader.to_string_lossy()), "{what}: {why}");
             assert!(mend.contains("libvulkan1"), "{mend}");
@@ -104,7 +104,7 @@ fn a_driver_that_can_not_be_loaded() -> Result<(), Failed> {
 
 fn a_device_that_is_not_there() -> Result<(), Failed> {
     // Where there is no driver either, that is what is told.
-    let Err(Fault::Unavailable { what, why, .. }) = open(1000, &Options::default()) else {
+    let Err(Fault::Unavailable { what, why, .. }) = open(1000, &Options::default(), &[]) else {
         return Err("a thousandth device was opened".into());
     };
     assert!(what.starts_with("Vulkan") && (why.contains("no vulkan:1000") || why.contains("no driver")), "{why}");

@@ -69,7 +69,7 @@ fn with_layer(case: &str) -> Result<(), Failed> {
 }
 
 fn loss() -> Result<(), Fault> {
-    let mut bench = open(first()?, &Options::default())?;
+    let mut bench = open(first()?, &Options::default(), &[])?;
     let stream = stream(bench.device());
     let words = check::words();
     let unit =
@@ -121,7 +121,7 @@ fn loss() -> Result<(), Fault> {
 }
 
 fn budget() -> Result<(), Fault> {
-    let mut bench = open(first()?, &Options::default())?;
+    let mut bench = open(first()?, &Options::default(), &[])?;
     let stream = stream(bench.device());
     let free = Vulkan::free_memory(bench.device())?;
     assert_eq!(free, (1 << 30) - (1 << 28));

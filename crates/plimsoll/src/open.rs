@@ -1,9 +1,12 @@
 //! Opening devices: the one place that knows every backend.
 
+use std::sync::LazyLock;
+
 use plimsoll_core::Fault;
-use plimsoll_core::probe::Instrument;
+use plimsoll_core::probe::{Instrument, Probe};
 use plimsoll_cuda::Options as CudaOptions;
 use plimsoll_sim::Scenario;
+use plimsoll_vulkan::Vulkan;
 
 use crate::cuda::cuda_devices;
 use crate::select::DeviceSelector;
@@ -102,7 +105,8 @@ pub fn vulkan_devices() -> Result<Vec<plimsoll_vulkan::Adapter>, Fault> {
 
 fn vulkan(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {
     let options = plimsoll_vulkan::Options { deadline: options.deadline, ..plimsoll_vulkan::Options::default() };
-    Ok(Box::new(plimsoll_vulkan::open(number, &options)?))
+    static PROBES: LazyLock<Vec<&dyn Probe<Vulkan>>> = LazyLock::new(plimsoll_probes::gpu_probes);
+    Ok(Box::new(plimsoll_vulkan::open(number, &options, &PROBES)?))
 }
 
 fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {

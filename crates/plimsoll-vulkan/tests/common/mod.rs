@@ -35,7 +35,7 @@ pub fn run(tests: &[(&'static str, Test)]) {
     let trial = |&(name, test): &(&'static str, Test)| match &ready {
         Ok(index) => {
             let index = *index;
-            let run = move || test(&mut open(index, &Options::default())?);
+            let run = move || test(&mut open(index, &Options::default(), plimsoll_probes::gpu_probes().leak())?);
             Trial::test(name, move || run().map_err(|fault| Failed::from(fault.to_string())))
         }
         Err(fault) => Trial::test(name, || Ok(())).with_ignored_flag(true).with_kind(fault.to_string()),
