@@ -15,7 +15,7 @@ use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _};
 use plimsoll_probes::copy::kernels as copy;
 use plimsoll_probes::launch::kernels as launch;
 use plimsoll_probes::stream::kernels as streams;
-use plimsoll_vulkan::{Options, Vulkan, open};
+use plimsoll_vulkan::{Options, PROBES, Vulkan, open};
 
 use common::{TRUST, bytes, content, filled, refused, stream, words};
 
@@ -29,6 +29,7 @@ fn main() {
         ("objects_of_another_device_are_refused", objects_of_another_device_are_refused),
         ("launches_that_do_not_fit_are_refused", launches_that_do_not_fit_are_refused),
         ("what_vulkan_lacks_names_who_has_it", what_vulkan_lacks_names_who_has_it),
+        ("a_probe_without_code_for_vulkan_says_who_has_it", a_probe_without_code_for_vulkan_says_who_has_it),
         ("marks_tell_the_device_time", marks_tell_the_device_time),
         ("a_graph_does_its_launches_in_turn", a_graph_does_its_launches_in_turn),
         ("every_shape_of_load_takes_time", every_shape_of_load_takes_time),
@@ -248,6 +249,26 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
     refused(unit_of_streams.function(&hinted), FaultClass::Unavailable);
     let tensor = plimsoll_probes::tensor::kernels::SOURCE.kernels(Vulkan::target(bench.device()));
     refused(unit(bench, &plimsoll_probes::tensor::kernels::SOURCE, &tensor), FaultClass::Unavailable);
+    Ok(())
+}
+
+fn a_probe_without_code_for_vulkan_says_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
+    let device = bench.device();
+    let mut without = 0;
+    for probe in PROBES.iter() {
+        let name = probe.spec().name;
+        let has_code = plimsoll_probes::sources()
+            .iter()
+            .filter(|source| source.name() == name)
+            .flat_map(|source| source.kernels(Vulkan::target(device)))
+            .any(|kernel| Vulkan::runs(device, &kernel).is_ok());
+        if !has_code {
+            let why = refused(probe.supports(device), FaultClass::Unavailable);
+            assert!(why.contains("CUDA"), "{name}: {why}");
+            without += 1;
+        }
+    }
+    assert!(without > 0);
     Ok(())
 }
 

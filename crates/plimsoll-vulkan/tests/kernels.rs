@@ -374,11 +374,12 @@ fn scale_scales(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
 }
 
 fn the_probes_verify(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
-    let probes: [&dyn Probe<Vulkan>; 4] = [
+    let probes: [&dyn Probe<Vulkan>; 5] = [
         &plimsoll_probes::stream::gpu::Runner,
         &plimsoll_probes::copy::gpu::Runner,
         &plimsoll_probes::latency::gpu::Runner,
         &plimsoll_probes::launch::gpu::Runner,
+        &plimsoll_probes::dispatch::gpu::Runner,
     ];
     for probe in probes {
         let (mut cases, mut wrong) = (0, Vec::new());

@@ -44,7 +44,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn needs(&self) -> &'static [Need] {
-        const { &[Need::Graphs, Need::Code(&kernels::SOURCE)] }
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
     fn sized(&self) -> bool {

@@ -60,7 +60,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn needs(&self) -> &'static [Need] {
-        const { &[Need::KernelClock, Need::Code(&kernels::SOURCE)] }
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
     }
 
     fn sized(&self) -> bool {

@@ -52,7 +52,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn needs(&self) -> &'static [Need] {
-        const { &[Need::Cooperative, Need::KernelClock, Need::Code(&kernels::SOURCE)] }
+        const { &[Need::Code(&kernels::SOURCE), Need::Cooperative, Need::KernelClock] }
     }
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {

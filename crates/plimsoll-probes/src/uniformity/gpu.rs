@@ -49,7 +49,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn needs(&self) -> &'static [Need] {
-        const { &[Need::Graphs, Need::KernelClock, Need::Code(&kernels::SOURCE)] }
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs, Need::KernelClock] }
     }
 
     fn points(&self, device: &G::Device, request: &Request) -> usize {
