@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "plimsoll-gen",
             "plimsoll-cuda",
             "plimsoll-vulkan",
+            "plimsoll-report",
         ],
     ),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
