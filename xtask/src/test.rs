@@ -32,10 +32,18 @@ const STEPS: &[Step] = &[
     Step { name: "interop", run: interop },
 ];
 
-/// The workspace, and then what links the meanings of probes without their runners: in the workspace's build they come with both.
+/// Feature sets of the library that are checked besides the default: expressions alone on either device, probes of one backend.
+const FEATURES: [&str; 4] = ["cpu", "cuda", "sim,probes", "vulkan,probes"];
+
+/// The workspace, and then what it builds with fewer features elsewhere: the meanings of probes without their runners, and the
+/// library without some of its parts.
 fn clippy() -> Result<()> {
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    cargo(&["clippy", "-p", "plimsoll-report", "-p", "plimsoll-sim", "--", "-D", "warnings"])
+    cargo(&["clippy", "-p", "plimsoll-report", "-p", "plimsoll-sim", "--", "-D", "warnings"])?;
+    FEATURES.iter().try_for_each(|features| {
+        let library = ["clippy", "-p", "plimsoll", "--no-default-features", "--features", features];
+        cargo(&[&library[..], &["--all-targets", "--", "-D", "warnings"]].concat())
+    })
 }
 
 /// What other libraries use: the feature `cudarc`, and a custom operation of candle, whose own kernels an empty stand-in for nvcc

@@ -1,6 +1,7 @@
 //! Holds the crates to the arrows of docs/architecture.md.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "plimsoll-gen",
             "plimsoll-cuda",
             "plimsoll-vulkan",
+            "plimsoll-report",
         ],
     ),
     ("plimsoll-cli", &["plimsoll", "plimsoll-report"]),
@@ -93,6 +95,42 @@ fn report_and_sim_link_the_meanings_of_probes_alone() {
     for name in ["plimsoll-report", "plimsoll-sim"] {
         let uses = package(name).dependencies.iter().find(|dependency| dependency.name == "plimsoll-probes");
         assert_eq!(uses.expect("it knows what probes mean").features, Vec::<String>::new(), "{name}");
+    }
+}
+
+/// Crates that only tests need.
+const TEST_TOOLS: &[&str] = &[
+    "proptest",
+    "insta",
+    "trycmd",
+    "libtest-mimic",
+    "allocation-counter",
+    "fakecuda",
+    "fakecupti",
+    "fakecublas",
+    "plimsoll-soundness",
+];
+
+/// What is linked with default features, as cargo resolves it: a test tool behind a feature that nothing turns on is not.
+#[test]
+fn nothing_outside_tests_links_test_tools() {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata");
+    let crates = metadata.packages.iter().filter(|package| package.manifest_path.as_str().contains("/crates/"));
+    let crates: Vec<String> = crates.map(|package| package.name.to_string()).collect();
+    assert!(crates.len() > 10, "{crates:?}");
+    let mut tree = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tree.args(["tree", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"]);
+    tree.args(crates.iter().flat_map(|name| ["--package", name.as_str()]));
+    let output = tree.output().expect("cargo tree");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names of crates");
+    let linked: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.iter().all(|name| linked.contains(name.as_str())), "{linked:?}");
+    for tool in TEST_TOOLS {
+        assert!(
+            !linked.contains(tool),
+            "{tool} is linked outside tests: see cargo tree --edges normal --invert {tool}"
+        );
     }
 }
 

@@ -14,6 +14,7 @@ pub mod oracle;
 pub mod parse;
 mod print;
 pub mod problem;
+pub mod random;
 #[cfg(feature = "proptest")]
 pub mod strategy;
 pub mod trace;

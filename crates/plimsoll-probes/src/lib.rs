@@ -7,10 +7,13 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod folds;
 #[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod meter;
 #[cfg(feature = "gpu")]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
 mod turns;
 
 #[macro_use]

@@ -15,7 +15,7 @@ use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _};
 use plimsoll_probes::copy::kernels as copy;
 use plimsoll_probes::launch::kernels as launch;
 use plimsoll_probes::stream::kernels as streams;
-use plimsoll_vulkan::{Options, PROBES, Vulkan, open};
+use plimsoll_vulkan::{Options, Vulkan, open};
 
 use common::{TRUST, bytes, content, filled, refused, stream, words};
 
@@ -255,7 +255,7 @@ fn what_vulkan_lacks_names_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), F
 fn a_probe_without_code_for_vulkan_says_who_has_it(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     let device = bench.device();
     let mut without = 0;
-    for probe in PROBES.iter() {
+    for probe in plimsoll_probes::gpu_probes::<Vulkan>() {
         let name = probe.spec().name;
         let has_code = plimsoll_probes::sources()
             .iter()

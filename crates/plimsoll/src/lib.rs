@@ -16,31 +16,69 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! All but `cudarc` are on by default. Programs that only run expressions link neither probes nor reports:
+//! `default-features = false, features = ["cpu"]`, or `["cuda"]`, or both.
+//!
+//! | feature | what it brings |
+//! | --- | --- |
+//! | none | [`core`], [`expr`] and [`suite`]: expressions, the oracle, records, profiles, the model |
+//! | `cpu` | expressions on the CPU: [`elementwise::cpu`]; with `probes` the CPU as a device |
+//! | `cuda` | expressions on CUDA GPUs: [`elementwise`], what they should cost ([`predict`]), their machine code ([`sass`]); with `probes` CUDA devices |
+//! | `vulkan` | Vulkan devices; turns on `probes` |
+//! | `sim` | the simulated device; turns on `probes` |
+//! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`bench`], [`explain`] and [`tune`], whose device may be any of the three |
+//! | `report` | [`report`]: terminal, CSV, Markdown, JSON, SVG and HTML from records |
+//! | `cudarc` | `elementwise::cudarc`: memory and streams of the crate cudarc; turns on `cuda` |
 #![forbid(unsafe_code)]
 
+#[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod bench;
+#[cfg(feature = "cuda")]
 mod cuda;
 pub mod elementwise;
+#[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod explain;
+#[cfg(feature = "probes")]
 mod host;
+#[cfg(feature = "probes")]
 mod open;
+#[cfg(feature = "cuda")]
 pub mod predict;
 pub mod prelude;
+#[cfg(feature = "probes")]
 mod run;
+#[cfg(feature = "cuda")]
 pub mod sass;
+#[cfg(feature = "probes")]
 mod select;
+#[cfg(all(feature = "cpu", feature = "cuda", feature = "probes", feature = "sim"))]
 pub mod tune;
 
+#[cfg(feature = "cuda")]
 pub use cuda::cuda_devices;
-pub use open::{OpenError, Opened, open, open_with, survey, vulkan_devices};
+#[cfg(all(feature = "cuda", feature = "probes"))]
+pub use open::open_with;
+#[cfg(feature = "vulkan")]
+pub use open::vulkan_devices;
+#[cfg(feature = "probes")]
+pub use open::{OpenError, Opened, open, survey};
 pub use plimsoll_core as core;
-pub use plimsoll_cuda::Options as CudaOptions;
-pub use plimsoll_cuda::{counters, tools as cuda_tools};
+#[cfg(feature = "cuda")]
+pub use plimsoll_cuda::{Options as CudaOptions, counters, tools as cuda_tools};
 pub use plimsoll_expr as expr;
+#[cfg(feature = "probes")]
 pub use plimsoll_probes as probes;
+#[cfg(feature = "report")]
+pub use plimsoll_report as report;
 pub use plimsoll_suite as suite;
+#[cfg(feature = "vulkan")]
 pub use plimsoll_vulkan::Adapter as VulkanAdapter;
+#[cfg(feature = "probes")]
 pub use run::{Plan, ProbeEnd, Summary, measure};
+#[cfg(feature = "probes")]
 pub use select::{DeviceSelector, ParseSelectorError};
 
 /// The chapter's code, compiled and run with the documentation tests.

@@ -6,9 +6,13 @@ pub use plimsoll_core::probe::{Case, Depth, Instrument, Listing, Outcome, Reques
 pub use plimsoll_core::record::{Record, Sink, Writer};
 pub use plimsoll_core::sample::Effort;
 pub use plimsoll_core::{Fault, Flag, Flags};
+#[cfg(feature = "cpu")]
 pub use plimsoll_cpu::elementwise::Cpu;
+#[cfg(feature = "cuda")]
 pub use plimsoll_cuda::Cuda;
+#[cfg(feature = "cuda")]
 pub use plimsoll_cuda::elementwise::{Buffer, Gpu, Kernel, Recorded, View, ViewMut};
 pub use plimsoll_expr::{In, InOut, Layout, Scalar, Traced, trace};
 
+#[cfg(feature = "probes")]
 pub use crate::{DeviceSelector, OpenError, Plan, Summary};

@@ -1,11 +1,10 @@
 //! Tensors on the device with what they hold on the host: awkward values, poison, and margins that must stay as they were.
 
 use plimsoll_core::Fault;
+use plimsoll_core::stats::Rng;
 use plimsoll_expr::function::mix;
-use plimsoll_expr::strategy::values;
+use plimsoll_expr::random::value;
 use plimsoll_expr::{DType, Layout, Value};
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
 
 use crate::CudaDevice;
 use crate::elementwise::Operand;
@@ -15,13 +14,10 @@ use crate::memory::DeviceBuffer;
 const MARGIN: u64 = 256;
 /// What margins, gaps and outputs hold before.
 const POISON: u8 = 0xa5;
+/// What all random draws follow from: every run on every machine checks the same.
+pub(super) const SEED: u64 = 0x70;
 /// Values of a type that elements are taken from.
 const POOL: usize = 509;
-
-/// One draw of a strategy; `None` where it gives up.
-pub(super) fn draw<S: Strategy>(runner: &mut TestRunner, strategy: S) -> Option<S::Value> {
-    strategy.new_tree(runner).ok().map(|tree| tree.current())
-}
 
 /// A tensor with margins, on both sides of the bus.
 pub(super) struct Tensor {
@@ -33,24 +29,22 @@ pub(super) struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of random values, or of poison where there is no runner.
+    /// A tensor of random values, or of poison where there is no generator.
     pub(super) fn new(
         device: &CudaDevice,
         dtype: DType,
         layout: Layout,
-        random: Option<&mut TestRunner>,
+        random: Option<&mut Rng>,
     ) -> Result<Self, Fault> {
         let bytes = dtype.bytes();
         let elements = layout.span().map_or(0, |(_, last)| last + 1);
         let mut held = vec![POISON; usize::try_from(2 * MARGIN + elements * bytes).unwrap_or(usize::MAX)];
-        if let Some(runner) = random {
-            let pool: Vec<u64> =
-                (0..POOL).filter_map(|_| draw(runner, values(dtype))).map(|v| dtype.encode(v)).collect();
+        if let Some(rng) = random {
+            let pool: Vec<u64> = (0..POOL).map(|_| dtype.encode(value(dtype, rng))).collect();
             let seed = mix(pool.iter().fold(elements, |seed, bits| mix(seed ^ bits)));
             let inside = held[MARGIN as usize..].chunks_exact_mut(bytes as usize).take(elements as usize);
             for (place, element) in (0_u64..).zip(inside) {
-                let pick = mix(seed ^ place) as usize % pool.len().max(1);
-                let bits = pool.get(pick).copied().unwrap_or(0);
+                let bits = pool[mix(seed ^ place) as usize % POOL];
                 element.copy_from_slice(&bits.to_le_bytes()[..bytes as usize]);
             }
         }

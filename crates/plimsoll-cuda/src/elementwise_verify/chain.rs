@@ -3,10 +3,11 @@
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::Case;
+use plimsoll_core::stats::Rng;
 use plimsoll_expr::{DType, Layout, LayoutError, Names, Value, parse};
 use plimsoll_gen::elementwise::{Choose, Dependent};
 
-use super::arena::Tensor;
+use super::arena::{SEED, Tensor};
 use crate::CudaDevice;
 use crate::elementwise::{Engine, Expression};
 use crate::wait;
@@ -27,13 +28,13 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
     let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
     for side in SIDES {
         let plain = Layout::contiguous(&[side, side]).map_err(invalid)?;
-        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        let mut rng = Rng::new(SEED);
         let ways = Dependent::ALL.map(|release| (release, !matches!(release, Dependent::No | Dependent::Exit)));
         for (release, dependent) in ways.into_iter().chain([(Dependent::Exit, true)]) {
             if dependent && device.dependent_launch().is_err() {
                 continue;
             }
-            let first = Tensor::new(device, DType::U32, plain.clone(), Some(&mut runner))?;
+            let first = Tensor::new(device, DType::U32, plain.clone(), Some(&mut rng))?;
             let second = Tensor::new(device, DType::U32, plain.clone(), None)?;
             let choose = Choose { dependent, release: Some(release), ..Choose::default() };
             let ends = [first.operand()?, second.operand()?];

@@ -7,18 +7,18 @@ use std::sync::atomic::AtomicBool;
 
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth};
+use plimsoll_core::stats::Rng;
 use plimsoll_expr::function::mix;
 use plimsoll_expr::graph::Kind;
 use plimsoll_expr::op::{Binary, Unary};
 use plimsoll_expr::oracle::{Element, Precision, evaluate};
-use plimsoll_expr::strategy::{Expressions, Operations, graphs, layouts, shapes, values};
+use plimsoll_expr::random::{self, Expressions, Operations};
 use plimsoll_expr::{DType, Graph, Layout, LayoutError, Names, Node, Space, Value, parse};
 use plimsoll_gen::elementwise::body::catalogue::integer_idioms;
 use plimsoll_gen::elementwise::{Choose, Form, KernelSpec, Plan, Tier};
 use plimsoll_gen::kernel::{Hints, Index};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::arena::{Tensor, draw};
+use super::arena::{SEED, Tensor};
 use crate::CudaDevice;
 use crate::elementwise::{Bound, Engine, Error, Expression, Operand};
 use crate::wait;
@@ -46,25 +46,24 @@ pub(super) fn run(
         Depth::Usual => 80,
         Depth::Exhaustive => 600,
     };
-    let config = Config { failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[0x70; 32]));
-    let strategy = graphs(&Expressions { operations: Operations::Exact, ..Expressions::default() });
+    let mut rng = Rng::new(SEED);
+    let exact = Expressions { operations: Operations::Exact, ..Expressions::default() };
     let mut drawn = 0..expressions;
     let mut prepared = Vec::new();
     while !drawn.is_empty() {
         let some: Vec<(usize, Graph)> = drawn
             .by_ref()
             .take(DRAWN)
-            .filter_map(|number| draw(&mut runner, &strategy).map(|graph| (number, graph)))
+            .filter_map(|number| random::graph(&exact, &mut rng).map(|graph| (number, graph)))
             .collect();
-        prepared.extend(prepare(device, engine, (&some, &Tensors::ALL), &mut runner)?);
+        prepared.extend(prepare(device, engine, (&some, &Tensors::ALL), &mut rng)?);
         if prepared.len() >= PREPARED {
             check(engine, &std::mem::take(&mut prepared), report)?;
         }
     }
     // One tensor of a size that holds the ends of every type many times over.
     let always: Vec<(usize, Graph)> = always().into_iter().map(|graph| (ALWAYS, graph)).collect();
-    prepared.extend(prepare(device, engine, (&always, &[Tensors::Flat]), &mut runner)?);
+    prepared.extend(prepare(device, engine, (&always, &[Tensors::Flat]), &mut rng)?);
     check(engine, &prepared, report)
 }
 
@@ -99,14 +98,14 @@ fn prepare<'d>(
     device: &'d CudaDevice,
     engine: &Engine,
     (graphs, kinds): (&[(usize, Graph)], &[Tensors]),
-    runner: &mut TestRunner,
+    rng: &mut Rng,
 ) -> Result<Vec<Prepared<'d>>, Fault> {
     let mut prepared = Vec::new();
     for (number, graph) in graphs {
         let expression = Rc::new(engine.expression(graph)?);
         for &kind in kinds {
-            let Some(shape) = kind.shape(runner, *number, graph.least_rank()) else { continue };
-            let bench = Bench::new(device, &expression, kind, &shape, runner)?;
+            let Some(shape) = kind.shape(rng, *number, graph.least_rank()) else { continue };
+            let bench = Bench::new(device, &expression, kind, &shape, rng)?;
             let choices = match *number {
                 ALWAYS if kinds.len() == 1 => vec![Choose::default()],
                 number => choices(graph, number, kind),
@@ -169,19 +168,19 @@ impl Tensors {
     const ALL: [Self; 6] = [Self::Flat, Self::Peeled, Self::Shifted, Self::Rows, Self::Transposed, Self::Any];
 
     /// A shape, unless the expression asks for more dimensions.
-    fn shape(self, runner: &mut TestRunner, number: usize, rank: usize) -> Option<Vec<u64>> {
+    fn shape(self, rng: &mut Rng, number: usize, rank: usize) -> Option<Vec<u64>> {
         const SIZES: [u64; 12] = [1, 31, 32, 33, 97, 255, 1025, 4099, 8191, 65_537, 1009, 0];
         const ROWS: [[u64; 2]; 6] = [[37, 1025], [3, 7], [129, 64], [1024, 33], [2, 4099], [65, 96]];
         let shape = match self {
             Self::Flat | Self::Peeled | Self::Shifted => vec![SIZES[(number + self as usize) % SIZES.len()]],
             Self::Rows | Self::Transposed => ROWS[(number + self as usize) % ROWS.len()].to_vec(),
-            Self::Any => draw(runner, shapes())?,
+            Self::Any => random::shape(rng),
         };
         (rank <= shape.len()).then_some(shape)
     }
 
     /// The layout of a tensor of a case; `whole` where every element must have its own memory.
-    fn layout(self, shape: &[u64], place: u64, whole: bool, runner: &mut TestRunner) -> Result<Layout, LayoutError> {
+    fn layout(self, shape: &[u64], place: u64, whole: bool, rng: &mut Rng) -> Result<Layout, LayoutError> {
         let plain = Layout::contiguous(shape)?;
         match self {
             Self::Flat => Ok(plain),
@@ -199,7 +198,7 @@ impl Tensors {
             Self::Transposed => Ok(plain),
             Self::Any => {
                 let fits = |layout: &Layout| !whole || (layout.shape() == shape && !layout.may_overlap_itself());
-                let drawn = (0..8).filter_map(|_| draw(runner, layouts(shape)));
+                let drawn = (0..8).filter_map(|_| random::layout(shape, rng));
                 Ok(drawn.into_iter().find(fits).unwrap_or(plain))
             }
         }
@@ -262,22 +261,21 @@ impl<'d> Bench<'d> {
         expression: &Rc<Expression>,
         kind: Tensors,
         shape: &[u64],
-        runner: &mut TestRunner,
+        rng: &mut Rng,
     ) -> Result<Self, Fault> {
         let graph = expression.graph();
         let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
         let mut tensors = Vec::new();
         for (slot, input) in (0..).zip(graph.inputs()) {
             let whole = graph.outputs().iter().any(|output| output.in_place == Some(slot));
-            let layout = kind.layout(shape, slot.into(), whole, runner).map_err(invalid)?;
-            tensors.push(Tensor::new(device, input.dtype, layout, Some(runner))?);
+            let layout = kind.layout(shape, slot.into(), whole, rng).map_err(invalid)?;
+            tensors.push(Tensor::new(device, input.dtype, layout, Some(rng))?);
         }
         for (place, output) in (0..).zip(graph.outputs()).filter(|(_, output)| output.in_place.is_none()) {
-            let layout = kind.layout(shape, 101 + 2 * place, true, runner).map_err(invalid)?;
+            let layout = kind.layout(shape, 101 + 2 * place, true, rng).map_err(invalid)?;
             tensors.push(Tensor::new(device, output.dtype, layout, None)?);
         }
-        let scalar = |scalar: &plimsoll_expr::graph::Parameter| draw(runner, values(scalar.dtype));
-        let scalars: Vec<Value> = graph.scalars().iter().filter_map(scalar).collect();
+        let scalars = graph.scalars().iter().map(|scalar| random::value(scalar.dtype, rng)).collect();
         let layouts: Vec<Layout> = tensors.iter().map(|tensor| tensor.layout.clone()).collect();
         let space = Space::of(shape, &layouts).map_err(invalid)?;
         let expression = Rc::clone(expression);
@@ -383,7 +381,7 @@ pub(super) fn batches(device: &CudaDevice, engine: &Engine, report: &mut dyn FnM
     let parsed = parse("in x: i16, y: i32; z: i32 = x * y + index(); y = y - x", &Names::default());
     let graph = parsed.map_err(|error| Fault::Invalid(error.to_string()))?;
     let expression = engine.expression(&graph)?;
-    let mut runner = TestRunner::deterministic();
+    let mut rng = Rng::new(SEED);
     for dependent in [false, true] {
         let mut sets = Vec::new();
         for set in 0..300_u64 {
@@ -391,8 +389,8 @@ pub(super) fn batches(device: &CudaDevice, engine: &Engine, report: &mut dyn FnM
             let flat = |offset| Layout::contiguous(&[length]).and_then(|layout| layout.offset_by(offset));
             let flat = |offset| flat(offset).map_err(|error| Fault::Invalid(error.to_string()));
             sets.push([
-                Tensor::new(device, DType::I16, flat(set % 5)?, Some(&mut runner))?,
-                Tensor::new(device, DType::I32, flat(set % 3)?, Some(&mut runner))?,
+                Tensor::new(device, DType::I16, flat(set % 5)?, Some(&mut rng))?,
+                Tensor::new(device, DType::I32, flat(set % 3)?, Some(&mut rng))?,
                 Tensor::new(device, DType::I32, flat(set % 7)?, None)?,
             ]);
         }

@@ -1,14 +1,11 @@
-//! Opening devices: the one place that knows every backend.
+//! Opening devices: the one place that knows every backend. A backend without its feature is a device that is missing.
 
-use std::sync::LazyLock;
+mod backends;
 
 use plimsoll_core::Fault;
-use plimsoll_core::probe::{Instrument, Probe};
-use plimsoll_cuda::Options as CudaOptions;
-use plimsoll_sim::Scenario;
-use plimsoll_vulkan::Vulkan;
+use plimsoll_core::probe::Instrument;
 
-use crate::cuda::cuda_devices;
+use self::backends::{cpu, cuda, sim, vulkan};
 use crate::select::DeviceSelector;
 
 /// Why a device can't be opened.
@@ -52,28 +49,33 @@ impl FromIterator<(String, Result<Box<dyn Instrument>, Fault>)> for Opened {
 /// [`OpenError::Device`] with the reason and the way out where a device that was asked for by name isn't there or can't
 /// be used, or none of all; [`OpenError::Scenario`] for a simulated device that can't be described so.
 pub fn open(selector: &DeviceSelector) -> Result<Opened, OpenError> {
-    open_with(selector, &CudaOptions::default())
+    open_selected(selector, &cuda::Options::default())
 }
 
 /// The same with a say in how kernels are compiled and kept.
 ///
 /// # Errors
 /// Those of [`open`].
-pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Opened, OpenError> {
-    let cuda = |number| cuda(number, options);
+#[cfg(feature = "cuda")]
+pub fn open_with(selector: &DeviceSelector, options: &crate::CudaOptions) -> Result<Opened, OpenError> {
+    open_selected(selector, options)
+}
+
+fn open_selected(selector: &DeviceSelector, options: &cuda::Options) -> Result<Opened, OpenError> {
+    let cuda = |number| cuda::open(number, options);
     let devices: Vec<Box<dyn Instrument>> = match selector {
         // Where there is no CUDA device, that is no fault of a user who asked for none.
-        DeviceSelector::Default if cuda_devices().is_ok() => vec![cuda(0)?],
-        DeviceSelector::Default | DeviceSelector::Cpu => vec![cpu()?],
+        DeviceSelector::Default if cuda::count().is_ok() => vec![cuda(0)?],
+        DeviceSelector::Default | DeviceSelector::Cpu => vec![cpu::open()?],
         DeviceSelector::Cuda(number) => {
-            cuda_devices()?;
+            cuda::count()?;
             vec![cuda(*number)?]
         }
-        DeviceSelector::Vulkan(number) => vec![vulkan(*number, options)?],
-        DeviceSelector::VulkanHardware => vec![vulkan(plimsoll_vulkan::first(&Default::default())?, options)?],
+        DeviceSelector::Vulkan(number) => vec![vulkan::open(Some(*number), options.deadline)?],
+        DeviceSelector::VulkanHardware => vec![vulkan::open(None, options.deadline)?],
         DeviceSelector::All => {
-            let gpus = (0..cuda_devices().unwrap_or(0)).map(|number| (format!("cuda:{number}"), cuda(number)));
-            let mut opened: Opened = gpus.chain(std::iter::once_with(|| ("cpu".to_owned(), cpu()))).collect();
+            let gpus = (0..cuda::count().unwrap_or(0)).map(|number| (format!("cuda:{number}"), cuda(number)));
+            let mut opened: Opened = gpus.chain(std::iter::once_with(|| ("cpu".to_owned(), cpu::open()))).collect();
             return match opened.missing.pop() {
                 Some((_, fault)) if opened.devices.is_empty() => Err(fault.into()),
                 last => {
@@ -82,16 +84,9 @@ pub fn open_with(selector: &DeviceSelector, options: &CudaOptions) -> Result<Ope
                 }
             };
         }
-        DeviceSelector::Sim(scenario) => {
-            let scenario: Scenario = scenario.parse().map_err(|error| OpenError::Scenario(format!("{error}")))?;
-            vec![Box::new(plimsoll_sim::open(&scenario))]
-        }
+        DeviceSelector::Sim(scenario) => vec![sim::open(scenario)?],
     };
     Ok(Opened { devices, missing: vec![] })
-}
-
-fn cpu() -> Result<Box<dyn Instrument>, Fault> {
-    Ok(Box::new(plimsoll_cpu::open(plimsoll_probes::cpu_probes())?))
 }
 
 /// The Vulkan devices of this machine, hardware first; none is opened. The loader runs the code of every driver that it finds: whoever
@@ -99,28 +94,18 @@ fn cpu() -> Result<Box<dyn Instrument>, Fault> {
 ///
 /// # Errors
 /// [`Fault::Unavailable`]: no loader, no driver, no device.
+#[cfg(feature = "vulkan")]
 pub fn vulkan_devices() -> Result<Vec<plimsoll_vulkan::Adapter>, Fault> {
     plimsoll_vulkan::devices(&plimsoll_vulkan::Options::default())
-}
-
-fn vulkan(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {
-    let options = plimsoll_vulkan::Options { deadline: options.deadline, ..plimsoll_vulkan::Options::default() };
-    static PROBES: LazyLock<Vec<&dyn Probe<Vulkan>>> = LazyLock::new(plimsoll_probes::gpu_probes);
-    Ok(Box::new(plimsoll_vulkan::open(number, &options, &PROBES)?))
-}
-
-fn cuda(number: u32, options: &CudaOptions) -> Result<Box<dyn Instrument>, Fault> {
-    Ok(Box::new(plimsoll_cuda::open(number, options, plimsoll_probes::cuda_probes())?))
 }
 
 /// Every real device of this machine that can be opened, and those that can't; where there is no CUDA at all, that too.
 #[must_use]
 pub fn survey() -> Opened {
-    let gpus: Vec<_> = match cuda_devices() {
-        Ok(count) => {
-            (0..count).map(|number| (format!("cuda:{number}"), cuda(number, &CudaOptions::default()))).collect()
-        }
+    let options = cuda::Options::default();
+    let gpus: Vec<_> = match cuda::count() {
+        Ok(count) => (0..count).map(|number| (format!("cuda:{number}"), cuda::open(number, &options))).collect(),
         Err(fault) => vec![("CUDA".to_owned(), Err(fault))],
     };
-    gpus.into_iter().chain([("cpu".to_owned(), cpu())]).collect()
+    gpus.into_iter().chain([("cpu".to_owned(), cpu::open())]).collect()
 }
