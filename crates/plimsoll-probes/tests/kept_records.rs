@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::record::read_file;
 use plimsoll_core::series::{Axes, Series};
-use plimsoll_probes::{cluster, copy, latency, launch, stream};
+use plimsoll_probes::{
+    atomics, cluster, copy, dispatch, footprint, gather, incore, l1, l2, latency, launch, loaded_latency, mix, stream,
+    strides, sync, topology, uniformity,
+};
 
 /// The folder of kept records.
 fn records() -> PathBuf {
@@ -56,6 +59,26 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("launch", _) => errors::<launch::Scale>(series),
         ("cluster", "latency") => errors::<cluster::Chase>(series),
         ("cluster", _) => errors::<cluster::Move>(series),
+        ("mix", "bursts") => errors::<mix::Burst>(series),
+        ("mix", "ceilings") => errors::<mix::Sides>(series),
+        ("mix", _) => errors::<mix::Phase>(series),
+        ("dispatch", "blocks") => errors::<dispatch::Plain>(series),
+        ("dispatch", _) => errors::<dispatch::Programmatic>(series),
+        ("gather", _) => errors::<gather::Accesses>(series),
+        ("footprint", _) => errors::<footprint::Spread>(series),
+        ("uniformity", "multiprocessors" | "distances") => errors::<uniformity::Alone>(series),
+        ("uniformity", _) => errors::<uniformity::Part>(series),
+        ("loaded-latency", _) => errors::<loaded_latency::Load>(series),
+        ("topology", _) => errors::<topology::Reach>(series),
+        ("atomics", "latency") => errors::<atomics::Chain>(series),
+        ("atomics", _) => errors::<atomics::Rate>(series),
+        ("incore", "operations" | "best") => errors::<incore::Chains>(series),
+        ("incore", _) => errors::<incore::ChainsOfWarps>(series),
+        ("l1", _) => errors::<l1::Piece>(series),
+        ("l2", _) => errors::<l2::Spread>(series),
+        ("strides", "shapes") => errors::<strides::Shaped>(series),
+        ("strides", _) => errors::<strides::Stride>(series),
+        ("sync", _) => errors::<sync::ByThreads>(series),
         _ => return None,
     })
 }
@@ -71,7 +94,27 @@ fn rows_of_kept_records_are_points_of_todays_types() {
             *probes.entry(series.spec.probe.clone()).or_default() += series.rows.len();
         }
     }
-    assert_eq!(probes.keys().collect::<Vec<_>>(), ["cluster", "copy", "latency", "launch", "stream"]);
+    let expected = [
+        "atomics",
+        "cluster",
+        "copy",
+        "dispatch",
+        "footprint",
+        "gather",
+        "incore",
+        "l1",
+        "l2",
+        "latency",
+        "launch",
+        "loaded-latency",
+        "mix",
+        "stream",
+        "strides",
+        "sync",
+        "topology",
+        "uniformity",
+    ];
+    assert_eq!(probes.keys().collect::<Vec<_>>(), expected);
     assert!(probes.values().all(|rows| *rows > 0), "{probes:?}");
 }
 
@@ -81,7 +124,26 @@ fn findings_in(root: &Path, path: &Path) -> Vec<String> {
     let folder = path.strip_prefix(root).unwrap().parent().unwrap().display();
     let mut lines = Vec::new();
     for (number, device) in run.header.devices.iter().enumerate() {
-        for spec in [&stream::SPEC, &copy::SPEC, &launch::SPEC, &latency::SPEC, &cluster::SPEC] {
+        for spec in [
+            &stream::SPEC,
+            &copy::SPEC,
+            &launch::SPEC,
+            &latency::SPEC,
+            &cluster::SPEC,
+            &mix::SPEC,
+            &dispatch::SPEC,
+            &gather::SPEC,
+            &footprint::SPEC,
+            &uniformity::SPEC,
+            &loaded_latency::SPEC,
+            &topology::SPEC,
+            &atomics::SPEC,
+            &incore::SPEC,
+            &l1::SPEC,
+            &l2::SPEC,
+            &strides::SPEC,
+            &sync::SPEC,
+        ] {
             let own = |series: &&Series| series.spec.probe == spec.name && series.spec.device as usize == number;
             let series: Vec<Series> = run.series.iter().filter(own).cloned().collect();
             let names: Vec<String> = (spec.findings)(device, &series).into_iter().map(|finding| finding.name).collect();

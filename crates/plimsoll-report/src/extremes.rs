@@ -65,11 +65,11 @@ fn run(all: &[Numbers], peak: f64, finding: f64, cache: u64) -> Run {
     let kernels = ["read", "copy"].map(|kernel| vec![kernel.into(), "ordinary".into()]);
     points(&mut made, "stream", stream::kernels().into(), &kernels, all);
     let over: Vec<_> = sizes().map(|size| vec!["read".into(), size.into()]).collect();
-    points(&mut made, "footprint", footprint::curve(), &over, all);
+    points(&mut made, "footprint", footprint::curve().into(), &over, all);
     let over: Vec<_> = sizes().map(|size| vec![launch::Mode::ALL[0].name().into(), size.into()]).collect();
     points(&mut made, "launch", launch::scale().into(), &over, all);
     let cells: Vec<_> = (0..6u64).map(|cell| vec![(4 + cell % 2).into(), (1 + cell / 2).into()]).collect();
-    points(&mut made, "strides", strides::tableau(), &cells, all);
+    points(&mut made, "strides", strides::tableau().into(), &cells, all);
     let traced = SeriesSpec { trace: true, ..stream::kernels().into() };
     points(&mut made, "stream", traced, &kernels, all);
     made.finding("footprint", "capacity L2", finding, Unit::Byte, "", Flags::NONE);

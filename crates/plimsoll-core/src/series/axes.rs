@@ -73,6 +73,10 @@ whole_numbers! {
     Bytes: Byte;
     /// A number of threads.
     Threads: Thread;
+    /// A number of elements of an array.
+    Elements: Element;
+    /// A number of clock cycles.
+    Cycles: Cycle;
     /// A number of anything that has no unit.
     Count: One;
 }

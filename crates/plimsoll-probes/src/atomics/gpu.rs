@@ -7,7 +7,6 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload as _};
-use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gpu::in_kernel::{Inside, Of};
 use plimsoll_gpu::kit::{Kit, late};
@@ -15,7 +14,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use super::kernels::{self, Number, Space, THREADS, UNROLL};
 use crate::TRUST;
-use crate::atomics::{self, DISTINCT, RATES, SAME};
+use crate::atomics::{self, Addresses, Memory, Rate};
 use crate::folds;
 
 /// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
@@ -64,11 +63,14 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let chains = chains();
         let sweep = Sweep { series: atomics::latency(), points: &chains, share: 0.2 + late, flags: Flags::NONE };
-        let at = |(space, number): &(Space, Number)| vec![Value::from(name(*space)), number.name().into()];
+        let at = |(space, number): &(Space, Number)| {
+            let memory = memory(*space);
+            atomics::Chain { memory, number: number.name().into() }
+        };
         session.sweep(sweep, at, |_, (space, number)| bench.chain(*space, *number))?;
-        for (space, case) in Space::ALL.into_iter().zip(RATES) {
+        for space in Space::ALL {
             let points = points(space);
-            let sweep = Sweep { series: atomics::rate(case), points: &points, share: 0.4, flags: Flags::NONE };
+            let sweep = Sweep { series: atomics::rate(memory(space)), points: &points, share: 0.4, flags: Flags::NONE };
             session.sweep(sweep, Point::at, |_, point| bench.rate(point))?;
         }
         Ok(())
@@ -85,14 +87,17 @@ impl<G: Gpu> Probe<G> for Runner {
             case(kernels::chain(space, number), "one thread", bench.chain(space, number)?)?;
         }
         for point in Space::ALL.into_iter().flat_map(points) {
-            case(point.kernel(), point.addresses(), bench.rate(&point)?)?;
+            case(point.kernel(), point.addresses().name(), bench.rate(&point)?)?;
         }
         Ok(())
     }
 }
 
-fn name(space: Space) -> &'static str {
-    RATES[usize::from(space == Space::Global)]
+fn memory(space: Space) -> Memory {
+    match space {
+        Space::Shared => Memory::Shared,
+        Space::Global => Memory::Global,
+    }
 }
 
 fn chains() -> Vec<(Space, Number)> {
@@ -110,13 +115,13 @@ impl Point {
         kernels::rate(self.space, self.number, self.wanted)
     }
 
-    fn addresses(&self) -> &'static str {
-        if self.same { SAME } else { DISTINCT }
+    fn addresses(&self) -> Addresses {
+        if self.same { Addresses::Same } else { Addresses::Distinct }
     }
 
-    fn at(&self) -> Vec<Value> {
+    fn at(&self) -> Rate {
         let form = if self.wanted { "atom" } else { "red" };
-        vec![format!("{form} {}", self.number.name()).as_str().into(), self.addresses().into()]
+        Rate { addition: format!("{form} {}", self.number.name()).into(), addresses: self.addresses() }
     }
 
     /// Few where additions to one word follow each other.

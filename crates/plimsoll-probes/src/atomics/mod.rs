@@ -10,10 +10,10 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -24,21 +24,53 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Every thread adds to the same word.
-pub const SAME: &str = "same";
-/// Every thread adds to a word of its own.
-pub const DISTINCT: &str = "distinct";
-/// The series of throughput: shared memory counts one multiprocessor, global memory the device.
-pub const RATES: [&str; 2] = ["shared", "global"];
+plimsoll_core::names! {
+    /// Where numbers are that are added to. Each has a series of rates.
+    pub enum Memory {
+        /// In shared memory, where rates are those of one multiprocessor.
+        Shared = "shared",
+        /// In global memory, where rates are those of the device.
+        Global = "global",
+    }
+}
+
+plimsoll_core::names! {
+    /// How many words all threads add to.
+    pub enum Addresses {
+        /// Every thread adds to the same word.
+        Same = "same",
+        /// Every thread adds to a word of its own.
+        Distinct = "distinct",
+    }
+}
+
+plimsoll_core::axes! {
+    /// Additions of one thread, each of which waits for the last.
+    pub struct Chain {
+        /// Where the number is.
+        memory: Memory,
+        /// Its type.
+        number as "type": Name,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Additions of all threads.
+    pub struct Rate {
+        /// Form and type: `red u32`.
+        addition: Name,
+        /// Words that are added to.
+        addresses: Addresses,
+    }
+}
 
 /// One thread, each addition where the last one's old value says. An operation is an addition.
 #[must_use]
-pub fn latency() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn latency() -> TypedSeries<Chain> {
+    TypedSeries::new(
         "latency",
         Figure::Latency,
         CachePolicy::Hot,
-        vec![axis("memory", Unit::One), axis("type", Unit::One)],
         vec![
             metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
             metric("latency", Unit::Second, Quantity::TimePerOperation),
@@ -53,18 +85,17 @@ const PRECISION: f64 = 0.005;
 /// All threads of all multiprocessors, by form (`red` leaves the old value, `atom` returns it), type and addresses. An
 /// operation is one thread's addition: of one multiprocessor in shared memory, of the device in global memory.
 #[must_use]
-pub fn rate(case: &str) -> SeriesSpec {
-    let per_second: Vec<Metric> = if case == RATES[1] {
+pub fn rate(memory: Memory) -> TypedSeries<Rate> {
+    let per_second: Vec<Metric> = if memory == Memory::Global {
         vec![metric("additions", Unit::OpPerSecond, Quantity::OperationsPerSecond)]
     } else {
         Vec::new()
     };
     let per_cycle = vec![metric("additions per cycle", Unit::OpPerCycle, Quantity::OperationsPerCycle)];
-    SeriesSpec::new(
-        case,
+    TypedSeries::new(
+        memory.name(),
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("addition", Unit::One), axis("addresses", Unit::One)],
         per_cycle.into_iter().chain(per_second).collect(),
         Draw::Bars { x: "addition".into(), y: "additions per cycle".into(), by: Some("addresses".into()) },
     )
@@ -75,20 +106,19 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
     if let Some(latency) = case("latency") {
-        found.extend(latency.rows.iter().filter_map(|row| {
-            let name = format!("{} {} latency", latency.text(row, "memory")?, latency.text(row, "type")?);
+        found.extend(known_rows(latency).filter_map(|(at, row): (Chain, &Row)| {
+            let name = format!("{} {} latency", at.memory, at.number);
             Some(finding(name, Unit::CyclePerOp, row, latency.estimate(row, "cycles")?))
         }));
     }
-    for name in RATES {
-        let Some(rates) = case(name) else { continue };
-        found.extend(rates.rows.iter().filter_map(|row| rate_of(rates, name, row)));
+    for memory in Memory::ALL {
+        let Some(rates) = case(memory.name()) else { continue };
+        found.extend(known_rows(rates).filter_map(|(at, row)| rate_of(rates, memory, &at, row)));
     }
     found
 }
 
-fn rate_of(rates: &Series, memory: &str, row: &Row) -> Option<Finding> {
-    let (addition, addresses) = (rates.text(row, "addition")?, rates.text(row, "addresses")?);
+fn rate_of(rates: &Series, memory: Memory, Rate { addition, addresses }: &Rate, row: &Row) -> Option<Finding> {
     let per_cycle = rates.estimate(row, "additions per cycle")?;
     let per_second = rates.estimate(row, "additions").map(|rate| Unit::OpPerSecond.format(rate.value));
     let says = per_second.unwrap_or_else(|| "of one multiprocessor".to_owned());
@@ -99,24 +129,22 @@ fn rate_of(rates: &Series, memory: &str, row: &Row) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::{Axes, Point};
     use plimsoll_suite::findings::synthetic;
 
-    fn point(at: [&str; 2], operations: f64, cycles: f64) -> Point {
-        synthetic::point(
-            at.map(Value::from).to_vec(),
-            cycles / 2e9,
-            Work { operations, in_kernel: true, ..Work::default() },
-            &[],
-        )
+    fn point(at: impl Axes, operations: f64, cycles: f64) -> Point {
+        synthetic::point(at.to_values(), cycles / 2e9, Work { operations, in_kernel: true, ..Work::default() }, &[])
     }
 
     #[test]
     fn every_row_becomes_a_figure_in_cycles() {
+        let chain = Chain { memory: Memory::Shared, number: "u32".into() };
+        let red = Rate { addition: "red u32".into(), addresses: Addresses::Distinct };
+        let atom = Rate { addition: "atom f32".into(), addresses: Addresses::Same };
         let series = [
-            Series::new(latency(), [point(["shared", "u32"], 1000.0, 40_000.0)]),
-            Series::new(rate("shared"), [point(["red u32", DISTINCT], 32_000.0, 1000.0)]),
-            Series::new(rate("global"), [point(["atom f32", SAME], 1e6, 1e6)]),
+            Series::new(latency(), [point(chain, 1000.0, 40_000.0)]),
+            Series::new(rate(Memory::Shared), [point(red, 32_000.0, 1000.0)]),
+            Series::new(rate(Memory::Global), [point(atom, 1e6, 1e6)]),
         ];
         let found = findings(&DeviceInfo::default(), &series);
         let figures: Vec<(&str, f64)> = found.iter().map(|f| (f.name.as_str(), f.value.round())).collect();

@@ -16,7 +16,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, THREADS};
 use crate::TRUST;
-use crate::dispatch::{self, SIGNALLING, WAITING};
+use crate::dispatch::{self, Kind, Plain, Programmatic};
 
 /// Blocks of one launch: many enough that starting the grid itself is below a percent.
 const BLOCKS: u64 = 1 << 20;
@@ -64,7 +64,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let share = if programmatic.is_empty() { 1.0 } else { 0.5 };
         let threads = threads::<G>(session.device);
         let sweep = Sweep { series: dispatch::blocks(), points: &threads, share: share + late, flags: Flags::NONE };
-        let at = |threads: &u32| vec![u64::from(*threads).into()];
+        let at = |threads: &u32| Plain { threads: (*threads).into() };
         let marks = Rc::new(marks);
         session.sweep(sweep, at, |_, threads| load(&kit, &marks, GRAPH, &kernels::empty(*threads)))?;
         if programmatic.is_empty() {
@@ -72,9 +72,9 @@ impl<G: Gpu> Probe<G> for Runner {
         }
         let sweep =
             Sweep { series: dispatch::programmatic(), points: &programmatic, share: 1.0 - share, flags: Flags::NONE };
-        let at = |(kind, threads): &(&'static str, u32)| vec![(*kind).into(), u64::from(*threads).into()];
+        let at = |(kind, threads): &(Kind, u32)| Programmatic { kind: *kind, threads: (*threads).into() };
         session.sweep(sweep, at, |_, (kind, threads)| {
-            let kernel = kernels::programmatic(*kind == SIGNALLING, *threads);
+            let kernel = kernels::programmatic(*kind == Kind::Signalling, *threads);
             load(&kit, &marks, Shape::Graph { dependent: true }, &kernel)
         })?;
         Ok(())
@@ -92,12 +92,12 @@ fn threads<G: Gpu>(device: &G::Device) -> Vec<u32> {
 }
 
 /// Kinds of blocks of programmatic launches by their threads; none where there are no such launches.
-fn programmatic<G: Gpu>(device: &G::Device) -> Vec<(&'static str, u32)> {
+fn programmatic<G: Gpu>(device: &G::Device) -> Vec<(Kind, u32)> {
     if G::capabilities(device).dependent_graphs.is_err() {
         return Vec::new();
     }
     let threads = threads::<G>(device);
-    [WAITING, SIGNALLING].into_iter().flat_map(|kind| threads.iter().map(move |threads| (kind, *threads))).collect()
+    Kind::ALL.into_iter().flat_map(|kind| threads.iter().map(move |threads| (kind, *threads))).collect()
 }
 
 /// A grid of empty blocks. They leave nothing behind, so a grid of the same shape whose blocks leave marks is checked.

@@ -10,11 +10,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, Threads, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -25,36 +25,55 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Blocks started per second and per clock, by threads in a block. An operation is a block.
-#[must_use]
-pub fn blocks() -> SeriesSpec {
-    SeriesSpec::new(
-        "blocks",
-        Figure::Throughput,
-        CachePolicy::Hot,
-        vec![axis("threads", Unit::Thread)],
-        vec![
-            metric("blocks", Unit::OpPerSecond, Quantity::OperationsPerSecond),
-            metric("blocks per clock", Unit::OpPerCycle, Quantity::OperationsPerCycle),
-            metric("time per block", Unit::Second, Quantity::TimePerOperation),
-        ],
-        Draw::Lines { x: "threads".into(), y: "blocks".into(), by: None, log_x: true, log_y: true },
-    )
+plimsoll_core::names! {
+    /// What the blocks of a programmatic launch do, in the order in which it is shown.
+    pub enum Kind {
+        /// They wait for the kernel before, which has ended by then.
+        Waiting = "waiting",
+        /// They also say that the next kernel may begin.
+        Signalling = "signalling",
+    }
 }
 
-/// Blocks that wait for the kernel before, which has ended by then.
-pub const WAITING: &str = "waiting";
-/// Blocks that also say that the next kernel may begin.
-pub const SIGNALLING: &str = "signalling";
+plimsoll_core::axes! {
+    /// A grid of empty blocks.
+    pub struct Plain {
+        /// Threads of a block.
+        threads: Threads,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A grid of blocks that a programmatic launch starts.
+    pub struct Programmatic {
+        /// What they do.
+        kind: Kind,
+        /// Threads of a block.
+        threads: Threads,
+    }
+}
+
+fn figures() -> Vec<Metric> {
+    vec![
+        metric("blocks", Unit::OpPerSecond, Quantity::OperationsPerSecond),
+        metric("blocks per clock", Unit::OpPerCycle, Quantity::OperationsPerCycle),
+        metric("time per block", Unit::Second, Quantity::TimePerOperation),
+    ]
+}
+
+/// Blocks started per second and per clock, by threads in a block. An operation is a block.
+#[must_use]
+pub fn blocks() -> TypedSeries<Plain> {
+    let draw = Draw::Lines { x: "threads".into(), y: "blocks".into(), by: None, log_x: true, log_y: true };
+    TypedSeries::new("blocks", Figure::Throughput, CachePolicy::Hot, figures(), draw)
+}
 
 /// The same of programmatic launches, by what their blocks do.
 #[must_use]
-pub fn programmatic() -> SeriesSpec {
-    let SeriesSpec { mut axes, .. } = blocks();
-    axes.insert(0, axis("kind", Unit::One));
+pub fn programmatic() -> TypedSeries<Programmatic> {
     let draw =
         Draw::Lines { x: "threads".into(), y: "blocks".into(), by: Some("kind".into()), log_x: true, log_y: true };
-    SeriesSpec { case: "programmatic".into(), axes, draw, ..blocks() }
+    TypedSeries::new("programmatic", Figure::Throughput, CachePolicy::Hot, figures(), draw)
 }
 
 /// The most blocks and the most threads per clock, over all sizes of blocks, and the most blocks of each kind of programmatic launch.
@@ -62,28 +81,34 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let of = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found = Vec::new();
     if let Some(blocks) = of("blocks") {
-        found.extend(most(device, blocks, "blocks per clock", &|_| Some(1.0)));
-        found.extend(most(device, blocks, "threads per clock", &|row| blocks.number(row, "threads")));
+        let rows = || known_rows(blocks).map(|(at, row): (Plain, &Row)| (at.threads, row));
+        found.extend(most(device, blocks, rows(), "blocks per clock", |_| 1.0));
+        found.extend(most(device, blocks, rows(), "threads per clock", |threads| threads.0 as f64));
     }
     if let Some(blocks) = of("programmatic") {
-        for kind in [WAITING, SIGNALLING] {
-            let of_kind = |row: &Row| (blocks.text(row, "kind") == Some(kind)).then_some(1.0);
-            found.extend(most(device, blocks, &format!("blocks per clock, {kind}"), &of_kind));
+        for kind in Kind::ALL {
+            let of_kind = known_rows(blocks).filter(|(at, _): &(Programmatic, &Row)| at.kind == kind);
+            let rows = of_kind.map(|(at, row)| (at.threads, row));
+            found.extend(most(device, blocks, rows, &format!("blocks per clock, {kind}"), |_| 1.0));
         }
     }
     found
 }
 
-/// The largest of the rates per clock, each times its factor, among the rows that have one.
-fn most(device: &DeviceInfo, blocks: &Series, name: &str, factor: &dyn Fn(&Row) -> Option<f64>) -> Option<Finding> {
-    let figure = |row| {
-        let clock = Row::clock_hz(row).or(device.calibration.clock_hz)?;
-        Some((row, scaled(blocks.estimate(row, "blocks")?, factor(row)? / clock)))
+/// The largest of the rates per clock, each times its factor, among rows by the threads of their blocks.
+fn most<'s>(
+    device: &DeviceInfo,
+    blocks: &Series,
+    rows: impl Iterator<Item = (Threads, &'s Row)>,
+    name: &str,
+    factor: impl Fn(Threads) -> f64,
+) -> Option<Finding> {
+    let figure = |(threads, row): (Threads, &'s Row)| {
+        let clock = row.clock_hz().or(device.calibration.clock_hz)?;
+        Some((threads, row, scaled(blocks.estimate(row, "blocks")?, factor(threads) / clock)))
     };
-    let figures = blocks.rows.iter().filter_map(figure);
-    let (row, figure) = figures.reduce(|a, b| if b.1.value > a.1.value { b } else { a })?;
-    let threads = blocks.number(row, "threads")?;
-    let says = format!("In blocks of {threads} threads.");
+    let (threads, row, figure) = rows.filter_map(figure).reduce(|a, b| if b.2.value > a.2.value { b } else { a })?;
+    let says = format!("In blocks of {} threads.", threads.0);
     Some(Finding { says, ..finding(name, Unit::OpPerCycle, row, figure) })
 }
 
@@ -98,14 +123,14 @@ mod tests {
     use plimsoll_core::device::Calibration;
     use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes, Point};
 
     /// A million blocks in as many seconds as are given.
-    fn point(threads: u64, seconds: f64, clock_hz: Option<f64>) -> Point {
+    fn point(at: impl Axes, seconds: f64, clock_hz: Option<f64>) -> Point {
         Point {
             series: 0,
             round: 0,
-            at: vec![threads.into()],
+            at: at.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations: 1e6, ..Work::default() },
@@ -116,9 +141,14 @@ mod tests {
         }
     }
 
+    fn plain(threads: u64) -> Plain {
+        Plain { threads: Threads(threads) }
+    }
+
     #[test]
     fn small_blocks_show_the_rate_of_blocks_and_large_ones_that_of_threads() {
-        let points = [point(32, 1e-3, Some(2e9)), point(256, 1e-3, Some(2e9)), point(1024, 16e-3, Some(2e9))];
+        let points =
+            [(32, 1e-3), (256, 1e-3), (1024, 16e-3)].map(|(threads, time)| point(plain(threads), time, Some(2e9)));
         let found = findings(&DeviceInfo::default(), &[Series::new(blocks(), points)]);
         assert_eq!(found.len(), 2);
         assert!((found[0].value - 0.5).abs() < 1e-9 && found[0].name == "blocks per clock", "{found:?}");
@@ -128,11 +158,11 @@ mod tests {
 
     #[test]
     fn programmatic_launches_have_a_rate_by_what_their_blocks_do() {
-        let of = |kind: &str, threads, seconds| {
-            let plain = point(threads, seconds, Some(2e9));
-            Point { at: vec![kind.into(), threads.into()], ..plain }
+        let of = |kind, threads, seconds| {
+            let at = Programmatic { kind, threads: Threads(threads) };
+            point(at, seconds, Some(2e9))
         };
-        let points = [of(WAITING, 32, 1e-3), of(WAITING, 64, 1.1e-3), of(SIGNALLING, 32, 2e-3)];
+        let points = [of(Kind::Waiting, 32, 1e-3), of(Kind::Waiting, 64, 1.1e-3), of(Kind::Signalling, 32, 2e-3)];
         let found = findings(&DeviceInfo::default(), &[Series::new(programmatic(), points)]);
         let values: Vec<_> = found.iter().map(|one| (one.name.as_str(), one.value)).collect();
         assert!((values[0].1 - 0.5).abs() < 1e-9 && values[0].0 == "blocks per clock, waiting", "{values:?}");
@@ -144,7 +174,7 @@ mod tests {
     fn where_no_clock_was_seen_the_calibrated_one_counts() {
         let calibration = Calibration { clock_hz: Some(1e9), ..Calibration::default() };
         let device = DeviceInfo { calibration, ..DeviceInfo::default() };
-        let series = [Series::new(blocks(), [point(32, 1e-3, None)])];
+        let series = [Series::new(blocks(), [point(plain(32), 1e-3, None)])];
         assert!((findings(&device, &series)[0].value - 1.0).abs() < 1e-9);
         assert!(findings(&DeviceInfo::default(), &series).is_empty());
     }

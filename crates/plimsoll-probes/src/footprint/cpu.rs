@@ -18,7 +18,7 @@ use plimsoll_cpu::workload::window::{self, Place, Window};
 use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
-use crate::footprint;
+use crate::footprint::{self, Spread};
 
 /// Smallest footprint of one core.
 const LEAST: f64 = 4096.0;
@@ -61,6 +61,7 @@ impl Shape {
 
 #[derive(Clone, Copy, Debug)]
 struct Spot {
+    name: footprint::Kernel,
     kernel: Kernel,
     shape: Shape,
     footprint: u64,
@@ -102,15 +103,20 @@ impl Probe<Cpu> for Runner {
         let last_level = session.device.last_level_bytes();
         let flags = shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: footprint::curve(), points: &spots, share: 1.0 + late, flags };
-        let at = |spot: &Spot| vec![spot.kernel.name().into(), spot.footprint.into()];
+        let at = |spot: &Spot| Spread { kernel: spot.name, footprint: spot.footprint.into() };
         session.sweep(sweep, at, |_, spot| load(&team, &data, *spot, spot.footprint <= 2 * last_level))?;
         Ok(())
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let kernels: Vec<Kernel> = footprint::KERNELS.into_iter().filter_map(Kernel::named).collect();
+        let kernels: Vec<Kernel> = named_kernels().map(|(_, kernel)| kernel).collect();
         kernels::verify(&kernels, depth, report)
     }
+}
+
+/// The kernels of the curve.
+fn named_kernels() -> impl Iterator<Item = (footprint::Kernel, Kernel)> {
+    footprint::Kernel::ALL.into_iter().filter_map(|name| Some((name, Kernel::named(name.name())?)))
 }
 
 /// The bytes of source and target, half as much again as the largest footprint: the user's, or as effort has it, since a
@@ -132,9 +138,11 @@ fn spots(cores: usize, bytes: u64, effort: Effort) -> Vec<Spot> {
     let steps = ((most / LEAST).log2() * per_octave).floor() as usize;
     let shapes = (0..=steps).map(|step| Shape::of(LEAST * (step as f64 / per_octave).exp2()));
     let shapes: Vec<Shape> = shapes.collect();
-    let kernels = footprint::KERNELS.into_iter().filter_map(Kernel::named);
-    let spot = |kernel, shape: &Shape| Spot { kernel, shape: *shape, footprint: (8 * shape.elements() * cores) as u64 };
-    kernels.flat_map(|kernel| shapes.iter().map(move |shape| spot(kernel, shape))).collect()
+    let spot = |(name, kernel), shape: &Shape| {
+        let footprint = (8 * shape.elements() * cores) as u64;
+        Spot { name, kernel, shape: *shape, footprint }
+    };
+    named_kernels().flat_map(|kernel| shapes.iter().map(move |shape| spot(kernel, shape))).collect()
 }
 
 /// What all points share.
@@ -260,8 +268,9 @@ mod tests {
             sums: (0..4).map(|_| AtomicU64::new(0)).collect(),
         });
         let shape = Shape { length: 100 * GRAIN, segments: 4, passes: 2 };
-        for name in footprint::KERNELS {
-            let spot = Spot { kernel: Kernel::named(name).unwrap(), shape, footprint: 0 };
+        assert_eq!(named_kernels().count(), footprint::Kernel::ALL.len());
+        for (name, kernel) in named_kernels() {
+            let spot = Spot { name, kernel, shape, footprint: 0 };
             let mut load = load(&team, &data, spot, true).unwrap();
             assert_eq!((load.check)(), Check::Passed, "{name}");
             team.borrow_mut()

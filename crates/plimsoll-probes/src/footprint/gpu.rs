@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
@@ -18,7 +17,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use super::kernels::{self, BLOCKS, THREADS};
 use crate::TRUST;
-use crate::footprint::{self, KERNELS};
+use crate::footprint::{self, Kernel, Spread};
 
 /// The probe.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ const SHARES: [f64; 2] = [0.65, 0.5];
 /// A kernel and how much of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
-    kernel: &'static str,
+    kernel: Kernel,
     /// Rounds of a block through its piece of each array.
     rounds: u32,
     /// Blocks.
@@ -53,9 +52,9 @@ struct Spot {
 impl Spot {
     fn desc(&self) -> KernelDesc {
         match self.kernel {
-            "copy" => kernels::copy(),
-            "triad" => kernels::triad(),
-            _ => kernels::read(),
+            Kernel::Read => kernels::read(),
+            Kernel::Copy => kernels::copy(),
+            Kernel::Triad => kernels::triad(),
         }
     }
 
@@ -84,8 +83,8 @@ impl Spot {
         self.footprint() / self.blocks.max(1) * u64::from(BLOCKS) > OWN
     }
 
-    fn at(&self) -> Vec<Value> {
-        vec![self.kernel.into(), self.footprint().into()]
+    fn at(&self) -> Spread {
+        Spread { kernel: self.kernel, footprint: self.footprint().into() }
     }
 }
 
@@ -127,8 +126,8 @@ impl<G: Gpu> Probe<G> for Runner {
             Depth::Exhaustive => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 31, 32, 33, 64, 257],
         };
         let blocks = u64::from(G::machine(device)?.multiprocessors * BLOCKS);
-        let of = |kernel: &'static str| rounds.iter().map(move |&rounds| Spot { kernel, rounds, blocks });
-        let spots: Vec<Spot> = KERNELS.into_iter().flat_map(of).collect();
+        let of = |kernel| rounds.iter().map(move |&rounds| Spot { kernel, rounds, blocks });
+        let spots: Vec<Spot> = Kernel::ALL.into_iter().flat_map(of).collect();
         let bench = Bench::<G>::new(device, &spots, 1)?;
         for spot in &spots {
             for passes in [1, 3, 5] {
@@ -146,11 +145,11 @@ impl<G: Gpu> Probe<G> for Runner {
 /// What is measured: each kernel from the smallest footprint to the largest.
 fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
     let blocks = multiprocessors.max(1) * u64::from(BLOCKS);
-    let per_octave = |kernel: &str| match effort {
+    let per_octave = |kernel| match effort {
         Effort::Thorough => 4,
-        _ => 2 + u32::from(kernel == KERNELS[0]),
+        _ => 2 + u32::from(kernel == Kernel::Read),
     };
-    let of = |kernel: &'static str| {
+    let of = |kernel| {
         let one = Spot { kernel, rounds: 1, blocks };
         let step = per_octave(kernel);
         let rounds = move |i: u32| (f64::from(i) / f64::from(step)).exp2().round() as u32;
@@ -164,7 +163,7 @@ fn spots(multiprocessors: u64, largest: u64, effort: Effort) -> Vec<Spot> {
         sizes.dedup();
         sizes.into_iter().map(move |rounds| Spot { kernel, rounds, blocks })
     };
-    KERNELS.into_iter().flat_map(of).collect()
+    Kernel::ALL.into_iter().flat_map(of).collect()
 }
 
 /// What all points share: the kernels, a source that holds two arrays and a target.
@@ -219,9 +218,9 @@ impl<G: Gpu> Bench<G> {
 /// Is what a kernel left right?
 fn check<G: Gpu>(checker: &Checker<G>, spot: &Spot, [out, a, b]: Arrays) -> Result<Check, Fault> {
     match spot.kernel {
-        "copy" => checker.map(Op::Copy, Element::Word, out, [a; 3], 0.0),
-        "triad" => checker.map(Op::Triad, Element::F32, out, [a, b, a], SCALAR.into()),
-        _ => Ok(Checker::<G>::same_bits("read", checker.bits(out)?, checker.bits(a)?)),
+        Kernel::Read => Ok(Checker::<G>::same_bits("read", checker.bits(out)?, checker.bits(a)?)),
+        Kernel::Copy => checker.map(Op::Copy, Element::Word, out, [a; 3], 0.0),
+        Kernel::Triad => checker.map(Op::Triad, Element::F32, out, [a, b, a], SCALAR.into()),
     }
 }
 
@@ -233,7 +232,7 @@ mod tests {
     fn footprints_grow_to_the_largest_and_their_arrays_fit() {
         for (multiprocessors, largest) in [(132, LARGEST), (1, 1 << 20), (80, 1)] {
             let spots = spots(multiprocessors, largest, Effort::Quick);
-            for kernel in KERNELS {
+            for kernel in Kernel::ALL {
                 let sizes: Vec<u64> = spots.iter().filter(|spot| spot.kernel == kernel).map(Spot::footprint).collect();
                 assert!(!sizes.is_empty() && sizes.windows(2).all(|pair| pair[0] < pair[1]), "{sizes:?}");
                 assert!(sizes.len() == 1 || sizes[sizes.len() - 1] <= largest);

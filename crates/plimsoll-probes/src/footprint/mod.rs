@@ -12,11 +12,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
 use plimsoll_suite::findings::levels;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -27,14 +27,35 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::names! {
+    /// The kernels of the curve, in the order in which it is shown.
+    pub enum Kernel {
+        /// Only reads.
+        Read = "read",
+        /// One read a write.
+        Copy = "copy",
+        /// Two reads a write.
+        Triad = "triad",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A kernel over private data of every core.
+    pub struct Spread {
+        /// The kernel.
+        kernel: Kernel,
+        /// Bytes that all arrays of all cores take together.
+        footprint: Bytes,
+    }
+}
+
 /// Bandwidth over the bytes that all arrays of all cores take together.
 #[must_use]
-pub fn curve() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn curve() -> TypedSeries<Spread> {
+    TypedSeries::new(
         "curve",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("kernel", Unit::One), axis("footprint", Unit::Byte)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
@@ -49,9 +70,6 @@ pub fn curve() -> SeriesSpec {
         },
     )
 }
-
-/// The kernels of the curve: only reads, one read a write, two reads a write.
-pub const KERNELS: [&str; 3] = ["read", "copy", "triad"];
 
 /// What one level can hold: its name and the total footprints, bytes, at which the data are in it and nowhere nearer.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,25 +101,25 @@ fn reported(info: &DeviceInfo) -> Vec<Level<'_>> {
 
 /// The levels of a GPU, which tells of its last cache alone. Before it lies a plateau of what is only read, where the
 /// multiprocessors' own caches hold it; they hold what copies and triads read just as well, though their stores go on.
-fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: &str) -> Vec<Level<'a>> {
+fn device_levels<'a>(info: &'a DeviceInfo, curve: &Series, kernel: Kernel) -> Vec<Level<'a>> {
     let Some(cache) = info.caches.last() else { return Vec::new() };
     let bytes = cache.bytes as f64;
     let mut found = Vec::new();
     let mut nearer = 0.0;
-    let point = |row| Some((curve.number(row, "footprint")?, curve.estimate(row, "bandwidth")?.value));
-    let read = curve.rows.iter().filter(|row| curve.text(row, "kernel") == Some(KERNELS[0]));
+    let point = |(at, row): (Spread, _)| Some((at.footprint.0 as f64, curve.estimate(row, "bandwidth")?.value));
+    let read = known_rows(curve).filter(|(at, _): &(Spread, &Row)| at.kernel == Kernel::Read);
     let points: Vec<(f64, f64)> = read.filter_map(point).collect();
     let first = levels::levels(&points, TOLERANCE).plateaus.first().copied();
     if let Some(first) = first.filter(|first| first.to < 0.75 * bytes) {
-        if kernel == KERNELS[0] {
+        if kernel == Kernel::Read {
             found.push(Level { name: "L1", from: first.from, to: first.to });
         }
         // Of a copy's footprint the reads are a half, of a triad's two thirds.
         nearer = first.to
             * match kernel {
-                "copy" => 2.0,
-                "triad" => 1.5,
-                _ => 1.0,
+                Kernel::Read => 1.0,
+                Kernel::Copy => 2.0,
+                Kernel::Triad => 1.5,
             };
     }
     found.push(Level { name: &cache.level, from: 2.0 * nearer, to: 0.85 * bytes });
@@ -117,21 +135,19 @@ const MEMORY: &str = "memory";
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
-    let of = |kernel: &'static str| {
+    let of = |kernel| {
         let levels = if info.backend == "cuda" { device_levels(info, curve, kernel) } else { reported(info) };
         levels.into_iter().filter_map(move |level| plateau(info, curve, kernel, &level))
     };
-    KERNELS.into_iter().flat_map(of).collect()
+    Kernel::ALL.into_iter().flat_map(of).collect()
 }
 
 /// The median of a level's rows; the interval spans their middle half.
-fn plateau(info: &DeviceInfo, curve: &Series, kernel: &str, level: &Level<'_>) -> Option<Finding> {
-    let within = |row: &&Row| {
-        let footprint = curve.number(row, "footprint").unwrap_or(0.0);
-        curve.text(row, "kernel") == Some(kernel) && (level.from..=level.to).contains(&footprint)
-    };
-    let mut rows: Vec<(&Row, Estimate)> =
-        curve.rows.iter().filter(within).filter_map(|row| Some((row, curve.estimate(row, "bandwidth")?))).collect();
+fn plateau(info: &DeviceInfo, curve: &Series, kernel: Kernel, level: &Level<'_>) -> Option<Finding> {
+    let is_within =
+        |(at, _): &(Spread, &Row)| at.kernel == kernel && (level.from..=level.to).contains(&(at.footprint.0 as f64));
+    let figure = |(_, row)| Some((row, curve.estimate(row, "bandwidth")?));
+    let mut rows: Vec<(&Row, Estimate)> = known_rows(curve).filter(is_within).filter_map(figure).collect();
     rows.sort_by(|one, other| one.1.value.total_cmp(&other.1.value));
     let (row, mut estimate) = *rows.get(rows.len() / 2)?;
     let quartile = |quarters: usize| rows[(rows.len() - 1) * quarters / 4].1.value;
@@ -155,7 +171,7 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     fn cache(level: &str, bytes: u64, shared_by: u32) -> CacheInfo {
@@ -168,9 +184,9 @@ mod tests {
     }
 
     /// 1 MiB at a rate, at a clock of 2 GHz.
-    fn point(kernel: &str, footprint: f64, bytes_per_second: f64) -> Point {
+    fn point(kernel: Kernel, footprint: f64, bytes_per_second: f64) -> Point {
         synthetic::point(
-            vec![kernel.into(), footprint.into()],
+            Spread { kernel, footprint: Bytes(footprint as u64) }.to_values(),
             (1 << 20) as f64 / bytes_per_second,
             Work { traffic: Traffic::new(1 << 20, 0), ..Work::default() },
             &[],
@@ -188,7 +204,7 @@ mod tests {
                 f if f <= 33_554_432.0 => 80e9,
                 _ => 40e9,
             };
-            points.push(point("read", footprint, bytes_per_second));
+            points.push(point(Kernel::Read, footprint, bytes_per_second));
             footprint *= 2.0_f64.powf(1.0 / 3.0);
         }
         Series::new(super::curve(), points)
@@ -213,7 +229,7 @@ mod tests {
             ..DeviceInfo::default()
         };
         let mut points = Vec::new();
-        for (kernel, first) in [("read", 33e12), ("copy", 4e12)] {
+        for (kernel, first) in [(Kernel::Read, 33e12), (Kernel::Copy, 4e12)] {
             for i in 0..=36 {
                 let footprint = 2e6 * (f64::from(i) / 3.0).exp2();
                 let bytes_per_second = match footprint {

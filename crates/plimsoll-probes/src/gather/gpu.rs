@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
@@ -20,7 +19,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 use super::kernels::{self, ADDED, LINE, SIZES, THREADS, UNROLL, place};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
-use crate::gather::{self, CASES, wasted};
+use crate::gather::{self, Accesses, CASES, wasted};
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
@@ -104,8 +103,8 @@ impl Point {
         }
     }
 
-    fn at(&self) -> Vec<Value> {
-        vec![u64::from(self.size).into(), self.footprint.into()]
+    fn at(&self) -> Accesses {
+        Accesses { access: self.size.into(), footprint: self.footprint.into() }
     }
 
     /// Threads of one access.

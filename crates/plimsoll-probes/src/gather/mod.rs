@@ -10,11 +10,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
 use plimsoll_suite::findings::levels::levels;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -24,6 +24,16 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     seconds: [4.0, 17.0, 60.0],
     findings,
 };
+
+plimsoll_core::axes! {
+    /// Accesses at random places.
+    pub struct Accesses {
+        /// Bytes of one.
+        access: Bytes,
+        /// Bytes that they are spread over.
+        footprint: Bytes,
+    }
+}
 
 /// Names of the series.
 pub const CASES: [&str; 3] = ["reads", "writes", "additions"];
@@ -38,12 +48,11 @@ pub fn wasted(size: u64) -> u64 {
 
 /// One kind of access, of [`CASES`]. An operation is an access. `whole sectors` counts what each sector wastes as well.
 #[must_use]
-pub fn accesses(case: &str) -> SeriesSpec {
-    SeriesSpec::new(
+pub fn accesses(case: &str) -> TypedSeries<Accesses> {
+    TypedSeries::new(
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("access", Unit::Byte), axis("footprint", Unit::Byte)],
         vec![
             metric("updates", Unit::OpPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
@@ -70,24 +79,24 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-fn sizes(accesses: &Series) -> Vec<f64> {
-    let mut sizes: Vec<f64> = accesses.rows.iter().filter_map(|row| accesses.number(row, "access")).collect();
-    sizes.sort_by(f64::total_cmp);
+fn sizes(accesses: &Series) -> Vec<u64> {
+    let mut sizes: Vec<u64> = known_rows(accesses).map(|(at, _): (Accesses, &Row)| at.access.0).collect();
+    sizes.sort_unstable();
     sizes.dedup();
     sizes
 }
 
 /// Rows of one size by footprint.
-fn of_size(accesses: &Series, size: f64) -> Vec<(f64, &Row, Estimate)> {
-    let of = accesses.rows.iter().filter(|row| accesses.number(row, "access") == Some(size));
-    let point = |row| Some((accesses.number(row, "footprint")?, row, accesses.estimate(row, "updates")?));
+fn of_size(accesses: &Series, size: u64) -> Vec<(f64, &Row, Estimate)> {
+    let of = known_rows(accesses).filter(|(at, _): &(Accesses, &Row)| at.access == Bytes(size));
+    let point = |(at, row): (Accesses, _)| Some((at.footprint.0 as f64, row, accesses.estimate(row, "updates")?));
     let mut rows: Vec<_> = of.filter_map(point).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     rows
 }
 
 /// The rate in the last cache, on the smallest footprint, and in memory, on the smallest beyond all caches.
-fn rates(info: &DeviceInfo, accesses: &Series, case: &str, size: f64) -> Vec<Finding> {
+fn rates(info: &DeviceInfo, accesses: &Series, case: &str, size: u64) -> Vec<Finding> {
     let rows = of_size(accesses, size);
     let in_cache = rows.first().filter(|row| row.0 <= 0.5 * info.last_level_cache() as f64);
     let in_memory = rows.iter().find(|row| row.0 >= BEYOND_CACHES);
@@ -98,11 +107,11 @@ fn rates(info: &DeviceInfo, accesses: &Series, case: &str, size: f64) -> Vec<Fin
     in_cache.map(|row| rate("L2", row)).into_iter().chain(in_memory.map(|row| rate("memory", row))).collect()
 }
 
-fn says(accesses: &Series, footprint: f64, row: &Row, size: f64) -> String {
+fn says(accesses: &Series, footprint: f64, row: &Row, size: u64) -> String {
     let over = format!("over {}", Unit::Byte.format(footprint));
     let useful = accesses.estimate(row, "bandwidth").map(|figure| Unit::BytePerSecond.format(figure.value));
-    let waste = wasted(size as u64) as f64;
-    let share = 100.0 * waste / (size + waste);
+    let waste = wasted(size) as f64;
+    let share = 100.0 * waste / (size as f64 + waste);
     match useful {
         Some(useful) if waste > 0.0 => format!("{over}, {useful} useful, {share:.0} % of each sector wasted"),
         Some(useful) => format!("{over}, {useful}"),
@@ -130,7 +139,7 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::CacheInfo;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     const GIB: f64 = 1_073_741_824.0;
@@ -139,7 +148,7 @@ mod tests {
         let operations = 1e7;
         let traffic = Traffic::new(10_000_000 * size, 0);
         synthetic::point(
-            vec![size.into(), footprint.into()],
+            Accesses { access: Bytes(size), footprint: Bytes(footprint as u64) }.to_values(),
             operations / rate,
             Work { traffic, write_allocate: 10_000_000 * wasted(size), operations, ..Work::default() },
             &[],

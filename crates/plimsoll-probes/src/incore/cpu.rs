@@ -8,7 +8,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Effort, Work};
-use plimsoll_core::series::{Series, Value};
+use plimsoll_core::series::{Axes as _, Series};
 use plimsoll_cpu::arch::instruction::{
     Element, ILP, Instruction, Kernel, Operation, Width, instructions, kernel, naive,
 };
@@ -17,7 +17,7 @@ use plimsoll_cpu::timer::Timer;
 use plimsoll_cpu::workload::{Lap, TeamLoad, team};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
-use crate::incore::{self, SPEC};
+use crate::incore::{self, Chains, SPEC};
 
 /// The probe.
 #[derive(Debug)]
@@ -85,8 +85,8 @@ fn name(instruction: &Instruction) -> String {
     format!("{} {} {}", instruction.name(), instruction.element.name(), instruction.width.name())
 }
 
-fn coordinates(kernel: &Kernel) -> Vec<Value> {
-    vec![name(kernel.instruction()).as_str().into(), (kernel.ilp() as u64).into()]
+fn coordinates(kernel: &Kernel) -> Chains {
+    Chains { instruction: name(kernel.instruction()).into(), ilp: (kernel.ilp() as u64).into() }
 }
 
 /// Every kernel that an effort measures.
@@ -103,8 +103,9 @@ fn fastest(series: &Series, kernels: &[Kernel]) -> Vec<Kernel> {
     let first = kernels.iter().filter(|kernel| kernel.ilp() == 1);
     let best = |first: &Kernel| {
         let name = name(first.instruction());
-        let (row, _) = series.best("cycles", |row| series.text(row, "instruction") == Some(&name))?;
-        kernel(first.instruction(), series.number(row, "ilp")? as usize)
+        let is_of = |at: Chains| at.instruction.as_str() == name;
+        let (row, _) = series.best("cycles", |row| Chains::from_values(&row.at).is_some_and(is_of))?;
+        kernel(first.instruction(), Chains::from_values(&row.at)?.ilp.0 as usize)
     };
     first.filter_map(best).collect()
 }

@@ -8,7 +8,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort};
-use plimsoll_core::series::{Series, Value};
+use plimsoll_core::series::{Axes as _, Series};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
@@ -19,7 +19,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use super::kernels::{self, CHAINS, Instruction};
 use crate::TRUST;
-use crate::incore;
+use crate::incore::{self, ChainsOfWarps};
 use crate::turns::{glance, long_enough, quickest, whole_device};
 
 /// Threads of a warp.
@@ -46,8 +46,8 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    fn at(&self) -> Vec<Value> {
-        vec![self.of.name.into(), u64::from(self.chains).into(), u64::from(self.warps).into()]
+    fn at(&self) -> ChainsOfWarps {
+        ChainsOfWarps { instruction: self.of.name.into(), ilp: self.chains.into(), warps: self.warps.into() }
     }
 }
 
@@ -80,8 +80,9 @@ fn grid(target: Target) -> Vec<Spot> {
 fn fastest(series: &Series, spots: &[Spot]) -> Vec<Spot> {
     let first = spots.iter().filter(|spot| spot.warps == 1);
     let best = |first: &Spot| {
-        let (row, _) = series.best("cycles", |row| series.text(row, "instruction") == Some(first.of.name))?;
-        spots.iter().copied().find(|spot| spot.at() == row.at)
+        let is_of = |at: ChainsOfWarps| at.instruction.as_str() == first.of.name;
+        let (row, _) = series.best("cycles", |row| ChainsOfWarps::from_values(&row.at).is_some_and(is_of))?;
+        spots.iter().copied().find(|spot| spot.at().to_values() == row.at)
     };
     first.filter_map(best).collect()
 }

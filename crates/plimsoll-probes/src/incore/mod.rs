@@ -16,11 +16,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Count, Draw, Estimate, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 use plimsoll_suite::machines::cpus::{self, MICROARCHITECTURES, Microarchitecture, Number, Operation, Width};
 
 /// What the probe is.
@@ -32,9 +32,31 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::axes! {
+    /// Chains of an instruction on one core.
+    pub struct Chains {
+        /// Operation, type and width: `FMA f64 512`.
+        instruction: Name,
+        /// How many chains.
+        ilp: Count,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Chains of an instruction on one multiprocessor.
+    pub struct ChainsOfWarps {
+        /// Operation and type: `FMA f32`.
+        instruction: Name,
+        /// Chains of each thread.
+        ilp: Count,
+        /// Warps that have so many.
+        warps: Count,
+    }
+}
+
 /// Cycles per instruction over the number of independent chains.
 #[must_use]
-pub fn operations() -> SeriesSpec {
+pub fn operations() -> TypedSeries<Chains> {
     let draw =
         Draw::Lines { x: "ilp".into(), y: "cycles".into(), by: Some("instruction".into()), log_x: false, log_y: true };
     spec("operations", draw)
@@ -42,40 +64,33 @@ pub fn operations() -> SeriesSpec {
 
 /// Each instruction at the number of chains that was fastest, measured afresh: its reciprocal throughput.
 #[must_use]
-pub fn best() -> SeriesSpec {
+pub fn best() -> TypedSeries<Chains> {
     spec("best", Draw::Table)
 }
 
 /// On a multiprocessor: each instruction in one chain of one warp, and in some chains of all warps.
 #[must_use]
-pub fn instructions() -> SeriesSpec {
-    of_warps("instructions", Draw::Table)
+pub fn instructions() -> TypedSeries<ChainsOfWarps> {
+    spec("instructions", Draw::Table)
 }
 
 /// On a multiprocessor: each instruction at the number of chains that was fastest, measured afresh.
 #[must_use]
-pub fn saturated() -> SeriesSpec {
-    of_warps("saturated", Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None })
+pub fn saturated() -> TypedSeries<ChainsOfWarps> {
+    spec("saturated", Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None })
 }
 
 /// On a multiprocessor: an instruction of each pipe over chains and warps.
 #[must_use]
-pub fn grid() -> SeriesSpec {
-    of_warps("chains and warps", Draw::Heat { x: "warps".into(), y: "ilp".into(), value: "rate".into() })
+pub fn grid() -> TypedSeries<ChainsOfWarps> {
+    spec("chains and warps", Draw::Heat { x: "warps".into(), y: "ilp".into(), value: "rate".into() })
 }
 
-fn of_warps(case: &str, draw: Draw) -> SeriesSpec {
-    let mut spec = spec(case, draw);
-    spec.axes.push(axis("warps", Unit::One));
-    spec
-}
-
-fn spec(case: &str, draw: Draw) -> SeriesSpec {
-    SeriesSpec::new(
+fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
+    TypedSeries::new(
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("instruction", Unit::One), axis("ilp", Unit::One)],
         vec![
             metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
             metric("rate", Unit::OpPerCycle, Quantity::OperationsPerCycle),
@@ -88,14 +103,12 @@ fn findings(device: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |name: &str| series.iter().find(|series| series.spec.case == name);
     let known = MICROARCHITECTURES.iter().find(|core| Some(core.name) == device.architecture.as_deref());
     let mut findings = Vec::new();
-    for (row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == 1.0)) {
-        let Some(name) = row.at[0].text() else { continue };
-        let published = known.and_then(|core| Some(beside(core, published(core, name)?.latency?)));
+    for (name, row, cycles) in case("operations").into_iter().flat_map(|series| rows(series, |ilp| ilp == Count(1))) {
+        let published = known.and_then(|core| Some(beside(core, published(core, name.as_str())?.latency?)));
         findings.push(Finding { published, ..finding(format!("latency {name}"), Unit::Cycle, row, cycles) });
     }
-    for (row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {
-        let Some(name) = row.at[0].text() else { continue };
-        let cycles_of = |core| published(core, name)?.reciprocal_throughput;
+    for (name, row, cycles) in case("best").into_iter().flat_map(|series| rows(series, |_| true)) {
+        let cycles_of = |core| published(core, name.as_str())?.reciprocal_throughput;
         let published = known.and_then(|core| cycles_of(core).map(|cycles| beside(core, [cycles, cycles])));
         findings.push(Finding {
             published,
@@ -112,27 +125,27 @@ const WARP: f64 = 32.0;
 
 /// One chain of one warp: its cycles per instruction are the latency.
 fn latencies(series: &Series) -> impl Iterator<Item = Finding> {
-    let alone = |row: &&Row| series.number(row, "ilp") == Some(1.0) && series.number(row, "warps") == Some(1.0);
-    series.rows.iter().filter(alone).filter_map(|row| {
-        let name = series.text(row, "instruction")?;
-        Some(finding(format!("latency {name}"), Unit::Cycle, row, series.estimate(row, "cycles")?))
+    let is_alone = |(at, _): &(ChainsOfWarps, &Row)| at.ilp == Count(1) && at.warps == Count(1);
+    known_rows(series).filter(is_alone).filter_map(|(at, row)| {
+        let name = format!("latency {}", at.instruction);
+        Some(finding(name, Unit::Cycle, row, series.estimate(row, "cycles")?))
     })
 }
 
 /// Instructions of a warp per cycle and multiprocessor, beside what the vendor publishes.
 fn rates(device: &DeviceInfo, series: &Series) -> Vec<Finding> {
-    let rate = |row: &Row| {
-        let name = series.text(row, "instruction")?;
+    let rate = |(at, row): (ChainsOfWarps, &Row)| {
+        let name = at.instruction;
         let rate = series.estimate(row, "rate")?;
-        let published = published_results(device, name).map(|results| Published {
+        let published = published_results(device, name.as_str()).map(|results| Published {
             range: Interval { lo: results / WARP, hi: results / WARP },
             source: RESULTS_SOURCE.to_owned(),
         });
-        let (chains, warps) = (series.number(row, "ilp")?, series.number(row, "warps")?);
+        let (chains, warps) = (at.ilp.0, at.warps.0);
         let says = format!("{:.1} lanes per cycle, with {chains} chains in {warps} warps", WARP * rate.value);
         Some(Finding { published, says, ..finding(format!("throughput {name}"), Unit::OpPerCycle, row, rate) })
     };
-    series.rows.iter().filter_map(rate).collect()
+    known_rows(series).filter_map(rate).collect()
 }
 
 const RESULTS_SOURCE: &str = "CUDA C++ Programming Guide, 'Throughput of Native Arithmetic Instructions'";
@@ -158,9 +171,12 @@ fn published_results(device: &DeviceInfo, name: &str) -> Option<f64> {
     Some(row[column])
 }
 
-fn rows(series: &Series, keep: impl Fn(f64) -> bool) -> impl Iterator<Item = (&Row, Estimate)> {
-    let kept = move |row: &&Row| series.number(row, "ilp").is_some_and(&keep);
-    series.rows.iter().filter(kept).filter_map(|row| Some((row, series.estimate(row, "cycles")?)))
+/// The instruction and the cycles of each row of so many chains.
+fn rows(series: &Series, keep: impl Fn(Count) -> bool) -> impl Iterator<Item = (Name, &Row, Estimate)> {
+    let is_kept = move |(at, _): &(Chains, &Row)| keep(at.ilp);
+    known_rows(series)
+        .filter(is_kept)
+        .filter_map(|(at, row)| Some((at.instruction, row, series.estimate(row, "cycles")?)))
 }
 
 fn beside(core: &Microarchitecture, [lo, hi]: [f64; 2]) -> Published {
@@ -202,13 +218,13 @@ mod tests {
     use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
-    fn point(name: &str, ilp: u64, cycles: f64) -> Point {
-        synthetic::point(
-            vec![name.into(), ilp.into()],
-            cycles * 1e6 / 2e9,
-            Work { operations: 1e6, ..Work::default() },
-            &[],
-        )
+    fn point(at: impl Axes, cycles: f64) -> Point {
+        let work = Work { operations: 1e6, ..Work::default() };
+        synthetic::point(at.to_values(), cycles * 1e6 / 2e9, work, &[])
+    }
+
+    fn chains(instruction: &'static str, ilp: u64) -> Chains {
+        Chains { instruction: instruction.into(), ilp: Count(ilp) }
     }
 
     #[test]
@@ -217,8 +233,8 @@ mod tests {
             DeviceInfo { architecture: Some("Raptor Cove (Emerald Rapids)".to_owned()), ..DeviceInfo::default() };
         let search =
             [("FMA f64 512", 1, 4.01), ("FMA f64 512", 8, 0.49), ("ADD f64 256", 1, 2.0), ("ROR i64 scalar", 1, 1.0)];
-        let search = Series::new(operations(), search.map(|(name, ilp, cycles)| point(name, ilp, cycles)));
-        let best = Series::new(best(), [point("FMA f64 512", 8, 0.51)]);
+        let search = Series::new(operations(), search.map(|(name, ilp, cycles)| point(chains(name, ilp), cycles)));
+        let best = Series::new(best(), [point(chains("FMA f64 512", 8), 0.51)]);
         let found = findings(&device, &[search, best]);
         let one = |name: &str| found.iter().find(|finding| finding.name == name).expect(name);
         let fma = one("latency FMA f64 512");
@@ -234,9 +250,8 @@ mod tests {
 
     #[test]
     fn a_multiprocessors_latency_is_one_warps_and_its_rate_the_fresh_best() {
-        let at = |name: &str, ilp: u64, warps: u64, cycles: f64| {
-            let point = point(name, ilp, cycles);
-            Point { at: vec![name.into(), ilp.into(), warps.into()], ..point }
+        let at = |name: &'static str, ilp, warps, cycles| {
+            point(ChainsOfWarps { instruction: name.into(), ilp: Count(ilp), warps: Count(warps) }, cycles)
         };
         let all = [at("FMA f32", 1, 1, 4.1), at("FMA f32", 4, 32, 0.26), at("DIV f64", 1, 1, 136.0)];
         let series = [Series::new(instructions(), all), Series::new(saturated(), [at("FMA f32", 4, 32, 0.255)])];
@@ -252,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_unknown_core_is_measured_all_the_same() {
-        let series = Series::new(operations(), [point("FMA f64 512", 1, 4.0)]);
+        let series = Series::new(operations(), [point(chains("FMA f64 512", 1), 4.0)]);
         let found = findings(&DeviceInfo::default(), &[series]);
         assert_eq!((found.len(), &found[0].published), (1, &None));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
@@ -18,7 +17,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 use super::kernels::{self, THREADS, WIDTHS};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME, Walk};
-use crate::l1::{self, LOAD, LOAD_ALONE, SHARED, SHARED_ATOMIC, STORE, access};
+use crate::l1::{self, Access, Kind, Piece};
 
 /// Smallest and largest piece, bytes.
 const PIECES: (u64, u64) = (4 << 10, 384 << 10);
@@ -34,16 +33,6 @@ const VERIFIED: [u64; 2] = [1, 3];
 /// The probe.
 #[derive(Debug)]
 pub struct Runner;
-
-/// What is accessed how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Load,
-    LoadAlone,
-    Store,
-    Shared,
-    SharedAtomic,
-}
 
 /// An access over a piece.
 #[derive(Clone, Debug)]
@@ -102,8 +91,6 @@ impl<G: Gpu> Probe<G> for Runner {
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Load, Self::LoadAlone, Self::Store, Self::Shared, Self::SharedAtomic];
-
     fn kernel(self, width: u32) -> KernelDesc {
         match self {
             Self::Load => kernels::load(width),
@@ -130,21 +117,11 @@ impl Kind {
     fn reads(self) -> bool {
         matches!(self, Self::Load | Self::LoadAlone | Self::Shared)
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Load => LOAD,
-            Self::LoadAlone => LOAD_ALONE,
-            Self::Store => STORE,
-            Self::Shared => SHARED,
-            Self::SharedAtomic => SHARED_ATOMIC,
-        }
-    }
 }
 
 impl Point {
-    fn at(&self) -> Vec<Value> {
-        vec![access(self.kind.name(), self.width).as_str().into(), self.piece.into()]
+    fn at(&self) -> Piece {
+        Piece { access: Access { kind: self.kind, bytes: self.width }, footprint: self.piece.into() }
     }
 }
 

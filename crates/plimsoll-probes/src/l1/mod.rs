@@ -6,16 +6,20 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
+use std::fmt;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{
+    Axes as _, Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric,
+};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
 use plimsoll_suite::findings::levels::{Levels, levels};
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -26,21 +30,58 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Accesses whose width is told: `load 16 B`.
-pub const LOAD: &str = "load";
-/// Loads of one warp alone, which wait for each other: what misses shows at once.
-pub const LOAD_ALONE: &str = "one warp's load";
-/// Stores, which go through to the second level.
-pub const STORE: &str = "store";
-/// Loads from shared memory.
-pub const SHARED: &str = "shared load";
-/// Atomic additions in shared memory.
-pub const SHARED_ATOMIC: &str = "shared atomic";
+plimsoll_core::names! {
+    /// What is accessed how, in the order in which it is measured.
+    pub enum Kind {
+        /// Loads of all threads.
+        Load = "load",
+        /// Loads of one warp alone, which wait for each other: what misses shows at once.
+        LoadAlone = "one warp's load",
+        /// Stores, which go through to the second level.
+        Store = "store",
+        /// Loads from shared memory.
+        Shared = "shared load",
+        /// Atomic additions in shared memory.
+        SharedAtomic = "shared atomic",
+    }
+}
 
-/// How an access is called.
-#[must_use]
-pub fn access(what: &str, bytes: u32) -> String {
-    format!("{what} {bytes} B")
+/// An access. Its axis calls it `load 16 B`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What is accessed how.
+    pub kind: Kind,
+    /// Bytes of one thread.
+    pub bytes: u32,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} B", self.kind, self.bytes)
+    }
+}
+
+impl Coordinate for Access {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let (kind, bytes) = value.text()?.strip_suffix(" B")?.rsplit_once(' ')?;
+        Some(Self { kind: Kind::from_name(kind)?, bytes: bytes.parse().ok()? })
+    }
+}
+
+plimsoll_core::axes! {
+    /// An access over a piece.
+    pub struct Piece {
+        /// The access.
+        access: Access,
+        /// Bytes of one multiprocessor's piece.
+        footprint: Bytes,
+    }
 }
 
 /// Bytes that the load/store units of a multiprocessor move per cycle: 32 lanes of 4 bytes since compute capability 5.0 (CUDA
@@ -49,12 +90,11 @@ const LANES: f64 = 128.0;
 
 /// Bytes per cycle of one multiprocessor over its own footprint, all working at once.
 #[must_use]
-pub fn curve() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn curve() -> TypedSeries<Piece> {
+    TypedSeries::new(
         "curve",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("access", Unit::One), axis("footprint", Unit::Byte)],
         vec![
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
@@ -71,40 +111,48 @@ pub fn curve() -> SeriesSpec {
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
-    let mut accesses: Vec<&str> = Vec::new();
-    for name in curve.rows.iter().filter_map(|row| curve.text(row, "access")) {
+    let mut accesses: Vec<Access> = Vec::new();
+    for (Piece { access, .. }, _) in known_rows(curve) {
         // One warp's rate is its latency: only where it ends is told.
-        if !accesses.contains(&name) && !name.starts_with(LOAD_ALONE) {
-            accesses.push(name);
+        if !accesses.contains(&access) && access.kind != Kind::LoadAlone {
+            accesses.push(access);
         }
     }
-    let mut found: Vec<Finding> = accesses.iter().filter_map(|access| plateau(curve, access)).collect();
+    let mut found: Vec<Finding> = accesses.into_iter().filter_map(|access| plateau(curve, access)).collect();
     found.extend(capacity(curve));
     found
 }
 
-/// The levels of one access' curve.
-fn levels_of(curve: &Series, access: &str) -> Levels {
-    let rows = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(access));
-    let point = |row| Some((curve.number(row, "footprint")?, curve.estimate(row, "bytes per cycle")?.value));
-    levels(&rows.filter_map(point).collect::<Vec<_>>(), 0.1)
+/// The curve of one access: footprints, rows and bytes per cycle.
+fn points_of(curve: &Series, access: Access) -> Vec<(f64, &Row, f64)> {
+    let rows = known_rows(curve).filter(|(at, _): &(Piece, &Row)| at.access == access);
+    let point =
+        |(at, row): (Piece, _)| Some((at.footprint.0 as f64, row, curve.estimate(row, "bytes per cycle")?.value));
+    rows.filter_map(point).collect()
+}
+
+/// Its levels.
+fn levels_of(curve: &Series, access: Access) -> Levels {
+    let points: Vec<(f64, f64)> =
+        points_of(curve, access).into_iter().map(|(footprint, _, rate)| (footprint, rate)).collect();
+    levels(&points, 0.1)
 }
 
 /// What the first level gives: the first plateau, and where there is none, the best.
-fn plateau(curve: &Series, access: &str) -> Option<Finding> {
-    let of = |row: &&_| curve.text(row, "access") == Some(access);
-    let (row, best) = curve.best("bytes per cycle", |row| of(&row))?;
+fn plateau(curve: &Series, access: Access) -> Option<Finding> {
+    let is_of = |at: Piece| at.access == access;
+    let (row, best) = curve.best("bytes per cycle", |row| Piece::from_values(&row.at).is_some_and(is_of))?;
     let levels = levels_of(curve, access);
     let estimate = match levels.plateaus.first() {
         Some(first) => Estimate { value: first.value, interval: first.interval },
         None => best,
     };
-    let says = if access.starts_with(STORE) {
+    let says = if access.kind == Kind::Store {
         "goes through to the second level".to_owned()
     } else {
         format!("{:.1} % of the load/store units' {LANES} B/cycle", 100.0 * estimate.value / LANES)
     };
-    Some(Finding { says, ..finding(access, Unit::BytePerCycle, row, estimate) })
+    Some(Finding { says, ..finding(access.to_string(), Unit::BytePerCycle, row, estimate) })
 }
 
 /// What one warp still loads at its full rate: as soon as a line misses, the warp waits for it. Loads of all threads would hide
@@ -114,12 +162,10 @@ const KEPT: f64 = 0.97;
 /// Where one warp's loads begin to wait: from the largest footprint that keeps their rate to the smallest beyond that
 /// doesn't.
 fn capacity(curve: &Series) -> Option<Finding> {
-    let access = access(LOAD_ALONE, 16);
-    let of = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(&access));
-    let point = |row| Some((curve.number(row, "footprint")?, row, curve.estimate(row, "bytes per cycle")?.value));
-    let mut rows: Vec<_> = of.filter_map(point).collect();
+    let access = Access { kind: Kind::LoadAlone, bytes: 16 };
+    let mut rows = points_of(curve, access);
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let plateau = levels_of(curve, &access).plateaus.first()?.value;
+    let plateau = levels_of(curve, access).plateaus.first()?.value;
     let last = rows.iter().rposition(|point| point.2 >= KEPT * plateau)?;
     let (kept, lost) = (&rows[last], rows.get(last + 1)?);
     let estimate = Estimate { value: kept.0, interval: Interval { lo: kept.0, hi: lost.0 } };
@@ -135,9 +181,9 @@ mod tests {
     use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
-    fn point(access: &str, footprint: f64, rate: f64) -> Point {
+    fn point((kind, bytes): (Kind, u32), footprint: f64, rate: f64) -> Point {
         synthetic::point(
-            vec![access.into(), footprint.into()],
+            Piece { access: Access { kind, bytes }, footprint: Bytes(footprint as u64) }.to_values(),
             (1 << 23) as f64 / rate / 2e9,
             Work { traffic: Traffic::new(1 << 23, 0), in_kernel: true, ..Work::default() },
             &[],
@@ -151,15 +197,32 @@ mod tests {
     }
 
     #[test]
+    fn accesses_are_called_by_their_kind_and_width_and_nothing_else_is_one() {
+        for (kind, bytes, name) in [
+            (Kind::Load, 16, "load 16 B"),
+            (Kind::LoadAlone, 4, "one warp's load 4 B"),
+            (Kind::SharedAtomic, 4, "shared atomic 4 B"),
+        ] {
+            let access = Access { kind, bytes };
+            assert_eq!(access.to_value(), Value::from(name));
+            assert_eq!(Access::from_value(&access.to_value()), Some(access));
+        }
+        for other in ["load", "load 16", "load B", "16 B", "prefetch 16 B", "load  16 B"] {
+            assert_eq!(Access::from_value(&other.into()), None, "{other}");
+        }
+        assert_eq!(Access::from_value(&16.0.into()), None);
+    }
+
+    #[test]
     fn plateau_and_capacity_are_those_of_the_machine() {
         let sizes = (0..=60).map(|i| 4.0 * 2.0_f64.powf(f64::from(i) / 60.0 * 7.0));
         let at = |kib: f64| (kib * 4.0).round() * 256.0;
         let mut points: Vec<Point> = Vec::new();
         for kib in sizes {
-            points.push(point("load 16 B", at(kib), machine(kib)));
-            points.push(point("one warp's load 16 B", at(kib), machine(kib) / 3.0));
+            points.push(point((Kind::Load, 16), at(kib), machine(kib)));
+            points.push(point((Kind::LoadAlone, 16), at(kib), machine(kib) / 3.0));
         }
-        points.extend([4.0, 64.0, 128.0].map(|kib| point("shared load 4 B", kib * 1024.0, 120.0)));
+        points.extend([4.0, 64.0, 128.0].map(|kib| point((Kind::Shared, 4), kib * 1024.0, 120.0)));
         let found = findings(&DeviceInfo::default(), &[Series::new(curve(), points)]);
         let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();
         assert_eq!(names, ["load 16 B", "shared load 4 B", "L1 capacity"]);

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
@@ -18,7 +17,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 use super::kernels::{self, THREADS};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME, Walk};
-use crate::l2::{self, COPY, READ_SHARED, READ_UNIQUE, WRITE};
+use crate::l2::{self, Access, Spread};
 
 /// Smallest and largest footprint, bytes.
 const FOOTPRINTS: (u64, u64) = (1 << 20, 512 << 20);
@@ -36,7 +35,7 @@ pub struct Runner;
 /// A pattern over a footprint.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    access: &'static str,
+    access: Access,
     footprint: u64,
 }
 
@@ -64,7 +63,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = late(session, begin, l2::SPEC.budget(effort));
         let sweep = Sweep { series: l2::curve(), points: &points, share: 1.0 + late, flags };
         let footprint = |point: &Point| bench.walk(point).bytes() * point.arrays();
-        let at = |point: &Point| vec![Value::from(point.access), footprint(point).into()];
+        let at = |point: &Point| Spread { access: point.access, footprint: footprint(point).into() };
         session.sweep(sweep, at, |_, point| bench.load(point)).map(drop)
     }
 
@@ -73,7 +72,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let pieces = u64::from(G::machine(device)?.multiprocessors);
         let most = 2 * 65 * pieces * folds::chunk(&kernels::read());
         let bench = Bench::<G>::new(device, 1, most)?;
-        for access in [READ_UNIQUE, READ_SHARED, WRITE, COPY] {
+        for access in Access::ALL {
             for chunks in chunks {
                 let kernel = kernel(access);
                 let footprint = chunks * pieces * folds::chunk(&kernel);
@@ -86,18 +85,18 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-fn kernel(access: &str) -> KernelDesc {
+fn kernel(access: Access) -> KernelDesc {
     match access {
-        WRITE => kernels::write(),
-        COPY => kernels::copy(),
-        _ => kernels::read(),
+        Access::ReadShared | Access::ReadUnique => kernels::read(),
+        Access::Write => kernels::write(),
+        Access::Copy => kernels::copy(),
     }
 }
 
 impl Point {
     /// Arrays that share the footprint.
     fn arrays(&self) -> u64 {
-        if self.access == COPY { 2 } else { 1 }
+        if self.access == Access::Copy { 2 } else { 1 }
     }
 }
 
@@ -105,8 +104,8 @@ impl Point {
 fn points(cache: u64, effort: Effort, most: u64) -> Vec<Point> {
     let at = |access, footprints: Vec<u64>| footprints.into_iter().map(move |footprint| Point { access, footprint });
     let (close, wide) = (footprints(cache, effort, most), footprints(0, effort, most));
-    let reads = [READ_SHARED, READ_UNIQUE].into_iter().flat_map(|access| at(access, close.clone()));
-    let others = [WRITE, COPY].into_iter().flat_map(|access| at(access, wide.clone()));
+    let reads = [Access::ReadShared, Access::ReadUnique].into_iter().flat_map(|access| at(access, close.clone()));
+    let others = [Access::Write, Access::Copy].into_iter().flat_map(|access| at(access, wide.clone()));
     reads.chain(others).collect()
 }
 
@@ -165,12 +164,12 @@ impl<G: Gpu> Bench<G> {
     fn walk(&self, point: &Point) -> Walk {
         let machine = self.kit.unit.machine();
         let slice = point.footprint / point.arrays() / u64::from(machine.multiprocessors);
-        let shift = if point.access == READ_SHARED { shift(machine.multiprocessors) } else { 0 };
+        let shift = if point.access == Access::ReadShared { shift(machine.multiprocessors) } else { 0 };
         Walk::new(&kernel(point.access), slice, shift, machine)
     }
 
     fn launch(&self, point: &Point, walk: &Walk, turns: u64) -> Result<G::Launch, Fault> {
-        let left = if matches!(point.access, WRITE | COPY) { &self.out } else { &*self.left };
+        let left = if matches!(point.access, Access::Write | Access::Copy) { &self.out } else { &*self.left };
         let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.input), true);
         self.kit.unit.launch(&kernel(point.access), 0, list.u32(turns as u32))
     }
@@ -182,9 +181,9 @@ impl<G: Gpu> Bench<G> {
         let turns = (MOVED / of_all).max(1).next_multiple_of(walk.pass());
         self.poison(&walk)?;
         let (read, written) = match point.access {
-            WRITE => (0, 1),
-            COPY => (1, 1),
-            _ => (1, 0),
+            Access::ReadShared | Access::ReadUnique => (1, 0),
+            Access::Write => (0, 1),
+            Access::Copy => (1, 1),
         };
         let traffic = Traffic::new(read * turns * of_all, written * turns * of_all);
         let launch = self.launch(point, &walk, turns)?;
@@ -220,9 +219,9 @@ impl<G: Gpu> Bench<G> {
         let (out, input) = (self.out.part(0, walk.bytes())?, self.input.part(0, walk.bytes())?);
         let (access, seed) = (point.access, self.seed);
         Ok(move || match access {
-            WRITE => checker.marks(out),
-            COPY => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
-            _ => {
+            Access::Write => checker.marks(out),
+            Access::Copy => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
+            Access::ReadShared | Access::ReadUnique => {
                 let found = folds::words::<G>(&stream, left.whole())?;
                 Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[turns])))
             }

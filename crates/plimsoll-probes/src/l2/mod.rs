@@ -10,12 +10,12 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
 use plimsoll_suite::findings::levels::{Plateau, levels};
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -26,23 +26,37 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Reads of lines that are each one multiprocessor's own.
-pub const READ_UNIQUE: &str = "read, unique";
-/// Reads of lines that all multiprocessors come to in turn.
-pub const READ_SHARED: &str = "read, shared";
-/// Writes of lines that are each one multiprocessor's own.
-pub const WRITE: &str = "write, unique";
-/// Copies of such lines; the footprint counts both sides.
-pub const COPY: &str = "copy, unique";
+plimsoll_core::names! {
+    /// What is done with which lines, in the order in which it is shown.
+    pub enum Access {
+        /// Reads of lines that all multiprocessors come to in turn.
+        ReadShared = "read, shared",
+        /// Reads of lines that are each one multiprocessor's own.
+        ReadUnique = "read, unique",
+        /// Writes of lines that are each one multiprocessor's own.
+        Write = "write, unique",
+        /// Copies of such lines; the footprint counts both sides.
+        Copy = "copy, unique",
+    }
+}
+
+plimsoll_core::axes! {
+    /// An access over a footprint.
+    pub struct Spread {
+        /// The access.
+        access: Access,
+        /// Bytes of all its arrays.
+        footprint: Bytes,
+    }
+}
 
 /// Bandwidth over footprint.
 #[must_use]
-pub fn curve() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn curve() -> TypedSeries<Spread> {
+    TypedSeries::new(
         "curve",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("access", Unit::One), axis("footprint", Unit::Byte)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
@@ -65,7 +79,7 @@ const NEAR: f64 = 0.95;
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(curve) = series.iter().find(|series| series.spec.case == "curve") else { return Vec::new() };
     let mut found = Vec::new();
-    for access in [READ_SHARED, READ_UNIQUE, WRITE, COPY] {
+    for access in Access::ALL {
         // Few lines show something else: reads of one line at one time are answered together, or wait for each other.
         let least = LEAST * info.last_level_cache() as f64;
         let rows: Rows<'_> = of_access(curve, access).into_iter().filter(|row| row.0 >= least).collect();
@@ -73,9 +87,11 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         let Some(first) = levels.plateaus.first() else { continue };
         found.extend(plateau(info, access, first, &rows));
         match access {
-            READ_SHARED => found.extend(end("full rate to", access, first, &rows)),
-            READ_UNIQUE => found.extend(end("L2 capacity", access, first, &rows).map(|end| beside(info, end))),
-            _ => {}
+            Access::ReadShared => found.extend(end("full rate to", access, first, &rows)),
+            Access::ReadUnique => {
+                found.extend(end("L2 capacity", access, first, &rows).map(|end| beside(info, end)));
+            }
+            Access::Write | Access::Copy => {}
         }
     }
     found
@@ -84,10 +100,10 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 /// Footprint, row and figure, by footprint.
 type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
 
-fn of_access<'s>(curve: &'s Series, access: &str) -> Rows<'s> {
-    let of = curve.rows.iter().filter(|row| curve.text(row, "access") == Some(access));
-    let mut rows: Rows<'s> =
-        of.filter_map(|row| Some((curve.number(row, "footprint")?, row, curve.estimate(row, "bandwidth")?))).collect();
+fn of_access(curve: &Series, access: Access) -> Rows<'_> {
+    let of = known_rows(curve).filter(|(at, _): &(Spread, &Row)| at.access == access);
+    let point = |(at, row): (Spread, _)| Some((at.footprint.0 as f64, row, curve.estimate(row, "bandwidth")?));
+    let mut rows: Rows<'_> = of.filter_map(point).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     rows
 }
@@ -96,7 +112,7 @@ fn nearest<'s>(rows: &Rows<'s>, footprint: f64) -> Option<&'s Row> {
     rows.iter().min_by(|a, b| (a.0 - footprint).abs().total_cmp(&(b.0 - footprint).abs())).map(|point| point.1)
 }
 
-fn plateau(info: &DeviceInfo, access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
+fn plateau(info: &DeviceInfo, access: Access, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
     let row = nearest(rows, (first.from * first.to).sqrt())?;
     let per_cycle = row.clock_hz().map(|clock| first.value / clock / f64::from(info.multiprocessors.max(1)));
     let says = per_cycle.map_or(String::new(), |bytes| format!("{bytes:.1} B/cycle per multiprocessor"));
@@ -114,7 +130,7 @@ fn plateau(info: &DeviceInfo, access: &str, first: &Plateau, rows: &Rows<'_>) ->
 ///
 /// Where lines are copied into the partition near each multiprocessor it lies beyond what a partition holds: bandwidth stays
 /// for a while when latency no longer does (`latency` finds the partition).
-fn end(name: &str, access: &str, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
+fn end(name: &str, access: Access, first: &Plateau, rows: &Rows<'_>) -> Option<Finding> {
     let after = rows.iter().position(|(x, _, figure)| *x > first.from && figure.value < NEAR * first.begin)?;
     let before = after.checked_sub(1)?;
     let interval = Interval { lo: rows[before].0, hi: rows[after].0 };
@@ -139,14 +155,14 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     const MIB: f64 = 1_048_576.0;
 
-    fn point(access: &str, footprint: f64, bandwidth: f64) -> Point {
+    fn point(access: Access, footprint: f64, bandwidth: f64) -> Point {
         synthetic::point(
-            vec![access.into(), footprint.into()],
+            Spread { access, footprint: Bytes(footprint as u64) }.to_values(),
             (1_u64 << 31) as f64 / bandwidth,
             Work { traffic: Traffic::new(1 << 31, 0), ..Work::default() },
             &[],
@@ -167,8 +183,8 @@ mod tests {
         let points = |access, of: &dyn Fn(f64) -> f64| {
             sizes.iter().map(|mib| point(access, mib * MIB, of(*mib))).collect::<Vec<_>>()
         };
-        let mut all = points(READ_SHARED, &machine(9.6e12, 30.0));
-        all.extend(points(READ_UNIQUE, &machine(8.0e12, 60.0)));
+        let mut all = points(Access::ReadShared, &machine(9.6e12, 30.0));
+        all.extend(points(Access::ReadUnique, &machine(8.0e12, 60.0)));
         let device = DeviceInfo { multiprocessors: 100, ..DeviceInfo::default() };
         let found = findings(&device, &[Series::new(curve(), all)]);
         let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap_or_else(|| panic!("{found:?}"));

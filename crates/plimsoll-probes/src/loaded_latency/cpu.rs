@@ -22,7 +22,7 @@ use plimsoll_cpu::workload::window::{self, Place, Window};
 use plimsoll_cpu::workload::{team, verdict};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
-use crate::loaded_latency;
+use crate::loaded_latency::{self, Background, Load};
 
 /// Bytes of a line of the chain.
 const LINE: usize = 64;
@@ -37,10 +37,10 @@ const BLOCK: usize = 1024;
 /// Cycles of the pause between two blocks. A core at full speed takes some 2,000 for a block.
 const DELAYS: [u64; 8] = [0, 256, 512, 1024, 2048, 4096, 8192, 16384];
 /// What generators do: a kernel with its stores, as the axis names it.
-const BACKGROUNDS: [(&str, Kernel, Stores); 3] = [
-    (loaded_latency::BACKGROUNDS[0], Kernel::Read, Stores::Ordinary),
-    (loaded_latency::BACKGROUNDS[1], Kernel::Copy, Stores::Ordinary),
-    (loaded_latency::BACKGROUNDS[2], Kernel::Init, Stores::NonTemporal),
+const BACKGROUNDS: [(Background, Kernel, Stores); 3] = [
+    (Background::Read, Kernel::Read, Stores::Ordinary),
+    (Background::Copy, Kernel::Copy, Stores::Ordinary),
+    (Background::NonTemporalWrite, Kernel::Init, Stores::NonTemporal),
 ];
 
 /// The probe.
@@ -50,7 +50,7 @@ pub struct Runner;
 /// A point: what how many generators do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spot {
-    background: &'static str,
+    background: Background,
     kernel: Kernel,
     stores: Stores,
     delay: u64,
@@ -102,7 +102,10 @@ impl Probe<Cpu> for Runner {
         let spots = spots(cores, session.request.effort);
         let flags = (size.shrunk || background.shrunk).then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
-        let at = |spot: &Spot| vec![spot.background.into(), spot.delay.into(), (spot.generators as u64).into()];
+        let at = |&Spot { background, delay, generators, .. }: &Spot| {
+            let threads = (generators as u64).into();
+            Load { background, delay: delay.into(), threads }
+        };
         session.sweep(sweep, at, |_, spot| ground.load(*spot))?;
         Ok(())
     }

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, LINE};
 use plimsoll_gen::kernel::check::Data;
@@ -22,7 +21,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use super::kernels::{self, Background, LEAD_HOPS, THREADS, VECTORS_PER_ROUND};
 use crate::TRUST;
-use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, BACKGROUNDS};
+use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, Load};
 
 /// Bytes of the chain, and of each array of the background.
 const BYTES: u64 = 1 << 30;
@@ -68,9 +67,10 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = late(session, begin, loaded_latency::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: loaded_latency::load(), points: &spots, share: 1.0 + late, flags };
         let multiprocessors = bench.multiprocessors();
-        let at = |spot: &Spot| -> Vec<Value> {
+        let at = |spot: &Spot| {
             let generators = spot.delay.map_or(0, |_| u64::from(multiprocessors - 1) * u64::from(THREADS));
-            vec![name(spot.background).into(), u64::from(spot.delay.unwrap_or(0)).into(), generators.into()]
+            let (background, delay) = (name(spot.background), spot.delay.unwrap_or(0).into());
+            Load { background, delay, threads: generators.into() }
         };
         session.sweep(sweep, at, |_, spot| bench.load(*spot))?;
         Ok(())
@@ -91,10 +91,10 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-fn name(background: Background) -> &'static str {
+fn name(background: Background) -> loaded_latency::Background {
     match background {
-        Background::Read => BACKGROUNDS[0],
-        Background::Copy => BACKGROUNDS[1],
+        Background::Read => loaded_latency::Background::Read,
+        Background::Copy => loaded_latency::Background::Copy,
     }
 }
 

@@ -12,11 +12,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Cycles, Draw, Estimate, Quantity, Row, Series, Threads, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -27,8 +27,30 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// What the other cores do: only read, copy (one read a write), or write past the caches.
-pub const BACKGROUNDS: [&str; 3] = ["read", "copy", "non-temporal write"];
+plimsoll_core::names! {
+    /// What the other cores do, in the order in which it is shown.
+    pub enum Background {
+        /// They only read.
+        Read = "read",
+        /// One read a write.
+        Copy = "copy",
+        /// They write past the caches.
+        NonTemporalWrite = "non-temporal write",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A chase beside other cores.
+    pub struct Load {
+        /// What they do.
+        background: Background,
+        /// Their pause after each piece.
+        delay: Cycles,
+        /// How many threads they are; none in a chase alone.
+        threads: Threads,
+    }
+}
+
 /// The metric that the workload measures beside the latency: reads + writes of the other cores together.
 pub const BACKGROUND_BANDWIDTH: &str = "background bandwidth";
 
@@ -37,12 +59,11 @@ const PRECISION: f64 = 0.005;
 
 /// Chase latency against background bandwidth, by what the background does.
 #[must_use]
-pub fn load() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn load() -> TypedSeries<Load> {
+    TypedSeries::new(
         "load",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("background", Unit::One), axis("delay", Unit::Cycle), axis("threads", Unit::Thread)],
         vec![
             metric("latency", Unit::Second, Quantity::TimePerOperation),
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
@@ -62,9 +83,10 @@ pub fn load() -> SeriesSpec {
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(load) = series.iter().find(|series| series.spec.case == "load") else { return Vec::new() };
     // Every background has a point with nobody at work: they are all the same, and the first will do.
-    let idle = load.rows.iter().find(|row| load.number(row, "threads") == Some(0.0));
-    let idle = idle.and_then(|row| Some(finding("latency idle", Unit::Second, row, load.estimate(row, "latency")?)));
-    idle.into_iter().chain(BACKGROUNDS.iter().flat_map(|background| under(load, background))).collect()
+    let idle = known_rows(load).find(|(at, _): &(Load, &Row)| at.threads == Threads(0));
+    let idle =
+        idle.and_then(|(_, row)| Some(finding("latency idle", Unit::Second, row, load.estimate(row, "latency")?)));
+    idle.into_iter().chain(Background::ALL.into_iter().flat_map(|background| under(load, background))).collect()
 }
 
 /// A row as a place on the curve: background bandwidth in B/s, and latency.
@@ -80,12 +102,12 @@ struct Place<'r> {
 const ALL_BUT: f64 = 0.99;
 
 /// The latency where a background first draws all the bandwidth that it can, and at half of that.
-fn under(load: &Series, background: &str) -> Vec<Finding> {
-    let place = |row| {
+fn under(load: &Series, background: Background) -> Vec<Finding> {
+    let place = |(_, row)| {
         let (bandwidth, latency) = (load.estimate(row, BACKGROUND_BANDWIDTH)?, load.estimate(row, "latency")?);
         Some(Place { row, bandwidth: bandwidth.value, latency })
     };
-    let rows = load.rows.iter().filter(|row| load.text(row, "background") == Some(background));
+    let rows = known_rows(load).filter(|(at, _): &(Load, &Row)| at.background == background);
     let mut places: Vec<Place<'_>> = rows.filter_map(place).collect();
     places.sort_by(|one, other| one.bandwidth.total_cmp(&other.bandwidth));
     let most = places.last().map_or(0.0, |place| place.bandwidth);
@@ -119,13 +141,14 @@ fn at<'r>(places: &[Place<'r>], bandwidth: f64) -> Option<(Place<'r>, Estimate)>
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
 
-    fn point(background: &str, threads: u64, bandwidth: f64, nanoseconds: u64) -> Point {
+    fn point(background: Background, threads: u64, bandwidth: f64, nanoseconds: u64) -> Point {
+        let at = Load { background, delay: Cycles(bandwidth as u64), threads: Threads(threads) };
         Point {
             series: 0,
             round: 0,
-            at: vec![background.into(), bandwidth.into(), threads.into()],
+            at: at.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations: 1000.0, in_kernel: true, ..Work::default() },
@@ -144,12 +167,12 @@ mod tests {
     #[test]
     fn latency_is_told_idle_at_half_and_at_full_bandwidth() {
         let points = vec![
-            point("read", 0, 0.0, 100),
-            point("read", 3, 40e9, 300),
-            point("read", 3, 30e9, 200),
-            point("read", 3, 10e9, 120),
-            point("copy", 0, 0.0, 100),
-            point("copy", 3, 20e9, 180),
+            point(Background::Read, 0, 0.0, 100),
+            point(Background::Read, 3, 40e9, 300),
+            point(Background::Read, 3, 30e9, 200),
+            point(Background::Read, 3, 10e9, 120),
+            point(Background::Copy, 0, 0.0, 100),
+            point(Background::Copy, 3, 20e9, 180),
         ];
         let expected = [
             ("latency idle", 100.0),
@@ -159,14 +182,17 @@ mod tests {
             ("latency full copy", 180.0),
         ];
         // More that draws next to no more is not full load but a longer queue.
-        assert_eq!(figures([points.clone(), vec![point("read", 3, 40.2e9, 500)]].concat()), figures(points.clone()));
+        assert_eq!(
+            figures([points.clone(), vec![point(Background::Read, 3, 40.2e9, 500)]].concat()),
+            figures(points.clone())
+        );
         assert_eq!(figures(points), expected.map(|(name, value)| (name.to_owned(), value)));
     }
 
     #[test]
     fn without_an_idle_figure_the_rest_is_still_told() {
-        let one = vec![point("read", 3, 40e9, 300)];
+        let one = vec![point(Background::Read, 3, 40e9, 300)];
         assert_eq!(figures(one), [("latency full read".to_owned(), 300.0)]);
-        assert!(figures(vec![point("read", 3, 0.0, 300)]).is_empty());
+        assert!(figures(vec![point(Background::Read, 3, 0.0, 300)]).is_empty());
     }
 }

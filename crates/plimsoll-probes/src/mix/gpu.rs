@@ -6,7 +6,7 @@ use std::rc::Rc;
 use plimsoll_core::Fault;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::{Series, Value};
+use plimsoll_core::series::{Axes as _, Row, Series};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, Grid, KernelDesc};
@@ -19,7 +19,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels;
 use crate::TRUST;
-use crate::mix;
+use crate::mix::{self, Burst, Phase, Sides};
 
 /// Arrays on each side.
 const SIDE: u64 = kernels::MOST as u64;
@@ -45,8 +45,12 @@ impl Variant {
         kernels::mix(self.reads, self.writes, self.burst)
     }
 
-    fn at(&self) -> Vec<Value> {
-        [self.reads, self.writes, self.burst].map(|number| Value::from(u64::from(number))).to_vec()
+    fn at(&self) -> Burst {
+        Burst { reads: self.reads.into(), writes: self.writes.into(), burst: self.burst.into() }
+    }
+
+    fn sides(&self) -> Sides {
+        Sides { reads: self.reads.into(), writes: self.writes.into() }
     }
 }
 
@@ -96,13 +100,13 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let chosen: Vec<Variant> = mix::mixes().filter_map(|sides| choose(&bursts, &variants, sides)).collect();
         let sweep = Sweep { series: mix::ceilings(), points: &chosen, share: 0.3, flags };
-        session.sweep(sweep, |v| v.at()[..2].to_vec(), |_, variant| bench.load(*variant))?;
+        session.sweep(sweep, Variant::sides, |_, variant| bench.load(*variant))?;
 
         if G::capabilities(session.device).cooperative.is_ok() {
             let cache = session.info().last_level_cache();
             let chunks: Vec<u64> = PHASES.iter().map(|share| cache / share / 4096 * 4096).filter(|b| *b > 0).collect();
             let sweep = Sweep { series: mix::phased(), points: &chunks, share: 0.1, flags };
-            session.sweep(sweep, |chunk| vec![(*chunk).into()], |_, chunk| bench.phased(*chunk))?;
+            session.sweep(sweep, |chunk| Phase { chunk: (*chunk).into() }, |_, chunk| bench.phased(*chunk))?;
         }
         Ok(())
     }
@@ -129,9 +133,9 @@ fn variants(effort: Effort) -> Vec<Variant> {
 /// The best burst of a mix. Its figure is left behind: it is measured afresh.
 fn choose(bursts: &Series, variants: &[Variant], (reads, writes): (u32, u32)) -> Option<Variant> {
     let of_mix = |variant: &&Variant| (variant.reads, variant.writes) == (reads, writes);
-    let (row, _) =
-        bursts.best("bandwidth", |row| variants.iter().filter(of_mix).any(|variant| variant.at() == row.at))?;
-    variants.iter().copied().find(|variant| variant.at() == row.at)
+    let is_at = |variant: &Variant, row: &Row| variant.at().to_values() == row.at;
+    let (row, _) = bursts.best("bandwidth", |row| variants.iter().filter(of_mix).any(|variant| is_at(variant, row)))?;
+    variants.iter().copied().find(|variant| is_at(variant, row))
 }
 
 /// What all points share: kernels and arrays, four on each side, one behind the other.

@@ -10,11 +10,13 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{
+    Axes as _, Bytes, Count, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric,
+};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -24,6 +26,36 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     seconds: [5.0, 25.0, 90.0],
     findings,
 };
+
+plimsoll_core::axes! {
+    /// A mix, and how its accesses are grouped.
+    pub struct Burst {
+        /// Arrays that are read.
+        reads: Count,
+        /// Arrays that are written.
+        writes: Count,
+        /// Accesses to each array that a thread makes in a row.
+        burst: Count,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A mix in its best burst.
+    pub struct Sides {
+        /// Arrays that are read.
+        reads: Count,
+        /// Arrays that are written.
+        writes: Count,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy in phases.
+    pub struct Phase {
+        /// Bytes that the whole device reads before it writes them.
+        chunk: Bytes,
+    }
+}
 
 /// Most arrays on each side.
 pub const MOST: u32 = 4;
@@ -41,33 +73,24 @@ fn figures() -> Vec<Metric> {
 
 /// Every mix by the accesses to each array that a thread makes in a row.
 #[must_use]
-pub fn bursts() -> SeriesSpec {
+pub fn bursts() -> TypedSeries<Burst> {
     let draw =
         Draw::Lines { x: "burst".into(), y: "bandwidth".into(), by: Some("reads".into()), log_x: true, log_y: false };
-    let axes = vec![axis("reads", Unit::One), axis("writes", Unit::One), axis("burst", Unit::One)];
-    SeriesSpec::new("bursts", Figure::Throughput, CachePolicy::ColdRotate, axes, figures(), draw)
+    TypedSeries::new("bursts", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
 /// Every mix in its best burst, measured afresh: the ceilings.
 #[must_use]
-pub fn ceilings() -> SeriesSpec {
+pub fn ceilings() -> TypedSeries<Sides> {
     let draw = Draw::Heat { x: "reads".into(), y: "writes".into(), value: "bandwidth".into() };
-    let axes = vec![axis("reads", Unit::One), axis("writes", Unit::One)];
-    SeriesSpec::new("ceilings", Figure::Throughput, CachePolicy::ColdRotate, axes, figures(), draw)
+    TypedSeries::new("ceilings", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
 /// A copy whose whole device first reads a chunk into the last cache and then writes it, by the chunk's size.
 #[must_use]
-pub fn phased() -> SeriesSpec {
+pub fn phased() -> TypedSeries<Phase> {
     let draw = Draw::Lines { x: "chunk".into(), y: "bandwidth".into(), by: None, log_x: true, log_y: false };
-    SeriesSpec::new(
-        "phased copy",
-        Figure::Throughput,
-        CachePolicy::ColdRotate,
-        vec![axis("chunk", Unit::Byte)],
-        figures(),
-        draw,
-    )
+    TypedSeries::new("phased copy", Figure::Throughput, CachePolicy::ColdRotate, figures(), draw)
 }
 
 fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
@@ -77,7 +100,7 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
 /// The ceiling of every mix; what the copy loses against reading and writing by turns; whether phases win it back.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(ceilings) = case(series, "ceilings") else { return Vec::new() };
-    let mut found: Vec<Finding> = ceilings.rows.iter().filter_map(|row| ceiling(ceilings, row)).collect();
+    let mut found: Vec<Finding> = known_rows(ceilings).filter_map(|(at, row)| ceiling(ceilings, &at, row)).collect();
     found.extend(turning(ceilings));
     if let Some(phased) = case(series, "phased copy") {
         found.extend(best_phase(ceilings, phased));
@@ -85,28 +108,25 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     found
 }
 
-fn ceiling(ceilings: &Series, row: &Row) -> Option<Finding> {
-    let (reads, writes) = (ceilings.number(row, "reads")?, ceilings.number(row, "writes")?);
+fn ceiling(ceilings: &Series, at: &Sides, row: &Row) -> Option<Finding> {
     let estimate = ceilings.estimate(row, "bandwidth")?;
     Some(Finding {
         metric: "bandwidth".into(),
         says: "read:write".into(),
-        ..finding(format!("{reads}:{writes}"), Unit::BytePerSecond, row, estimate)
+        ..finding(format!("{}:{}", at.reads.0, at.writes.0), Unit::BytePerSecond, row, estimate)
     })
 }
 
-fn of_mix(ceilings: &Series, reads: f64, writes: f64) -> Option<(&Row, Estimate)> {
-    let row = ceilings
-        .rows
-        .iter()
-        .find(|row| ceilings.number(row, "reads") == Some(reads) && ceilings.number(row, "writes") == Some(writes))?;
+fn of_mix(ceilings: &Series, reads: u64, writes: u64) -> Option<(&Row, Estimate)> {
+    let mix = Sides { reads: Count(reads), writes: Count(writes) };
+    let (_, row) = known_rows(ceilings).find(|(at, _): &(Sides, &Row)| *at == mix)?;
     Some((row, ceilings.estimate(row, "bandwidth")?))
 }
 
 /// Share of the time of a copy that reading and writing the same bytes one after the other would not have taken.
 fn turning(ceilings: &Series) -> Option<Finding> {
-    let (row, copy) = of_mix(ceilings, 1.0, 1.0)?;
-    let (read, write) = (of_mix(ceilings, 1.0, 0.0)?.1, of_mix(ceilings, 0.0, 1.0)?.1);
+    let (row, copy) = of_mix(ceilings, 1, 1)?;
+    let (read, write) = (of_mix(ceilings, 1, 0)?.1, of_mix(ceilings, 0, 1)?.1);
     // Half the bytes at each rate.
     let apart = |read: f64, write: f64| 2.0 / (1.0 / read + 1.0 / write);
     let lost = |copy: f64, apart: f64| 100.0 * (1.0 - copy / apart);
@@ -124,9 +144,9 @@ fn turning(ceilings: &Series) -> Option<Finding> {
 /// The best chunk against the copy's ceiling. Best of a few: it says whether phases can help at all.
 fn best_phase(ceilings: &Series, phased: &Series) -> Option<Finding> {
     let (row, best) = phased.best("bandwidth", |_| true)?;
-    let copy = of_mix(ceilings, 1.0, 1.0)?.1.value;
+    let copy = of_mix(ceilings, 1, 1)?.1.value;
     let change = 100.0 * (best.value / copy - 1.0);
-    let chunk = Unit::Byte.format(phased.number(row, "chunk")?);
+    let chunk = Unit::Byte.format(Phase::from_values(&row.at)?.chunk.0 as f64);
     Some(Finding {
         says: format!("in phases of {chunk}, {change:+.1} % against the plain copy"),
         ..finding("phased copy", Unit::BytePerSecond, row, best)
@@ -137,17 +157,18 @@ fn best_phase(ceilings: &Series, phased: &Series) -> Option<Finding> {
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::{Axes, Point};
     use plimsoll_suite::findings::synthetic;
 
     use super::*;
 
-    fn point(at: Vec<Value>, bandwidth: f64) -> Point {
-        synthetic::point(at, 1e6 / bandwidth, Work { traffic: Traffic::new(1_000_000, 0), ..Work::default() }, &[])
+    fn point(at: impl Axes, bandwidth: f64) -> Point {
+        let work = Work { traffic: Traffic::new(1_000_000, 0), ..Work::default() };
+        synthetic::point(at.to_values(), 1e6 / bandwidth, work, &[])
     }
 
     fn mix(reads: u64, writes: u64, bandwidth: f64) -> Point {
-        point(vec![reads.into(), writes.into()], bandwidth)
+        point(Sides { reads: Count(reads), writes: Count(writes) }, bandwidth)
     }
 
     #[test]
@@ -159,7 +180,8 @@ mod tests {
     #[test]
     fn turning_is_what_a_copy_loses_against_both_halves_apart() {
         let points = [mix(1, 0, 4e9), mix(0, 1, 4e9), mix(1, 1, 3.6e9), mix(4, 3, 3.5e9)];
-        let phased = [point(vec![(4_u64 << 20).into()], 3.0e9), point(vec![(8_u64 << 20).into()], 3.78e9)];
+        let phase = |mebibytes: u64| Phase { chunk: Bytes(mebibytes << 20) };
+        let phased = [point(phase(4), 3.0e9), point(phase(8), 3.78e9)];
         let series = [Series::new(ceilings(), points), Series::new(super::phased(), phased)];
         let found = findings(&DeviceInfo::default(), &series);
         let of = |name: &str| found.iter().find(|finding| finding.name == name).unwrap();
@@ -170,7 +192,7 @@ mod tests {
 
     #[test]
     fn without_ceilings_nothing_is_found() {
-        let lucky = point(vec![1_u64.into(), 1_u64.into(), 4_u64.into()], 9e9);
+        let lucky = point(Burst { reads: Count(1), writes: Count(1), burst: Count(4) }, 9e9);
         assert!(findings(&DeviceInfo::default(), &[Series::new(bursts(), [lucky])]).is_empty());
     }
 }

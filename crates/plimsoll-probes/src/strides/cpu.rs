@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::stats::Rng;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_cpu::arch::stride::{ElementBytes, StrideKernel};
@@ -16,7 +15,7 @@ use plimsoll_cpu::threads::Task;
 use plimsoll_cpu::workload::{Lap, TeamLoad, team};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
-use crate::strides::{self, SPEC};
+use crate::strides::{self, SPEC, Stride};
 
 /// The probe.
 #[derive(Debug)]
@@ -97,8 +96,8 @@ fn plan(effort: Effort) -> Vec<StrideKernel> {
     ElementBytes::ALL.into_iter().flat_map(|element| kernels(element, strides)).collect()
 }
 
-fn coordinates(kernel: &StrideKernel) -> Vec<Value> {
-    vec![(kernel.element().bytes() as u64).into(), (kernel.stride() as u64).into()]
+fn coordinates(kernel: &StrideKernel) -> Stride {
+    Stride { element: (kernel.element().bytes() as u64).into(), stride: (kernel.stride() as u64).into() }
 }
 
 /// Bytes of the buffer: two thirds of the first cache, so that what else the core touches has room, in whole strides. A

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Effort, Work, Workload as _};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::check::Data;
 use plimsoll_gen::kernel::{Element, KernelDesc};
@@ -18,7 +17,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 use super::kernels::{self, APART, ELEMENTS, THREADS, UNROLL};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
-use crate::strides;
+use crate::strides::{self, Shape, Shaped, Stride};
 
 /// The largest stride, elements.
 const LARGEST: u32 = 128;
@@ -80,7 +79,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let sweep = Sweep { series: strides::shared(), points: &in_shared, share: 0.35, flags: Flags::NONE };
         session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
         let sweep = Sweep { series: strides::shapes(), points: &shapes, share: 0.05, flags: Flags::NONE };
-        let at = |pattern: &Pattern| vec![pattern.shape().as_str().into(), u64::from(pattern.pitch).into()];
+        let at = |pattern: &Pattern| Shaped { shape: pattern.shape(), pitch: pattern.pitch.into() };
         session.sweep(sweep, at, |_, pattern| load(pattern)).map(drop)
     }
 
@@ -110,13 +109,13 @@ impl Pattern {
         self.pitch / self.element
     }
 
-    fn at(&self) -> Vec<Value> {
-        vec![u64::from(self.element).into(), u64::from(self.stride()).into()]
+    fn at(&self) -> Stride {
+        Stride { element: self.element.into(), stride: self.stride().into() }
     }
 
     /// Columns and rows of a block of threads.
-    fn shape(self) -> String {
-        format!("{} × {}", self.width, THREADS / self.width)
+    fn shape(self) -> Shape {
+        Shape { columns: self.width, rows: THREADS / self.width }
     }
 
     /// Bytes from a lane's base to the first access of a lane.
@@ -237,7 +236,8 @@ mod tests {
 
     #[test]
     fn shapes_end_where_a_warp_is_one_row() {
-        let names: Vec<String> = shapes().into_iter().filter(|shape| shape.pitch == 4096).map(Pattern::shape).collect();
+        let some = shapes().into_iter().filter(|shape| shape.pitch == 4096);
+        let names: Vec<String> = some.map(|pattern| pattern.shape().to_string()).collect();
         assert_eq!(names[0], "1 × 1024");
         assert_eq!(names[5..], ["32 × 32", "1024 × 1"]);
     }

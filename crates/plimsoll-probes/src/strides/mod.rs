@@ -9,14 +9,18 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
+use std::fmt;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axis, Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{
+    Axes, Bytes, Coordinate, Draw, Elements, Quantity, Row, Series, TypedSeries, Value, metric,
+};
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -27,37 +31,87 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::axes! {
+    /// Loads at a stride.
+    pub struct Stride {
+        /// Bytes of an element.
+        element: Bytes,
+        /// From one load to the next.
+        stride: Elements,
+    }
+}
+
+/// Columns and rows of a block of threads. Its axis calls it `32 × 32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Threads side by side.
+    pub columns: u32,
+    /// Rows of them.
+    pub rows: u32,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}", self.columns, self.rows)
+    }
+}
+
+impl Coordinate for Shape {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let (columns, rows) = value.text()?.split_once(" × ")?;
+        Some(Self { columns: columns.parse().ok()?, rows: rows.parse().ok()? })
+    }
+}
+
+plimsoll_core::axes! {
+    /// Loads of blocks of threads over an array.
+    pub struct Shaped {
+        /// Of a block.
+        shape: Shape,
+        /// Bytes from one row of the array to the next.
+        pitch: Bytes,
+    }
+}
+
 /// Loads at each stride on an L1-resident buffer.
 #[must_use]
-pub fn tableau() -> SeriesSpec {
-    let axes = vec![axis("element", Unit::Byte), axis("stride", Unit::Element)];
-    let draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "bytes per cycle".into() };
-    patterns("tableau", axes, draw)
+pub fn tableau() -> TypedSeries<Stride> {
+    strided("tableau")
 }
 
 /// The same loads from the shared memory of a GPU.
 #[must_use]
-pub fn shared() -> SeriesSpec {
-    SeriesSpec { case: SHARED.to_owned(), ..tableau() }
+pub fn shared() -> TypedSeries<Stride> {
+    strided(SHARED)
+}
+
+fn strided(case: &str) -> TypedSeries<Stride> {
+    let draw = Draw::Heat { x: "stride".into(), y: "element".into(), value: "bytes per cycle".into() };
+    patterns(case, draw)
 }
 
 /// Blocks of w × (1024 / w) threads, each thread an element, over an array whose rows are `pitch` bytes apart. An operation
 /// is a warp's access.
 #[must_use]
-pub fn shapes() -> SeriesSpec {
-    let axes = vec![axis("shape", Unit::One), axis("pitch", Unit::Byte)];
-    patterns("shapes", axes, Draw::Bars { x: "shape".into(), y: "cycles".into(), by: Some("pitch".into()) })
+pub fn shapes() -> TypedSeries<Shaped> {
+    patterns("shapes", Draw::Bars { x: "shape".into(), y: "cycles".into(), by: Some("pitch".into()) })
 }
 
 /// What the series on shared memory is called.
 const SHARED: &str = "shared memory";
 
-fn patterns(case: &str, axes: Vec<Axis>, draw: Draw) -> SeriesSpec {
+fn patterns<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
     let metrics = vec![
         metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
         metric("bytes per cycle", Unit::BytePerCycle, Quantity::BytesPerCycle),
     ];
-    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
@@ -65,8 +119,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (name, before) in [("tableau", ""), (SHARED, "shared memory, ")] {
         let Some(tableau) = case(name) else { continue };
-        let mut elements: Vec<f64> = tableau.rows.iter().filter_map(|row| tableau.number(row, "element")).collect();
-        elements.sort_by(f64::total_cmp);
+        let mut elements: Vec<Bytes> = known_rows(tableau).map(|(at, _): (Stride, &Row)| at.element).collect();
+        elements.sort_unstable();
         elements.dedup();
         let all = elements.into_iter().flat_map(|element| of_element(tableau, element));
         found.extend(all.map(|finding| Finding { name: format!("{before}{}", finding.name), ..finding }));
@@ -79,31 +133,29 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 fn worst_shape(shapes: &Series) -> Option<Finding> {
     let cycles = |row: &Row| shapes.estimate(row, "cycles").map_or(0.0, |cycles| cycles.value);
     let (best, _) = shapes.best("cycles", |_| true)?;
-    let row = shapes.rows.iter().max_by(|a, b| cycles(a).total_cmp(&cycles(b)))?;
-    let (shape, pitch) = (shapes.text(row, "shape")?, shapes.number(row, "pitch")?);
-    let says = format!("{shape} threads on rows of {pitch} B: {:.1} times {}", cycles(row) / cycles(best), {
-        shapes.text(best, "shape")?
-    });
+    let (Shaped { shape, pitch }, row) = known_rows(shapes).max_by(|(_, a), (_, b)| cycles(a).total_cmp(&cycles(b)))?;
+    let cheapest = Shaped::from_values(&best.at)?.shape;
+    let times = cycles(row) / cycles(best);
+    let says = format!("{shape} threads on rows of {} B: {times:.1} times {cheapest}", pitch.0);
     Some(Finding { says, ..finding("worst shape", Unit::CyclePerOp, row, shapes.estimate(row, "cycles")?) })
 }
 
 /// What a stride of one yields, and which stride costs most beside it.
-fn of_element(tableau: &Series, element: f64) -> Vec<Finding> {
-    let rows = || tableau.rows.iter().filter(|row| tableau.number(row, "element") == Some(element));
-    let stride = |row: &Row| tableau.number(row, "stride");
+fn of_element(tableau: &Series, element: Bytes) -> Vec<Finding> {
+    let of_element = || known_rows(tableau).filter(|(at, _): &(Stride, &Row)| at.element == element);
+    let rows = || of_element().map(|(at, row)| (at.stride, row));
     let cycles = |row: &Row| tableau.estimate(row, "cycles").map(|cycles| cycles.value);
-    let Some(unit) = rows().find(|row| stride(row) == Some(1.0)) else { return Vec::new() };
+    let Some((_, unit)) = rows().find(|(stride, _)| *stride == Elements(1)) else { return Vec::new() };
     let mut findings = Vec::new();
+    let element = element.0;
     if let Some(rate) = tableau.estimate(unit, "bytes per cycle") {
         findings.push(finding(format!("unit stride, {element} B elements"), Unit::BytePerCycle, unit, rate));
     }
-    let worst = rows().max_by(|a, b| cycles(a).unwrap_or(0.0).total_cmp(&cycles(b).unwrap_or(0.0)));
-    let Some((row, figure)) = worst.and_then(|row| Some((row, tableau.estimate(row, "cycles")?))) else {
-        return findings;
-    };
-    let (Some(stride), Some(one)) = (stride(row), cycles(unit)) else { return findings };
+    let worst = rows().max_by(|(_, a), (_, b)| cycles(a).unwrap_or(0.0).total_cmp(&cycles(b).unwrap_or(0.0)));
+    let worst = worst.and_then(|(stride, row)| Some((stride, row, tableau.estimate(row, "cycles")?)));
+    let (Some((stride, row, figure)), Some(one)) = (worst, cycles(unit)) else { return findings };
     findings.push(Finding {
-        says: format!("Stride {stride}: {:.2} times the cycles of stride 1.", figure.value / one),
+        says: format!("Stride {}: {:.2} times the cycles of stride 1.", stride.0, figure.value / one),
         ..finding(format!("worst stride, {element} B elements"), Unit::CyclePerOp, row, figure)
     });
     findings
@@ -118,12 +170,23 @@ mod tests {
     use plimsoll_suite::findings::synthetic;
 
     fn point(element: u64, stride: u64, cycles: f64) -> Point {
-        synthetic::point(
-            vec![element.into(), stride.into()],
-            cycles * 1e6 / 2e9,
-            Work { traffic: Traffic::new(1_000_000 * element, 0), operations: 1e6, ..Work::default() },
-            &[],
-        )
+        point_at(Stride { element: Bytes(element), stride: Elements(stride) }, element, cycles)
+    }
+
+    fn point_at(at: impl Axes, element: u64, cycles: f64) -> Point {
+        let work = Work { traffic: Traffic::new(1_000_000 * element, 0), operations: 1e6, ..Work::default() };
+        synthetic::point(at.to_values(), cycles * 1e6 / 2e9, work, &[])
+    }
+
+    #[test]
+    fn shapes_are_called_by_columns_and_rows_and_nothing_else_is_one() {
+        let shape = Shape { columns: 2, rows: 512 };
+        assert_eq!(shape.to_value(), Value::from("2 × 512"));
+        assert_eq!(Shape::from_value(&shape.to_value()), Some(shape));
+        for other in ["2", "2 x 512", "2 × ", "2 × 512 × 1", "× 512"] {
+            assert_eq!(Shape::from_value(&other.into()), None, "{other}");
+        }
+        assert_eq!(Shape::from_value(&2.0.into()), None);
     }
 
     #[test]
@@ -145,10 +208,11 @@ mod tests {
 
     #[test]
     fn shared_memory_and_shapes_are_told_apart_from_the_first_cache() {
-        let shape = |shape: &str, cycles: f64| Point { at: vec![shape.into(), 4096_u64.into()], ..point(8, 1, cycles) };
+        let shape =
+            |columns, rows, cycles| point_at(Shaped { shape: Shape { columns, rows }, pitch: Bytes(4096) }, 8, cycles);
         let series = [
             Series::new(shared(), [point(4, 1, 1.0), point(4, 32, 32.0)]),
-            Series::new(shapes(), [shape("1 × 1024", 32.0), shape("32 × 32", 2.0)]),
+            Series::new(shapes(), [shape(1, 1024, 32.0), shape(32, 32, 2.0)]),
         ];
         let found = findings(&DeviceInfo::default(), &series);
         assert_eq!(found[1].name, "shared memory, worst stride, 4 B elements");

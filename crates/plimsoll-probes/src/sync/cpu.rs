@@ -14,12 +14,11 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_cpu::threads::{Rank, Task, Team};
 use plimsoll_cpu::workload::{Lap, TeamLoad, team};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
-use crate::sync::{self, SPEC};
+use crate::sync::{self, ByThreads, SPEC};
 
 /// The probe.
 #[derive(Debug)]
@@ -44,14 +43,15 @@ use Primitive::{AtomicAdd, LineHandOver, Mutex as MutexLock, ParkAndUnpark, Spin
 impl Primitive {
     const ALL: [Self; 6] = [SpinBarrier, StdBarrier, ParkAndUnpark, LineHandOver, MutexLock, AtomicAdd];
 
-    fn name(self) -> &'static str {
+    /// As the axis names it.
+    fn named(self) -> sync::Primitive {
         match self {
-            SpinBarrier => "spin barrier",
-            StdBarrier => "std barrier",
-            ParkAndUnpark => "park and unpark",
-            LineHandOver => "line hand-over",
-            MutexLock => "mutex",
-            AtomicAdd => "atomic add",
+            SpinBarrier => sync::Primitive::SpinBarrier,
+            StdBarrier => sync::Primitive::StdBarrier,
+            ParkAndUnpark => sync::Primitive::ParkAndUnpark,
+            LineHandOver => sync::Primitive::LineHandOver,
+            MutexLock => sync::Primitive::Mutex,
+            AtomicAdd => sync::Primitive::AtomicAdd,
         }
     }
 
@@ -82,8 +82,8 @@ struct At {
 }
 
 impl At {
-    fn coordinates(&self) -> Vec<Value> {
-        vec![self.primitive.name().into(), (self.threads as u64).into()]
+    fn coordinates(&self) -> ByThreads {
+        ByThreads { primitive: self.primitive.named(), threads: (self.threads as u64).into() }
     }
 }
 
@@ -126,7 +126,7 @@ impl Probe<Cpu> for Runner {
                     Check::Failed(what) => what,
                 };
                 let on = format!("{} threads, {launches} launches", at.threads);
-                report(Case { kernel: at.primitive.name().to_owned(), on, wrong });
+                report(Case { kernel: at.primitive.named().to_string(), on, wrong });
             }
         }
         Ok(())
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn one_core_measures_what_needs_no_second() {
-        let alone: Vec<&str> = plan(1, Effort::Quick).iter().map(|at| at.primitive.name()).collect();
+        let alone: Vec<&str> = plan(1, Effort::Quick).iter().map(|at| at.primitive.named().name()).collect();
         assert_eq!(alone, ["mutex", "atomic add"]);
         assert!(plan(2, Effort::Quick).iter().all(|at| at.threads <= 2));
         assert_eq!(counts(6, Effort::Quick), [1, 2, 4, 6]);

@@ -9,7 +9,6 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
-use plimsoll_core::series::Value;
 use plimsoll_gen::kernel::KernelDesc;
 use plimsoll_gpu::in_kernel::{Inside, Last, Of, Told};
 use plimsoll_gpu::kit::{Kit, late};
@@ -18,7 +17,7 @@ use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Need};
 
 use super::kernels::{self, Meeting};
 use crate::TRUST;
-use crate::sync::{self, BLOCK, CLUSTER, GRID, HALF, HOST, RECORD, STREAMS, WARP};
+use crate::sync::{self, ByThreads, Primitive};
 
 /// Blocks of a cluster that every device with clusters allows.
 const CLUSTERS: [u32; 3] = [2, 4, 8];
@@ -39,8 +38,8 @@ pub struct Runner;
 enum Spot {
     /// A kernel in blocks of so many threads, and so many blocks that meet.
     Meeting(Meeting, u32, u32),
-    /// Events: by name.
-    Events(&'static str),
+    /// Events.
+    Events(Primitive),
 }
 
 impl<G: Gpu> Probe<G> for Runner {
@@ -108,20 +107,16 @@ fn wrong(told: &[Told], kernel: &KernelDesc, meetings: u32) -> String {
     })
 }
 
-fn at(spot: &Spot) -> Vec<Value> {
-    match *spot {
-        Spot::Meeting(meeting, threads, blocks) => {
-            let (name, threads) = match meeting {
-                Meeting::Warp => (WARP, 32),
-                Meeting::Block => (BLOCK, threads),
-                Meeting::Half => (HALF, threads / 2),
-                Meeting::Cluster => (CLUSTER, threads * blocks),
-                Meeting::Grid => (GRID, threads * blocks),
-            };
-            vec![name.into(), u64::from(threads).into()]
-        }
-        Spot::Events(name) => vec![name.into(), 0_u64.into()],
-    }
+fn at(spot: &Spot) -> ByThreads {
+    let (primitive, threads) = match *spot {
+        Spot::Meeting(Meeting::Warp, ..) => (Primitive::Warp, 32),
+        Spot::Meeting(Meeting::Block, threads, _) => (Primitive::Block, threads),
+        Spot::Meeting(Meeting::Half, threads, _) => (Primitive::Half, threads / 2),
+        Spot::Meeting(Meeting::Cluster, threads, blocks) => (Primitive::Cluster, threads * blocks),
+        Spot::Meeting(Meeting::Grid, threads, blocks) => (Primitive::Grid, threads * blocks),
+        Spot::Events(primitive) => (primitive, 0),
+    };
+    ByThreads { primitive, threads: threads.into() }
 }
 
 /// Whether blocks of a device can meet so.
@@ -150,8 +145,8 @@ fn spots<G: Gpu>(device: &G::Device, effort: Effort) -> Vec<Spot> {
     {
         spots.push(Spot::Meeting(Meeting::Grid, 256, machine.multiprocessors));
     }
-    let events = [RECORD, STREAMS, HOST].into_iter();
-    let has = |kind: &&str| *kind != STREAMS || G::capabilities(device).second_stream.is_ok();
+    let events = [Primitive::Record, Primitive::Streams, Primitive::Host].into_iter();
+    let has = |kind: &Primitive| *kind != Primitive::Streams || G::capabilities(device).second_stream.is_ok();
     spots.extend(events.filter(has).map(Spot::Events));
     spots
 }
@@ -224,18 +219,18 @@ impl<G: Gpu> Bench<G> {
                 };
                 Ok(Box::new(telling.with_check(check)))
             }
-            Spot::Events(name) => Ok(Box::new(self.events(name)?)),
+            Spot::Events(kind) => Ok(Box::new(self.events(kind)?)),
         }
     }
 
-    fn events(&self, kind: &'static str) -> Result<Events<G>, Fault> {
+    fn events(&self, kind: Primitive) -> Result<Events<G>, Fault> {
         let stream = self.kit.stream();
         // An event without a time is nothing that the device does.
-        let event = |_| if kind == RECORD { G::event(stream) } else { G::untimed_event(stream) };
+        let event = |_| if kind == Primitive::Record { G::event(stream) } else { G::untimed_event(stream) };
         Ok(Events {
             kind,
             stream: Arc::clone(stream),
-            second: self.second.clone().filter(|_| kind == STREAMS),
+            second: self.second.clone().filter(|_| kind == Primitive::Streams),
             empty: self.kit.unit.launch(&kernels::empty(), 0, Arguments::new())?,
             pair: (G::event(stream)?, G::event(stream)?),
             marks: (0..2 * MOST_EVENTS.0).map(event).collect::<Result<_, Fault>>()?,
@@ -246,7 +241,7 @@ impl<G: Gpu> Bench<G> {
 
 /// Events one after another, back and forth between two streams, or seen by the host.
 struct Events<G: Gpu> {
-    kind: &'static str,
+    kind: Primitive,
     stream: Arc<G::Stream>,
     /// Where marks go back and forth.
     second: Option<Arc<G::Stream>>,
@@ -297,14 +292,14 @@ impl<G: Gpu> Events<G> {
 impl<G: Gpu> Workload for Events<G> {
     fn work(&self) -> Work {
         // Back and forth are two. That the figure is as short as a launch is no doubt of it.
-        let operations = if self.kind == STREAMS { 2.0 } else { 1.0 };
+        let operations = if self.kind == Primitive::Streams { 2.0 } else { 1.0 };
         Work { operations, in_kernel: true, ..Work::default() }
     }
 
     fn batch(&self) -> Batch {
         let max = match self.kind {
-            HOST => 1,
-            RECORD => MOST_EVENTS.1,
+            Primitive::Host => 1,
+            Primitive::Record => MOST_EVENTS.1,
             _ => MOST_EVENTS.0,
         };
         Batch { cycle: 1, max }
@@ -313,7 +308,7 @@ impl<G: Gpu> Workload for Events<G> {
     fn sample(&mut self, k: u32, out: &mut [u64]) -> Result<(), Fault> {
         G::bind(&self.stream)?;
         for sample in out {
-            *sample = if self.kind == HOST { self.by_host()? } else { self.by_device(k)? }.max(1);
+            *sample = if self.kind == Primitive::Host { self.by_host()? } else { self.by_device(k)? }.max(1);
         }
         Ok(())
     }

@@ -17,7 +17,8 @@ use plimsoll_gpu::load::Action;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, TIMES};
-use crate::{TRUST, topology};
+use crate::TRUST;
+use crate::topology::{self, Reach};
 
 /// The probe.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let cells: Vec<(u32, u32)> = cells.collect();
         let late = late(session, begin, topology::SPEC.budget(effort));
         let sweep = Sweep { series: topology::map(), points: &cells, share: 0.9 + late, flags: Flags::NONE };
-        let at = |cell: &(u32, u32)| vec![u64::from(cell.0).into(), u64::from(cell.1).into()];
+        let at = |cell: &(u32, u32)| Reach { multiprocessor: cell.0.into(), group: cell.1.into() };
         session.sweep(sweep, at, |_, (multiprocessor, group)| bench.load(*multiprocessor, *group))?;
         Ok(())
     }

@@ -11,11 +11,11 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::derived;
+use plimsoll_suite::findings::{derived, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -26,18 +26,27 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::axes! {
+    /// Atomics of one multiprocessor.
+    pub struct Reach {
+        /// Its number.
+        multiprocessor: Count,
+        /// The number of the group of lines that they are at.
+        group as "line group": Count,
+    }
+}
+
 /// The metric that the kernel counts.
 pub const CYCLES: &str = "cycles";
 
 /// One atomic at lines of a group, by multiprocessor and group. Groups are numbered by how far they are from the first
 /// multiprocessor.
 #[must_use]
-pub fn map() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn map() -> TypedSeries<Reach> {
+    TypedSeries::new(
         "map",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("multiprocessor", Unit::One), axis("line group", Unit::One)],
         vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)],
         Draw::Heat { x: "multiprocessor".into(), y: "line group".into(), value: CYCLES.into() },
     )
@@ -57,12 +66,11 @@ struct Cell {
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(map) = series.iter().find(|series| series.spec.case == "map") else { return Vec::new() };
-    let cell = |row| {
-        let whole = |axis| map.number(row, axis).map(|number| number as u64);
-        let (multiprocessor, group) = (whole("multiprocessor")?, whole("line group")?);
-        Some(Cell { multiprocessor, group, cycles: map.estimate(row, CYCLES)?.value, flags: row.flags })
+    let cell = |(at, row): (Reach, &Row)| {
+        let cycles = map.estimate(row, CYCLES)?.value;
+        Some(Cell { multiprocessor: at.multiprocessor.0, group: at.group.0, cycles, flags: row.flags })
     };
-    let cells: Vec<Cell> = map.rows.iter().filter_map(cell).filter(|cell| cell.cycles > 0.0).collect();
+    let cells: Vec<Cell> = known_rows(map).filter_map(cell).filter(|cell| cell.cycles > 0.0).collect();
     let Some(first) = groups(&cells).first().copied() else { return Vec::new() };
     // Groups whose latency rises and falls over the multiprocessors as the first one's does are on its side.
     let (same, other): (Vec<u64>, Vec<u64>) =
@@ -157,13 +165,13 @@ fn level(name: &str, cells: &[Cell]) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
 
     fn found(cycles: impl Fn(u64, u64) -> f64) -> Vec<Finding> {
         let point = |(multiprocessor, group): (u64, u64)| Point {
             series: 0,
             round: 0,
-            at: vec![multiprocessor.into(), group.into()],
+            at: Reach { multiprocessor: Count(multiprocessor), group: Count(group) }.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations: 128.0, in_kernel: true, ..Work::default() },

@@ -21,7 +21,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 use super::kernels;
 use crate::TRUST;
 use crate::latency::kernels as latency;
-use crate::uniformity::{self, CYCLES, LINE_CYCLES};
+use crate::uniformity::{self, Alone, CYCLES, LINE_CYCLES, Part};
 
 /// The probe.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = late(session, begin, uniformity::SPEC.budget(effort));
 
         let all: Vec<u32> = (0..bench.kit.unit.machine().multiprocessors).collect();
-        let at = |multiprocessor: &u32| vec![u64::from(*multiprocessor).into()];
+        let at = |multiprocessor: &u32| Alone { multiprocessor: (*multiprocessor).into() };
         let warm = Action::Launch(bench.kit.checker.read(bench.memory.part(0, DRAWN)?)?);
         (0..WARM_UPS).try_for_each(|_| bench.kit.run(std::slice::from_ref(&warm)))?;
         let sweep = Sweep { series: uniformity::draws(), points: &all, share: SHARES[0] + late, flags: Flags::NONE };
@@ -81,7 +81,7 @@ impl<G: Gpu> Probe<G> for Runner {
 
         let region = session.info().cold_window().min(bytes);
         let regions = places(bytes, region, REGIONS[most]);
-        let at = |offset: &u64| vec![(*offset).into()];
+        let at = |offset: &u64| Part { offset: (*offset).into() };
         let sweep = Sweep { series: uniformity::regions(), points: &regions, share: SHARES[2], flags: Flags::NONE };
         session.sweep(sweep, at, |_, offset| bench.region(*offset, region))?;
 

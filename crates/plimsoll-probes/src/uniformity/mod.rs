@@ -11,11 +11,13 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{
+    Axes, Bytes, Coordinate as _, Count, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric,
+};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::derived;
+use plimsoll_suite::findings::{derived, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -25,6 +27,22 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     seconds: [3.0, 12.0, 40.0],
     findings,
 };
+
+plimsoll_core::axes! {
+    /// A multiprocessor that works alone.
+    pub struct Alone {
+        /// Its number.
+        multiprocessor: Count,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A part of the memory.
+    pub struct Part {
+        /// Bytes before it.
+        offset: Bytes,
+    }
+}
 
 /// What the kernel counts of a chase.
 pub const CYCLES: &str = "cycles";
@@ -36,87 +54,129 @@ const PAGE_PRECISION: f64 = 0.01;
 
 /// What each multiprocessor draws alone from the last cache.
 #[must_use]
-pub fn draws() -> SeriesSpec {
+pub fn draws() -> TypedSeries<Alone> {
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
     let metrics = vec![bandwidth, metric(LINE_CYCLES, Unit::Cycle, Quantity::Extra)];
-    spec("multiprocessors", CachePolicy::Hot, ("multiprocessor", Unit::One), metrics)
+    spec("multiprocessors", CachePolicy::Hot, metrics)
 }
 
 /// How long a load of the last cache takes from each multiprocessor.
 #[must_use]
-pub fn distances() -> SeriesSpec {
-    spec("distances", CachePolicy::Hot, ("multiprocessor", Unit::One), latency())
+pub fn distances() -> TypedSeries<Alone> {
+    spec("distances", CachePolicy::Hot, latency())
 }
 
 /// What all multiprocessors together read from a part of the memory.
 #[must_use]
-pub fn regions() -> SeriesSpec {
+pub fn regions() -> TypedSeries<Part> {
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
-    spec("regions", CachePolicy::ColdRotate, ("offset", Unit::Byte), vec![bandwidth])
+    spec("regions", CachePolicy::ColdRotate, vec![bandwidth])
 }
 
 /// How long a load takes from a page of the memory that no cache holds.
 #[must_use]
-pub fn pages() -> SeriesSpec {
-    spec("pages", CachePolicy::ColdFlush, ("offset", Unit::Byte), latency()).within(PAGE_PRECISION)
+pub fn pages() -> TypedSeries<Part> {
+    spec("pages", CachePolicy::ColdFlush, latency()).within(PAGE_PRECISION)
 }
 
 fn latency() -> Vec<Metric> {
     vec![metric("latency", Unit::Second, Quantity::TimePerOperation), metric(CYCLES, Unit::Cycle, Quantity::Extra)]
 }
 
-fn spec(case: &str, cache: CachePolicy, (x, unit): (&str, Unit), metrics: Vec<Metric>) -> SeriesSpec {
+fn spec<A: Axes>(case: &str, cache: CachePolicy, metrics: Vec<Metric>) -> TypedSeries<A> {
+    let x = A::axes().first().map_or(String::new(), |axis| axis.name.clone());
     let y = metrics.first().map_or(String::new(), |metric| metric.name.clone());
-    let draw = Draw::Lines { x: x.to_owned(), y, by: None, log_x: false, log_y: false };
-    SeriesSpec::new(case, Figure::Throughput, cache, vec![axis(x, unit)], metrics, draw)
+    let draw = Draw::Lines { x, y, by: None, log_x: false, log_y: false };
+    TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
-/// What is compared in each series: case, axis, metric, the finding's name, what one place is called, and whether more is
-/// better.
-const COMPARED: [(&str, &str, &str, &str, &str, bool); 4] = [
-    ("multiprocessors", "multiprocessor", "bandwidth", "one multiprocessor", "multiprocessor", true),
-    ("distances", "multiprocessor", CYCLES, "L2 latency in cycles", "multiprocessor", false),
-    ("regions", "offset", "bandwidth", "memory by region", "region at", true),
-    ("pages", "offset", CYCLES, "memory latency by page in cycles", "page at", false),
-];
+/// What is compared in a series.
+struct Compared<A> {
+    case: &'static str,
+    metric: &'static str,
+    /// What the finding is called.
+    name: &'static str,
+    /// What a place is called.
+    place: fn(&A) -> String,
+    is_more_better: bool,
+}
+
+fn multiprocessor(at: &Alone) -> String {
+    format!("multiprocessor {}", at.multiprocessor.0)
+}
+
+fn offset(at: &Part) -> String {
+    at.offset.to_value().format(&Unit::Byte)
+}
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |(case, axis, metric, name, place, more): (&str, &str, &'static str, &str, &str, bool)| {
-        let series = series.iter().find(|series| series.spec.case == case)?;
-        let unit = series.metric(metric)?.unit.clone();
-        let figure = |row| Some((series.at(row, axis)?.clone(), row, usual(series, row, metric)?));
-        let mut rows: Vec<(_, &Row, Estimate)> = series.rows.iter().filter_map(figure).collect();
-        rows.retain(|row| row.2.value > 0.0);
-        rows.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
-        let (least, most) = (rows.first()?, rows.last()?);
-        let values: Vec<f64> = rows.iter().map(|row| row.2.value).collect();
-        let (middle, quarter) = (median_sorted(&values), values.len() / 4);
-        let interval = Interval { lo: values[quarter], hi: values[values.len() - 1 - quarter] };
-        let flags = rows.iter().fold(Flags::NONE, |all, row| all.union(row.1.flags));
-        let worst = if more { least } else { most };
-        let axis_unit = series.spec.axes.first().map_or(Unit::One, |axis| axis.unit.clone());
-        let says = format!(
-            "The worst is the {place} {}, {:.1} % {} than the median of {}.",
-            worst.0.format(&axis_unit),
-            100.0 * (worst.2.value / middle - 1.0).abs(),
-            if more { "less" } else { "longer" },
-            values.len()
-        );
-        let known = Estimate { value: middle, interval };
-        let ratio = |a: f64, b: f64| a / b;
-        let spread = Estimate {
-            value: ratio(most.2.value, least.2.value),
-            interval: Interval {
-                lo: ratio(most.2.interval.lo, least.2.interval.hi),
-                hi: ratio(most.2.interval.hi, least.2.interval.lo),
-            },
-        };
-        Some([
-            derived(name, unit, known, flags),
-            Finding { says, ..derived(format!("spread of {name}"), Unit::One, spread, flags) },
-        ])
+    let draws = Compared {
+        case: "multiprocessors",
+        metric: "bandwidth",
+        name: "one multiprocessor",
+        place: multiprocessor,
+        is_more_better: true,
     };
-    COMPARED.into_iter().filter_map(of).flatten().collect()
+    let distances = Compared {
+        case: "distances",
+        metric: CYCLES,
+        name: "L2 latency in cycles",
+        place: multiprocessor,
+        is_more_better: false,
+    };
+    let regions = Compared {
+        case: "regions",
+        metric: "bandwidth",
+        name: "memory by region",
+        place: |at| format!("region at {}", offset(at)),
+        is_more_better: true,
+    };
+    let pages = Compared {
+        case: "pages",
+        metric: CYCLES,
+        name: "memory latency by page in cycles",
+        place: |at| format!("page at {}", offset(at)),
+        is_more_better: false,
+    };
+    let all =
+        [compare(series, &draws), compare(series, &distances), compare(series, &regions), compare(series, &pages)];
+    all.into_iter().flatten().flatten().collect()
+}
+
+/// The median over all places, and how far the best and the worst are apart.
+fn compare<A: Axes>(series: &[Series], what: &Compared<A>) -> Option<[Finding; 2]> {
+    let series = series.iter().find(|series| series.spec.case == what.case)?;
+    let unit = series.metric(what.metric)?.unit.clone();
+    let figure = |(at, row)| Some((at, row, usual(series, row, what.metric)?));
+    let mut rows: Vec<(A, &Row, Estimate)> = known_rows(series).filter_map(figure).collect();
+    rows.retain(|row| row.2.value > 0.0);
+    rows.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
+    let (least, most) = (rows.first()?, rows.last()?);
+    let values: Vec<f64> = rows.iter().map(|row| row.2.value).collect();
+    let (middle, quarter) = (median_sorted(&values), values.len() / 4);
+    let interval = Interval { lo: values[quarter], hi: values[values.len() - 1 - quarter] };
+    let flags = rows.iter().fold(Flags::NONE, |all, row| all.union(row.1.flags));
+    let worst = if what.is_more_better { least } else { most };
+    let says = format!(
+        "The worst is the {}, {:.1} % {} than the median of {}.",
+        (what.place)(&worst.0),
+        100.0 * (worst.2.value / middle - 1.0).abs(),
+        if what.is_more_better { "less" } else { "longer" },
+        values.len()
+    );
+    let known = Estimate { value: middle, interval };
+    let ratio = |a: f64, b: f64| a / b;
+    let spread = Estimate {
+        value: ratio(most.2.value, least.2.value),
+        interval: Interval {
+            lo: ratio(most.2.interval.lo, least.2.interval.hi),
+            hi: ratio(most.2.interval.hi, least.2.interval.lo),
+        },
+    };
+    Some([
+        derived(what.name, unit, known, flags),
+        Finding { says, ..derived(format!("spread of {}", what.name), Unit::One, spread, flags) },
+    ])
 }
 
 /// A row's figure with the median of its rounds instead of their mean: what is measured first is slow in the first round
@@ -137,19 +197,24 @@ mod tests {
     use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
-    fn point(at: u64, seconds: f64, cycles: f64) -> Point {
+    fn point(at: impl Axes, seconds: f64, cycles: f64) -> Point {
         synthetic::point(
-            vec![at.into()],
+            at.to_values(),
             seconds,
             Work { traffic: Traffic::new(1 << 22, 0), operations: 512.0, in_kernel: true, ..Work::default() },
             &[(CYCLES, cycles)],
         )
     }
 
+    fn alone(multiprocessor: u64) -> Alone {
+        Alone { multiprocessor: Count(multiprocessor) }
+    }
+
     #[test]
     fn a_slow_multiprocessor_and_a_slow_page_are_named() {
-        let draws_of = (0..132).map(|at| point(at, if at == 17 { 40e-6 } else { 33e-6 }, 0.0));
-        let pages_of = (0..64).map(|at| point(at << 21, 43e-6, if at == 5 { 990.0 } else { 660.0 }));
+        let draws_of = (0..132).map(|at| point(alone(at), if at == 17 { 40e-6 } else { 33e-6 }, 0.0));
+        let part = |page: u64| Part { offset: Bytes(page << 21) };
+        let pages_of = (0..64).map(|at| point(part(at), 43e-6, if at == 5 { 990.0 } else { 660.0 }));
         let found = findings(&DeviceInfo::default(), &[Series::new(draws(), draws_of), Series::new(pages(), pages_of)]);
         let value = |name: &str| found.iter().find(|f| f.name == name).map(|f| (f.value, f.says.as_str()));
         assert_eq!(found.len(), 4, "{found:?}");
@@ -162,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_even_has_a_spread_of_one_and_nothing_has_none() {
-        let even = (0..4).map(|at| point(at, 33e-6, 281.0));
+        let even = (0..4).map(|at| point(alone(at), 33e-6, 281.0));
         let found = findings(&DeviceInfo::default(), &[Series::new(distances(), even)]);
         assert_eq!(found.iter().map(|f| f.value).collect::<Vec<f64>>(), [281.0, 1.0]);
         assert!(findings(&DeviceInfo::default(), &[Series::new(pages(), [])]).is_empty());

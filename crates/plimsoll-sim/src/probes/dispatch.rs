@@ -2,7 +2,7 @@
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_probes::dispatch::{self, SIGNALLING, SPEC, WAITING};
+use plimsoll_probes::dispatch::{self, Kind, Plain, Programmatic, SPEC};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -27,13 +27,13 @@ fn job(threads: u64, starts: f64) -> Job {
 }
 
 fn blocks(_: &Ask<'_>) -> Planned {
-    let points = THREADS.map(|threads| (vec![threads.into()], job(threads, 1.0))).to_vec();
-    Planned { series: dispatch::blocks(), share: 0.5, flags: Flags::NONE, points }
+    let points = THREADS.map(|threads| (Plain { threads: threads.into() }, job(threads, 1.0)));
+    Planned::new(dispatch::blocks(), 0.5, Flags::NONE, points.to_vec())
 }
 
 fn programmatic(_: &Ask<'_>) -> Planned {
-    let kinds = [(WAITING, 1.0), (SIGNALLING, 2.0)];
-    let point = |(kind, starts): (&str, f64), threads: u64| (vec![kind.into(), threads.into()], job(threads, starts));
+    let kinds = [(Kind::Waiting, 1.0), (Kind::Signalling, 2.0)];
+    let point = |(kind, starts), threads: u64| (Programmatic { kind, threads: threads.into() }, job(threads, starts));
     let points = kinds.into_iter().flat_map(|kind| THREADS.map(|threads| point(kind, threads))).collect();
-    Planned { series: dispatch::programmatic(), share: 0.5, flags: Flags::NONE, points }
+    Planned::new(dispatch::programmatic(), 0.5, Flags::NONE, points)
 }

@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_probes::footprint::{self, SPEC};
+use plimsoll_probes::footprint::{self, Kernel, SPEC, Spread};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
@@ -13,7 +13,7 @@ pub(super) static PROBE: Simulated =
     Simulated { spec: &SPEC, sized: true, kernels: &["read", "copy", "triad"], sweeps: &[curve] };
 
 /// Each kernel with the operands that it reads and writes; they share the footprint.
-const KERNELS: [(&str, u64, u64); 3] = [("read", 1, 0), ("copy", 1, 1), ("triad", 2, 1)];
+const KERNELS: [(Kernel, u64, u64); 3] = [(Kernel::Read, 1, 0), (Kernel::Copy, 1, 1), (Kernel::Triad, 2, 1)];
 /// Smallest footprint: 4 KiB per core.
 const LEAST: u64 = 4096 * CORES as u64;
 
@@ -22,10 +22,10 @@ fn curve(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for (kernel, reads, writes) in KERNELS {
         for &bytes in &footprints {
-            points.push((vec![kernel.into(), bytes.into()], job(ask, bytes, reads, writes)));
+            points.push((Spread { kernel, footprint: bytes.into() }, job(ask, bytes, reads, writes)));
         }
     }
-    Planned { series: footprint::curve(), share: 1.0, flags: Flags::NONE, points }
+    Planned::new(footprint::curve(), 1.0, Flags::NONE, points)
 }
 
 fn job(ask: &Ask<'_>, bytes: u64, reads: u64, writes: u64) -> Job {

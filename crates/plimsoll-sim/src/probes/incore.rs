@@ -2,8 +2,7 @@
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_core::series::Value;
-use plimsoll_probes::incore::{self, SPEC};
+use plimsoll_probes::incore::{self, Chains, SPEC};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
@@ -31,14 +30,13 @@ fn operations(ask: &Ask<'_>) -> Planned {
                 let parts: f64 = if width == "512" && latency > 10.0 { 4.0 } else { 1.0 };
                 for &ilp in chains {
                     let cycles = f64::max(latency * parts.sqrt() / f64::from(ilp), reciprocal * parts);
-                    let at =
-                        vec![format!("{operation} {element} {width}").as_str().into(), Value::from(u64::from(ilp))];
-                    points.push((at, job(cycles)));
+                    let instruction = format!("{operation} {element} {width}").into();
+                    points.push((Chains { instruction, ilp: ilp.into() }, job(cycles)));
                 }
             }
         }
     }
-    Planned { series: incore::operations(), share: 1.0, flags: Flags::NONE, points }
+    Planned::new(incore::operations(), 1.0, Flags::NONE, points)
 }
 
 fn job(cycles: f64) -> Job {

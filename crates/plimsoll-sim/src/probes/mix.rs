@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::sample::Work;
-use plimsoll_probes::mix::{self, MOST, SPEC};
+use plimsoll_probes::mix::{self, Burst, MOST, Phase, SPEC, Sides};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -46,20 +46,21 @@ fn bursts(ask: &Ask<'_>) -> Planned {
     let mut points = Vec::new();
     for (reads, writes) in mix::mixes() {
         for &burst in counts {
-            let at = vec![u64::from(reads).into(), u64::from(writes).into(), burst.into()];
+            let at = Burst { reads: reads.into(), writes: writes.into(), burst: burst.into() };
             points.push((at, job(ask, (reads, writes), burst.ilog2())));
         }
     }
-    Planned { series: mix::bursts(), share: 0.6, flags: window(ask).1, points }
+    Planned::new(mix::bursts(), 0.6, window(ask).1, points)
 }
 
 fn ceilings(ask: &Ask<'_>) -> Planned {
-    let point =
-        |(reads, writes)| (vec![u64::from(reads).into(), u64::from(writes).into()], job(ask, (reads, writes), 2));
-    Planned { series: mix::ceilings(), share: 0.3, flags: window(ask).1, points: mix::mixes().map(point).collect() }
+    let point = |(reads, writes): (u32, u32)| {
+        (Sides { reads: reads.into(), writes: writes.into() }, job(ask, (reads, writes), 2))
+    };
+    Planned::new(mix::ceilings(), 0.3, window(ask).1, mix::mixes().map(point).collect())
 }
 
 fn phased(ask: &Ask<'_>) -> Planned {
-    let points = [1_u64, 2, 4].map(|mebibytes| (vec![(mebibytes << 20).into()], job(ask, (1, 1), 0))).to_vec();
-    Planned { series: mix::phased(), share: 0.1, flags: window(ask).1, points }
+    let points = [1_u64, 2, 4].map(|mebibytes| (Phase { chunk: (mebibytes << 20).into() }, job(ask, (1, 1), 0)));
+    Planned::new(mix::phased(), 0.1, window(ask).1, points.to_vec())
 }

@@ -3,7 +3,7 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_probes::strides::{self, SPEC};
+use plimsoll_probes::strides::{self, SPEC, Stride};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
@@ -30,10 +30,10 @@ fn tableau(ask: &Ask<'_>) -> Planned {
             let conflicts = if step == 0 { BANKS } else { 1 << step.trailing_zeros() } / banks;
             let base = if element == 16 { 2.0 * ACCESS } else { ACCESS };
             let cycles = base + CONFLICT * (conflicts - 1) as f64;
-            points.push((vec![element.into(), stride.into()], job(cycles, element)));
+            points.push((Stride { element: element.into(), stride: stride.into() }, job(cycles, element)));
         }
     }
-    Planned { series: strides::tableau(), share: 1.0, flags: Flags::NONE, points }
+    Planned::new(strides::tableau(), 1.0, Flags::NONE, points)
 }
 
 fn job(cycles: f64, element: u64) -> Job {

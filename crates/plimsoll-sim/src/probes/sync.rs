@@ -2,8 +2,7 @@
 
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_core::series::Value;
-use plimsoll_probes::sync::{self, SPEC};
+use plimsoll_probes::sync::{self, ByThreads, Primitive, SPEC};
 
 use super::{Ask, LAUNCH_SECONDS, Planned, Simulated};
 use crate::device::Job;
@@ -12,12 +11,12 @@ pub(super) static PROBE: Simulated =
     Simulated { spec: &SPEC, sized: false, kernels: &["spin barrier", "std barrier"], sweeps: &[primitives] };
 
 /// Each primitive with its time for two threads and what each doubling and each thread adds, seconds.
-const PRIMITIVES: [(&str, f64, f64, f64); 5] = [
-    ("spin barrier", 110e-9, 90e-9, 4e-9),
-    ("std barrier", 5.2e-6, 1.8e-6, 0.9e-6),
-    ("park and unpark", 4.6e-6, 0.3e-6, 0.05e-6),
-    ("line hand-over", 62e-9, 3e-9, 0.5e-9),
-    ("atomic add", 24e-9, 6e-9, 18e-9),
+const PRIMITIVES: [(Primitive, f64, f64, f64); 5] = [
+    (Primitive::SpinBarrier, 110e-9, 90e-9, 4e-9),
+    (Primitive::StdBarrier, 5.2e-6, 1.8e-6, 0.9e-6),
+    (Primitive::ParkAndUnpark, 4.6e-6, 0.3e-6, 0.05e-6),
+    (Primitive::LineHandOver, 62e-9, 3e-9, 0.5e-9),
+    (Primitive::AtomicAdd, 24e-9, 6e-9, 18e-9),
 ];
 
 fn primitives(ask: &Ask<'_>) -> Planned {
@@ -30,8 +29,8 @@ fn primitives(ask: &Ask<'_>) -> Planned {
             let operations = (LAUNCH_SECONDS / seconds).ceil();
             let work = Work { operations, in_kernel: true, ..Work::default() };
             let job = Job { allocate: 0, seconds: seconds * operations, work, extra: None };
-            points.push((vec![primitive.into(), Value::Number(more)], job));
+            points.push((ByThreads { primitive, threads: threads.into() }, job));
         }
     }
-    Planned { series: sync::primitives(), share: 1.0, flags: Flags::NONE, points }
+    Planned::new(sync::primitives(), 1.0, Flags::NONE, points)
 }

@@ -21,11 +21,21 @@ crate::axes! {
         moved as "output moved": Bytes,
         threads: Threads,
         unroll: Count,
+        stride: Elements,
+        delay: Cycles,
     }
 }
 
 fn place(stores: Stores, threads: u64) -> Place {
-    Place { label: "a".into(), stores, moved: Bytes(1 << 40), threads: Threads(threads), unroll: Count(0) }
+    Place {
+        label: "a".into(),
+        stores,
+        moved: Bytes(1 << 40),
+        threads: Threads(threads),
+        unroll: Count(0),
+        stride: Elements(128),
+        delay: Cycles(65_536),
+    }
 }
 
 fn typed() -> TypedSeries<Place> {
@@ -58,6 +68,8 @@ fn a_struct_names_its_axes_in_the_order_of_its_fields() {
         named("output moved", Unit::Byte),
         named("threads", Unit::Thread),
         named("unroll", Unit::One),
+        named("stride", Unit::Element),
+        named("delay", Unit::Cycle),
     ];
     assert_eq!(axes, expected);
     assert_eq!(typed().spec().axes, Place::axes());
@@ -75,6 +87,8 @@ fn coordinates_survive_the_way_to_a_record_and_back() {
             Value::Number(1_099_511_627_776.0),
             Value::Number(3.0),
             Value::Number(0.0),
+            Value::Number(128.0),
+            Value::Number(65_536.0),
         ];
         assert_eq!(values, expected);
         assert_eq!(Place::from_values(&values), Some(written));
@@ -89,7 +103,7 @@ fn values_of_another_shape_are_refused() {
         values[axis] = value;
         Place::from_values(&values)
     };
-    assert_eq!(Place::from_values(&whole[..4]), None);
+    assert_eq!(Place::from_values(&whole[..6]), None);
     assert_eq!(Place::from_values(&[&whole[..], &whole[..1]].concat()), None);
     assert_eq!(with(0, Value::Number(1.0)), None);
     assert_eq!(with(1, "sideways".into()), None);
@@ -111,7 +125,7 @@ fn rows_are_read_as_points_and_each_that_is_none_is_an_error() {
     let rows: Vec<Result<(Place, &Row), ShapeError>> = series.parse_rows::<Place>().collect();
     assert_eq!(rows[0], Ok((place(Stores::NonTemporal, 2), &series.rows[0])));
     let wrong = rows[1].as_ref().unwrap_err().to_string();
-    assert_eq!(wrong, "series 'c' has a row at a, sideways, 1099511627776, 1, 0, which is no point of it");
+    assert_eq!(wrong, "series 'c' has a row at a, sideways, 1099511627776, 1, 0, 128, 65536, which is no point of it");
 }
 
 #[test]
@@ -123,7 +137,7 @@ fn rows_of_a_series_with_other_axes_are_errors() {
 }
 
 #[test]
-#[should_panic(expected = "a point with 4 coordinates on 5 axes (series 'c')")]
+#[should_panic(expected = "a point with 6 coordinates on 7 axes (series 'c')")]
 fn a_series_does_not_lose_a_point_with_too_few_coordinates() {
     let _ = Series::new(typed(), [point(place(Stores::Ordinary, 1).to_values()[1..].to_vec())]);
 }
