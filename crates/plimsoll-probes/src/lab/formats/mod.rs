@@ -4,8 +4,8 @@
 //! Limits are bits, and 64 of them fit no number of a record: they are coordinates, in hexadecimal. What they stand for
 //! stands beside them as numbers, where it is one.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
