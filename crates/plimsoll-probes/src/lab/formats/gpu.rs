@@ -6,19 +6,18 @@ use std::rc::Rc;
 
 use super::kernels::{self, kernel, of};
 use crate::incore::kernels as links;
-use crate::lab::formats::{self, Form};
+use crate::lab::formats::{self, Form, Known, Limits};
 use crate::tensor::kernels as products;
 use crate::tensor::kernels::Number;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work};
-use plimsoll_core::series::Value;
 use plimsoll_gpu::kit::{GRAPH, Kit, late};
 use plimsoll_gpu::load::{Action, Load};
 use plimsoll_gpu::steady::Steady;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
-use plimsoll_suite::formats::{Format, LIMITS};
+use plimsoll_suite::formats::{Format, LIMITS, format};
 
 use crate::TRUST;
 use crate::tensor::oracle::Data;
@@ -55,36 +54,34 @@ const PRODUCTS: [(&str, Number); 6] = [
 pub struct Runner;
 
 /// The multiply-adds of the table that a device has.
-fn chains<G: Gpu>(device: &G::Device) -> Vec<(&'static str, Form, &'static links::Instruction, f64)> {
+fn chains<G: Gpu>(device: &G::Device) -> Vec<(Known, Form, &'static links::Instruction, f64)> {
     let find = |name: &str| links::Instruction::of(G::target(device)).find(|one| one.name == name);
-    LINKS.into_iter().filter_map(|(format, form, name, flop)| Some((format, form, find(name)?, flop))).collect()
+    let known = |name| format(name).map(Known);
+    LINKS.into_iter().filter_map(|(of, form, name, flop)| Some((known(of)?, form, find(name)?, flop))).collect()
 }
 
 /// The matrix instructions of each format that a device has any for.
-fn matrices<G: Gpu>(device: &G::Device) -> Vec<(&'static str, Vec<&'static products::Instruction>)> {
+fn matrices<G: Gpu>(device: &G::Device) -> Vec<(Known, Vec<&'static products::Instruction>)> {
     let all = tensor::dense::<G>(device);
     let of = |number| all.iter().copied().filter(|one| one.number == number).collect::<Vec<_>>();
-    let formats = PRODUCTS.into_iter().map(|(format, number)| (format, of(number)));
+    let formats = PRODUCTS.into_iter().filter_map(|(name, number)| Some((Known(format(name)?), of(number))));
     formats.filter(|(_, instructions)| !instructions.is_empty()).collect()
 }
 
 /// A point of `rates`.
 #[derive(Clone, Copy, Debug)]
 enum Rate {
-    Chains { format: &'static str, form: Form, spot: incore::Spot, flop: f64 },
-    Products { format: &'static str, spot: tensor::Spot },
+    Chains { format: Known, form: Form, spot: incore::Spot, flop: f64 },
+    Products { format: Known, spot: tensor::Spot },
 }
 
 impl Rate {
-    fn at(&self) -> Vec<Value> {
-        match self {
-            Self::Chains { format, form, spot, .. } => {
-                vec![(*format).into(), form.name().into(), spot.of.name.into()]
-            }
-            Self::Products { format, spot } => {
-                vec![(*format).into(), Form::Matrix.name().into(), spot.of.name.into()]
-            }
-        }
+    fn at(&self) -> formats::Rate {
+        let (format, form, instruction) = match self {
+            Self::Chains { format, form, spot, .. } => (format, *form, spot.of.name),
+            Self::Products { format, spot } => (format, Form::Matrix, spot.of.name),
+        };
+        formats::Rate { format: *format, form, instruction: instruction.into() }
     }
 }
 
@@ -116,7 +113,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let sweep = Sweep { series: formats::limits(), points: &held, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(
             sweep,
-            |(format, bits)| formats::at(format, bits),
+            |(format, bits)| Limits::new(format, *bits),
             |_, (format, bits)| bench.load(format, bits),
         )?;
         let sweep = Sweep { series: formats::rates(), points: &rates, share: 0.9, flags: Flags::NONE };
@@ -169,10 +166,9 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// A format's limits as one thread finds them.
-    fn found(&self, format: &Format, before: u8) -> Result<Vec<u64>, Fault> {
-        let mut bits = self.left(format, 1, before)?;
-        bits.truncate(LIMITS.len());
-        Ok(bits)
+    fn found(&self, format: &Format, before: u8) -> Result<[u64; LIMITS.len()], Fault> {
+        let left = self.left(format, 1, before)?;
+        Ok(std::array::from_fn(|place| left[place]))
     }
 
     /// Launches that find these limits. Whether they are the standard's is a finding and no failure; that a launch leaves
