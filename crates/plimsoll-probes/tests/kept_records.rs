@@ -5,7 +5,13 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::record::read_file;
 use plimsoll_core::series::{Axes, Series};
-use plimsoll_probes::{cluster, copy, latency, launch, stream};
+use plimsoll_probes::lab::{
+    async_copy, block_order, compression, fetch_granularity, formats, gemm, l2_reuse, pic, residency, rtm, sectors,
+    tti, write_path,
+};
+use plimsoll_probes::{
+    cluster, copy, interference, latency, launch, managed, peer, roofline, stream, tensor, transfer,
+};
 
 /// The folder of kept records.
 fn records() -> PathBuf {
@@ -56,6 +62,34 @@ fn errors_of(series: &Series) -> Option<Vec<String>> {
         ("launch", _) => errors::<launch::Scale>(series),
         ("cluster", "latency") => errors::<cluster::Chase>(series),
         ("cluster", _) => errors::<cluster::Move>(series),
+        ("roofline", _) => errors::<roofline::Place>(series),
+        ("tensor", "latency" | "device") => errors::<tensor::ByInstruction>(series),
+        ("tensor", _) => errors::<tensor::Configuration>(series),
+        ("transfer", _) => errors::<transfer::Copy>(series),
+        ("interference", _) => errors::<interference::Pair>(series),
+        ("managed", _) => errors::<managed::ByPlacement>(series),
+        ("peer", _) => errors::<peer::Pair>(series),
+        ("sectors", _) => errors::<sectors::Shape>(series),
+        ("fetch-granularity", _) => errors::<fetch_granularity::Read>(series),
+        ("l2-reuse", _) => errors::<l2_reuse::Tile>(series),
+        ("residency", "histogram") => errors::<residency::OnBins>(series),
+        ("residency", "sliding window") => errors::<residency::OnWindow>(series),
+        ("residency", _) => errors::<residency::After>(series),
+        ("compression", "saxpy") => errors::<compression::Saxpy>(series),
+        ("compression", _) => errors::<compression::Reads>(series),
+        ("rtm", "speed") => errors::<rtm::AtStep>(series),
+        ("rtm", _) => errors::<rtm::Cell>(series),
+        ("async-copy", _) => errors::<async_copy::Tiles>(series),
+        ("tti", _) => errors::<tti::ByWay>(series),
+        ("write-path", "loads behind stores") => errors::<write_path::Chain>(series),
+        ("write-path", "read again") => errors::<write_path::Passes>(series),
+        ("write-path", _) => errors::<write_path::Part>(series),
+        ("block-order", _) => errors::<block_order::Walk>(series),
+        ("formats", "limits") => errors::<formats::Limits>(series),
+        ("formats", _) => errors::<formats::Rate>(series),
+        ("gemm", "instructions") => errors::<gemm::Instruction>(series),
+        ("gemm", _) => errors::<gemm::Product>(series),
+        ("pic", _) => errors::<pic::Push>(series),
         _ => return None,
     })
 }

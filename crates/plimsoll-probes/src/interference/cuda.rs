@@ -117,7 +117,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::stream::kernels::SOURCE, &[kernel(Task::Read).1, kernel(Task::Copy).1], TRUST)?;
+        let kit =
+            Kit::new(device, &crate::stream::kernels::SOURCE, &[kernel(Task::Read).1, kernel(Task::Copy).1], TRUST)?;
         let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, landing) = (array(bytes)?, array(bytes)?, array(transfer)?);

@@ -134,7 +134,8 @@ fn roof(info: &DeviceInfo, sweep: &Series, of: Type) -> Vec<Finding> {
     };
     let mut roof = finding(format!("peak {of}"), Unit::FlopPerSecond, row, peak);
     roof.metric = of.to_string();
-    if let Some(theory) = info.peak(of.name()).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0) {
+    if let Some(theory) = info.peak(of.name()).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0)
+    {
         roof.says =
             format!("{:.1} % of {}", 100.0 * peak.value / theory.value, Unit::FlopPerSecond.format(theory.value));
     }

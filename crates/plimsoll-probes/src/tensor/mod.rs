@@ -91,13 +91,12 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             Some(finding(name, Unit::Cycle, row, series.estimate(row, "cycles")?))
         })
     });
-    let saturated = case("saturated").into_iter().flat_map(|series| {
-        known_rows(series).filter_map(move |(at, row)| per_multiprocessor(info, series, &at, row))
-    });
+    let saturated = case("saturated")
+        .into_iter()
+        .flat_map(|series| known_rows(series).filter_map(move |(at, row)| per_multiprocessor(info, series, &at, row)));
     let device = case("device").into_iter().flat_map(|series| {
-        known_rows(series).filter_map(move |(at, row): (ByInstruction, &Row)| {
-            of_device(info, series, at.instruction.as_str(), row)
-        })
+        known_rows(series)
+            .filter_map(move |(at, row): (ByInstruction, &Row)| of_device(info, series, at.instruction.as_str(), row))
     });
     latency.chain(saturated).chain(device).collect()
 }

@@ -109,7 +109,9 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
             _ => false,
         };
         let wanted = |path: Path| match path {
-            Path::UpPageable | Path::DownPageable | Path::UpCombined | Path::UpKernel | Path::DownKernel => STAGED.contains(&size),
+            Path::UpPageable | Path::DownPageable | Path::UpCombined | Path::UpKernel | Path::DownKernel => {
+                STAGED.contains(&size)
+            }
             _ => coarse || fine,
         };
         points.extend(Path::ALL.into_iter().filter(|path| wanted(*path)).map(|path| (path, size)));
@@ -249,11 +251,7 @@ impl Bench {
     }
 
     /// Did all arrive? Whole words are compared on the device: what came down goes up again first.
-    fn check(
-        &self,
-        path: Path,
-        size: u64,
-    ) -> Result<impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<>, Fault> {
+    fn check(&self, path: Path, size: u64) -> Result<impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<>, Fault> {
         let whole = size / 4 * 4;
         let (origin, target) = (self.origin.part(0, whole)?, self.target.part(0, whole)?);
         let (back, down) = (self.back.part(0, whole)?, Rc::clone(&self.host(path).down));
@@ -330,7 +328,10 @@ fn ends_on_device(path: Path) -> bool {
 
 /// What a copy reads and writes of the device's memory.
 fn traffic(path: Path, size: u64) -> Traffic {
-    Traffic::new(if is_down(path) || path == Path::Across { size } else { 0 }, if ends_on_device(path) { size } else { 0 })
+    Traffic::new(
+        if is_down(path) || path == Path::Across { size } else { 0 },
+        if ends_on_device(path) { size } else { 0 },
+    )
 }
 
 #[cfg(test)]

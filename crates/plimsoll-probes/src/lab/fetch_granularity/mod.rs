@@ -143,7 +143,8 @@ fn advised(reads: &Series) -> Option<Finding> {
         format!("Leave the limit alone, it is not honoured: with 32 B random reads are {than} with 128 B{bytes}")
     };
     let usual = of(LIMITS[1]).unwrap_or(small);
-    let hints = LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| Some((Hint(*bytes), at(reads, LIMITS[1], Hint(*bytes))?)));
+    let hints =
+        LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| Some((Hint(*bytes), at(reads, LIMITS[1], Hint(*bytes))?)));
     let worst = hints.min_by(|(_, a), (_, b)| a.1.value.total_cmp(&b.1.value));
     let mut rows = vec![small.0, large.0];
     let per_load = worst.map_or(String::new(), |(hint, worst)| {

@@ -62,8 +62,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Rc::new(Bench::<G>::new(session.device, bytes)?);
         let late = late(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
-        let points: Vec<Point> =
-            tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
+        let points: Vec<Point> = tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
         let at = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
         let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0 + late, flags };
         session.sweep(sweep, at, |_, (form, tile)| bench.load(*form, *tile))?;

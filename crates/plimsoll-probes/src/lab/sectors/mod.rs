@@ -305,7 +305,8 @@ fn ordered_and_worst(loads: &[Load<'_>], case: &str, access: u32) -> Vec<Finding
         return Vec::new();
     };
     let worst = of_width(loads, access).max_by(|a, b| a.cycles.value.total_cmp(&b.cycles.value)).unwrap_or(ordered);
-    let says = format!("{}: {:.1} times lanes in order", worst.pattern.name(), worst.cycles.value / ordered.cycles.value);
+    let says =
+        format!("{}: {:.1} times lanes in order", worst.pattern.name(), worst.cycles.value / ordered.cycles.value);
     let named = |what: &str| format!("{what}, {access} B, {case}");
     vec![
         finding(named("lanes in order"), Unit::CyclePerOp, ordered.row, ordered.cycles),
