@@ -5,10 +5,15 @@
 use plimsoll_core::record::Record;
 use plimsoll_core::sample::CachePolicy;
 use plimsoll_core::series::SeriesSpec;
+use plimsoll_probes::lab::{
+    async_copy, block_order, compression, fetch_granularity, formats, gemm, l2_reuse, pic, residency, rtm, sectors,
+    tti, write_path,
+};
 use plimsoll_probes::{
     atomics, cluster, copy, dispatch, footprint, gather, incore, l1, l2, latency, launch, loaded_latency, mix, stream,
     strides, sync, topology, uniformity,
 };
+use plimsoll_probes::{interference, managed, peer, roofline, tensor, transfer};
 
 /// `case: axis (unit), …`
 fn shape(series: impl Into<SeriesSpec>) -> String {
@@ -203,6 +208,175 @@ fn sync_keeps_its_axes() {
 }
 
 #[test]
+fn roofline_keeps_its_axes() {
+    let shapes = [shape(roofline::sweep()), shape(roofline::energy())];
+    let expected = ["sweep: type (1), intensity (FLOP/B)", "energy: type (1), intensity (FLOP/B)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn tensor_keeps_its_axes() {
+    let shapes = [
+        shape(tensor::latency()),
+        shape(tensor::multiprocessor()),
+        shape(tensor::saturated()),
+        shape(tensor::device()),
+    ];
+    let expected = [
+        "latency: instruction (1)",
+        "multiprocessor: instruction (1), ilp (1), warps (1)",
+        "saturated: instruction (1), ilp (1), warps (1)",
+        "device: instruction (1)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn transfer_keeps_its_axes() {
+    let shapes = [shape(transfer::copies()), shape(transfer::single())];
+    let expected = ["copies: path (1), size (B)", "single: path (1), size (B)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn interference_keeps_its_axes() {
+    let shapes = [shape(interference::rates())];
+    let expected = ["rates: work (1), beside (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn managed_keeps_its_axes() {
+    let shapes = [shape(managed::triad())];
+    let expected = ["triad: placement (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn peer_keeps_its_axes() {
+    let shapes = [shape(peer::one_way()), shape(peer::both_ways()), shape(peer::reads()), shape(peer::latency())];
+    let expected = [
+        "one way: from (1), to (1)",
+        "both ways: from (1), to (1)",
+        "reads by a kernel: from (1), to (1)",
+        "latency: from (1), to (1)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn sectors_keeps_its_axes() {
+    let shapes = [shape(sectors::level(sectors::FIRST)), shape(sectors::level(sectors::SECOND))];
+    let expected = ["first-level cache: access (B), pattern (1)", "second-level cache: access (B), pattern (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn fetch_granularity_keeps_its_axes() {
+    let shapes = [shape(fetch_granularity::reads())];
+    let expected = ["reads: limit (B), hint (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn l2_reuse_keeps_its_axes() {
+    let shapes = [shape(l2_reuse::tiles())];
+    let expected = ["tiles: form (1), tile (B)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn residency_keeps_its_axes() {
+    let shapes = [shape(residency::histogram()), shape(residency::sliding()), shape(residency::reset())];
+    let expected = ["histogram: way (1), bins (B)", "sliding window: way (1), window (B)", "reset: after (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn compression_keeps_its_axes() {
+    let shapes = [shape(compression::saxpy()), shape(compression::knee())];
+    let expected = ["saxpy: data (1), grid (1)", "footprint: data (1), footprint (B)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn rtm_keeps_its_axes() {
+    let shapes = [shape(rtm::speed()), shape(rtm::wavefield())];
+    let expected = ["speed: case (1), step (1)", "wavefield: x (1), z (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn async_copy_keeps_its_axes() {
+    let shapes = [
+        shape(async_copy::tiles(async_copy::FROM_L2)),
+        shape(async_copy::tiles(async_copy::AFRESH)),
+        shape(async_copy::tiles(async_copy::FROM_MEMORY)),
+    ];
+    let expected = [
+        "from the L2: way (1), tile (B), stages (1)",
+        "from the L2, best afresh: way (1), tile (B), stages (1)",
+        "from memory: way (1), tile (B), stages (1)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn tti_keeps_its_axes() {
+    let shapes = [shape(tti::speed())];
+    let expected = ["speed: copies (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn write_path_keeps_its_axes() {
+    let shapes = [
+        shape(write_path::stores(write_path::MEMORY)),
+        shape(write_path::stores(write_path::L2)),
+        shape(write_path::chains()),
+        shape(write_path::again()),
+    ];
+    let expected = [
+        "stores to memory: stored (B)",
+        "stores to the L2: stored (B)",
+        "loads behind stores: step (1)",
+        "read again: memory (1), passes (1)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn block_order_keeps_its_axes() {
+    let shapes = [shape(block_order::orders(block_order::ORDERS)), shape(block_order::orders(block_order::AFRESH))];
+    let expected = ["orders: order (1)", "afresh: order (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn formats_keeps_its_axes() {
+    let shapes = [shape(formats::limits()), shape(formats::rates())];
+    let expected = [
+        "limits: format (1), largest (1), largest doubled (1), smallest normal (1), smallest (1), step at 1 (1), after 1 (1), not a number (1)",
+        "rates: format (1), form (1), instruction (1)",
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn gemm_keeps_its_axes() {
+    let shapes = [shape(gemm::instructions()), shape(gemm::products())];
+    let expected = ["instructions: numbers (1), form (1), instruction (1)", "products: numbers (1), n (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn pic_keeps_its_axes() {
+    let shapes = [shape(pic::rate())];
+    let expected = ["pushes: way (1), pushes (1)"];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
 fn every_series_keeps_its_line_in_a_record() {
     let series: Vec<(&str, SeriesSpec)> = vec![
         ("stream", stream::kernels().into()),
@@ -259,6 +433,46 @@ fn every_series_keeps_its_line_in_a_record() {
         ("strides", strides::shared().into()),
         ("strides", strides::shapes().into()),
         ("sync", sync::primitives().into()),
+        ("roofline", roofline::sweep().into()),
+        ("roofline", roofline::energy().into()),
+        ("tensor", tensor::latency().into()),
+        ("tensor", tensor::multiprocessor().into()),
+        ("tensor", tensor::saturated().into()),
+        ("tensor", tensor::device().into()),
+        ("transfer", transfer::copies().into()),
+        ("transfer", transfer::single().into()),
+        ("interference", interference::rates().into()),
+        ("managed", managed::triad().into()),
+        ("peer", peer::one_way().into()),
+        ("peer", peer::both_ways().into()),
+        ("peer", peer::reads().into()),
+        ("peer", peer::latency().into()),
+        ("sectors", sectors::level(sectors::FIRST).into()),
+        ("sectors", sectors::level(sectors::SECOND).into()),
+        ("fetch-granularity", fetch_granularity::reads().into()),
+        ("l2-reuse", l2_reuse::tiles().into()),
+        ("residency", residency::histogram().into()),
+        ("residency", residency::sliding().into()),
+        ("residency", residency::reset().into()),
+        ("compression", compression::saxpy().into()),
+        ("compression", compression::knee().into()),
+        ("rtm", rtm::speed().into()),
+        ("rtm", rtm::wavefield().into()),
+        ("async-copy", async_copy::tiles(async_copy::FROM_L2).into()),
+        ("async-copy", async_copy::tiles(async_copy::AFRESH).into()),
+        ("async-copy", async_copy::tiles(async_copy::FROM_MEMORY).into()),
+        ("tti", tti::speed().into()),
+        ("write-path", write_path::stores(write_path::MEMORY).into()),
+        ("write-path", write_path::stores(write_path::L2).into()),
+        ("write-path", write_path::chains().into()),
+        ("write-path", write_path::again().into()),
+        ("block-order", block_order::orders(block_order::ORDERS).into()),
+        ("block-order", block_order::orders(block_order::AFRESH).into()),
+        ("formats", formats::limits().into()),
+        ("formats", formats::rates().into()),
+        ("gemm", gemm::instructions().into()),
+        ("gemm", gemm::products().into()),
+        ("pic", pic::rate().into()),
     ];
     let line = |(probe, spec): (&str, SeriesSpec)| {
         let record = Record::Series(SeriesSpec { probe: probe.to_owned(), ..spec });

@@ -87,6 +87,22 @@ fn whole_number(value: &Value) -> Option<u64> {
     is_whole.then_some(number as u64)
 }
 
+/// Operations per byte from memory.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct FlopPerByte(pub f64);
+
+impl Coordinate for FlopPerByte {
+    const UNIT: Unit = Unit::FlopPerByte;
+
+    fn to_value(&self) -> Value {
+        self.0.into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.number().map(Self)
+    }
+}
+
 /// A name from an open list, where [`names!`](crate::names) would be too narrow: a configuration in words, say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Cow<'static, str>);

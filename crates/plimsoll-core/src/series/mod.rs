@@ -16,7 +16,9 @@ use crate::flag::Flags;
 use crate::sample::{Evidence, Work};
 use crate::stats::{Interval, Scratch, estimate};
 
-pub use axes::{Axes, Bytes, Coordinate, Count, Cycles, Elements, Name, ShapeError, SweptSeries, Threads, TypedSeries};
+pub use axes::{
+    Axes, Bytes, Coordinate, Count, Cycles, Elements, FlopPerByte, Name, ShapeError, SweptSeries, Threads, TypedSeries,
+};
 pub use spec::{Axis, Draw, Metric, Quantity, SeriesSpec, Value, axis, metric};
 
 /// One point as sampled in one round.

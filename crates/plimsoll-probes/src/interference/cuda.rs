@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::interference::{self, ALONE, COPIES, COPY, DOWN, KERNELS, READ, UP};
+use crate::interference::{self, Beside, Pair, Task};
 use crate::stream::kernels::Parameters;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Work, Workload};
@@ -51,7 +51,7 @@ const POISON: u8 = 0xcd;
 pub struct Runner;
 
 /// What is timed, and what runs beside it.
-type Spot = (&'static str, &'static str);
+type Spot = (Task, Option<Task>);
 
 impl Probe<Cuda> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
@@ -70,7 +70,7 @@ impl Probe<Cuda> for Runner {
         let late = late(session, begin, interference::SPEC.budget(session.request.effort));
         let spots = spots();
         let sweep = Sweep { series: interference::rates(), points: &spots, share: 1.0 + late, flags };
-        let at = |(work, beside): &Spot| vec![(*work).into(), (*beside).into()];
+        let at = |(work, beside): &Spot| Pair { work: *work, beside: Beside(*beside) };
         session.sweep(sweep, at, |_, spot| bench.contest(*spot))?;
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Probe<Cuda> for Runner {
             contest.prepare(1)?;
             contest.sample(1, &mut [0])?;
             let wrong = if let Check::Failed(wrong) = contest.check()? { wrong } else { String::new() };
-            report(Case { kernel: work.to_owned(), on: format!("beside {beside}"), wrong });
+            report(Case { kernel: work.to_string(), on: format!("beside {}", Beside(beside).name()), wrong });
         }
         Ok(())
     }
@@ -90,14 +90,14 @@ impl Probe<Cuda> for Runner {
 
 /// Each alone and beside each of the other kind.
 fn spots() -> Vec<Spot> {
-    let beside = |work: &'static str, others: [&'static str; 2]| [(work, ALONE), (work, others[0]), (work, others[1])];
-    let kernels = KERNELS.into_iter().flat_map(|kernel| beside(kernel, COPIES));
-    kernels.chain(COPIES.into_iter().flat_map(|copy| beside(copy, KERNELS))).collect()
+    let beside = |work: Task, others: [Task; 2]| [(work, None), (work, Some(others[0])), (work, Some(others[1]))];
+    let kernels = Task::KERNELS.into_iter().flat_map(|kernel| beside(kernel, Task::COPIES));
+    kernels.chain(Task::COPIES.into_iter().flat_map(|copy| beside(copy, Task::KERNELS))).collect()
 }
 
-fn kernel(work: &str) -> (Op, KernelDesc) {
+fn kernel(work: Task) -> (Op, KernelDesc) {
     // Reading takes four vectors a thread to fill the memory.
-    let (op, unroll) = if work == READ { (Op::Read, 4) } else { (Op::Copy, 1) };
+    let (op, unroll) = if work == Task::Read { (Op::Read, 4) } else { (Op::Copy, 1) };
     (op, Parameters { threads: 128, unroll, ..Parameters::new(op) }.kernel())
 }
 
@@ -117,7 +117,8 @@ struct Bench {
 
 impl Bench {
     fn new(device: &CudaDevice, bytes: u64, seed: u64) -> Result<Self, Fault> {
-        let kit = Kit::new(device, &crate::stream::kernels::SOURCE, &[kernel(READ).1, kernel(COPY).1], TRUST)?;
+        let kit =
+            Kit::new(device, &crate::stream::kernels::SOURCE, &[kernel(Task::Read).1, kernel(Task::Copy).1], TRUST)?;
         let transfer = TRANSFER.min(bytes / 16 / 4096 * 4096).max(4096.min(bytes));
         let array = |bytes| Ok::<_, Fault>(Rc::new(kit.array(bytes)?));
         let (input, out, landing) = (array(bytes)?, array(bytes)?, array(transfer)?);
@@ -132,11 +133,11 @@ impl Bench {
         Ok(Self { kit, second, spinner, input, out, landing, host: shared(host), arrival: shared(arrival) })
     }
 
-    fn action(&self, work: &str) -> Result<Action, Fault> {
+    fn action(&self, work: Task) -> Result<Action, Fault> {
         let transfer = self.landing.bytes();
         Ok(match work {
-            UP => Action::Other(StreamAction::Up(Rc::clone(&self.host), self.landing.whole())),
-            DOWN => Action::Other(StreamAction::Down(Rc::clone(&self.arrival), self.input.part(0, transfer)?)),
+            Task::Up => Action::Other(StreamAction::Up(Rc::clone(&self.host), self.landing.whole())),
+            Task::Down => Action::Other(StreamAction::Down(Rc::clone(&self.arrival), self.input.part(0, transfer)?)),
             _ => {
                 let (_, kernel) = kernel(work);
                 let n = self.input.bytes() / 4;
@@ -147,17 +148,17 @@ impl Bench {
         })
     }
 
-    fn traffic(&self, work: &str) -> Traffic {
+    fn traffic(&self, work: Task) -> Traffic {
         match work {
-            UP => Traffic::new(0, self.landing.bytes()),
-            DOWN => Traffic::new(self.landing.bytes(), 0),
+            Task::Up => Traffic::new(0, self.landing.bytes()),
+            Task::Down => Traffic::new(self.landing.bytes(), 0),
             _ => kernel(work).1.traffic(self.input.bytes() / 4),
         }
     }
 
     fn contest(&self, (work, beside): Spot) -> Result<Contest, Fault> {
         let context = self.kit.stream().context();
-        let beside = if beside == ALONE { None } else { Some(self.action(beside)?) };
+        let beside = beside.map(|beside| self.action(beside)).transpose()?;
         Ok(Contest {
             streams: [Arc::clone(self.kit.stream()), Arc::clone(&self.second)],
             action: self.action(work)?,
@@ -182,7 +183,7 @@ impl Bench {
 
 /// What decides whether the work was done.
 struct Verdict {
-    work: &'static str,
+    work: Task,
     checker: Rc<Checker>,
     input: Rc<DeviceBuffer>,
     out: Rc<DeviceBuffer>,
@@ -194,8 +195,8 @@ impl Verdict {
     /// Poisons what the work writes.
     fn poison(&self) -> Result<(), Fault> {
         match self.work {
-            UP => self.checker.poison(self.landing.whole()),
-            DOWN => {
+            Task::Up => self.checker.poison(self.landing.whole()),
+            Task::Down => {
                 self.arrival.borrow_mut().content()?.fill(POISON);
                 Ok(())
             }
@@ -210,15 +211,15 @@ impl Verdict {
     fn check(&self, stream: &Arc<Stream>) -> Result<Check, Fault> {
         let transfer = self.input.part(0, self.landing.bytes())?;
         match self.work {
-            UP => self.same(self.landing.whole(), transfer),
-            DOWN => {
+            Task::Up => self.same(self.landing.whole(), transfer),
+            Task::Down => {
                 self.checker.poison(self.landing.whole())?;
                 self.arrival.borrow_mut().copy_to(stream, self.landing.whole())?;
                 self.same(self.landing.whole(), transfer)
             }
-            READ => {
+            Task::Read => {
                 // The read kernel leaves an exclusive or per warp.
-                let (_, kernel) = kernel(READ);
+                let (_, kernel) = kernel(Task::Read);
                 let n = self.input.bytes() / 4;
                 let warps = n.div_ceil(kernel.elements_per_block()) * u64::from(kernel.threads / 32);
                 let (left, expected) = (self.out.part(0, 4 * warps)?, self.checker.bits(self.input.whole())?);
@@ -338,9 +339,10 @@ mod tests {
     fn everything_is_measured_alone_and_beside_the_other_kind() {
         let spots = spots();
         assert_eq!(spots.len(), 12);
-        for work in KERNELS.into_iter().chain(COPIES) {
-            assert!(spots.contains(&(work, ALONE)));
+        for work in Task::ALL {
+            assert!(spots.contains(&(work, None)));
         }
-        assert!(spots.contains(&(UP, COPY)) && spots.contains(&(READ, DOWN)) && !spots.contains(&(UP, DOWN)));
+        let has = |work, beside| spots.contains(&(work, Some(beside)));
+        assert!(has(Task::Up, Task::Copy) && has(Task::Read, Task::Down) && !has(Task::Up, Task::Down));
     }
 }

@@ -7,11 +7,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::{HOST_PRECISION, finding};
+use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -22,29 +22,74 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// A kernel that reads the device's memory.
-pub const READ: &str = "kernel read";
-/// A kernel that copies within it.
-pub const COPY: &str = "kernel copy";
-/// A copy from the host, by a copy engine.
-pub const UP: &str = "H2D";
-/// A copy to the host.
-pub const DOWN: &str = "D2H";
-/// The kernels.
-pub const KERNELS: [&str; 2] = [READ, COPY];
-/// The copies.
-pub const COPIES: [&str; 2] = [UP, DOWN];
-/// Nothing beside it.
-pub const ALONE: &str = "nothing";
+plimsoll_core::names! {
+    /// What is timed.
+    pub enum Task {
+        /// A kernel that reads the device's memory.
+        Read = "kernel read",
+        /// A kernel that copies within it.
+        Copy = "kernel copy",
+        /// A copy from the host, by a copy engine.
+        Up = "H2D",
+        /// A copy to the host.
+        Down = "D2H",
+    }
+}
+
+impl Task {
+    /// The kernels.
+    pub const KERNELS: [Self; 2] = [Self::Read, Self::Copy];
+    /// The copies.
+    pub const COPIES: [Self; 2] = [Self::Up, Self::Down];
+}
+
+/// What runs at the same time; `None` where nothing does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beside(pub Option<Task>);
+
+impl Beside {
+    /// On the axis for nothing.
+    const NOTHING: &'static str = "nothing";
+
+    /// As the axis calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.map_or(Self::NOTHING, Task::name)
+    }
+}
+
+impl Coordinate for Beside {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.name().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value.text()? {
+            Self::NOTHING => Some(Self(None)),
+            name => Task::from_name(name).map(|task| Self(Some(task))),
+        }
+    }
+}
+
+plimsoll_core::axes! {
+    /// One task, alone or beside another.
+    pub struct Pair {
+        /// What is timed.
+        work: Task,
+        /// What runs at the same time.
+        beside: Beside,
+    }
+}
 
 /// What one of them moves beside another, or alone.
 #[must_use]
-pub fn rates() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn rates() -> TypedSeries<Pair> {
+    TypedSeries::new(
         "rates",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("work", Unit::One), axis("beside", Unit::One)],
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
         Draw::Bars { x: "work".into(), y: "bandwidth".into(), by: Some("beside".into()) },
     )
@@ -54,15 +99,10 @@ pub fn rates() -> SeriesSpec {
 /// What each loses to each other, as a share of what it moves alone.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(rates) = series.iter().find(|series| series.spec.case == "rates") else { return Vec::new() };
-    let is = |row: &Row, work: &str, beside: &str| {
-        rates.text(row, "work") == Some(work) && rates.text(row, "beside") == Some(beside)
-    };
-    let loss = |row: &Row| {
-        let (work, beside) = (rates.text(row, "work")?, rates.text(row, "beside")?);
-        if beside == ALONE {
-            return None;
-        }
-        let alone = rates.rows.iter().find(|row| is(row, work, ALONE))?;
+    let rows: Vec<(Pair, &Row)> = known_rows(rates).collect();
+    let loss = |(at, row): &(Pair, &Row)| {
+        let (work, beside) = (at.work, at.beside.0?);
+        let (_, alone) = rows.iter().find(|(at, _)| *at == Pair { work, beside: Beside(None) })?;
         let (a, b) = (rates.estimate(alone, "bandwidth")?, rates.estimate(row, "bandwidth")?);
         let percent = |with: f64, without: f64| 100.0 * (1.0 - with / without);
         let interval =
@@ -75,7 +115,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             ..finding(format!("{work} loses to {beside}"), Unit::Percent, row, known)
         })
     };
-    rates.rows.iter().filter_map(loss).collect()
+    rows.iter().filter_map(loss).collect()
 }
 
 #[cfg(test)]
@@ -84,13 +124,13 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
 
-    fn point(work: &str, beside: &str, bytes: u64) -> Point {
+    fn point(work: Task, beside: Option<Task>, bytes: u64) -> Point {
         Point {
             series: 0,
             round: 0,
-            at: vec![work.into(), beside.into()],
+            at: Pair { work, beside: Beside(beside) }.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { traffic: Traffic::new(bytes, 0), ..Work::default() },
@@ -104,11 +144,11 @@ mod tests {
     #[test]
     fn a_loss_is_told_of_every_pair_whose_work_was_also_measured_alone() {
         let points = [
-            point(READ, ALONE, 4_000_000),
-            point(READ, UP, 3_800_000),
-            point(UP, ALONE, 50_000),
-            point(UP, READ, 40_000),
-            point(DOWN, READ, 40_000),
+            point(Task::Read, None, 4_000_000),
+            point(Task::Read, Some(Task::Up), 3_800_000),
+            point(Task::Up, None, 50_000),
+            point(Task::Up, Some(Task::Read), 40_000),
+            point(Task::Down, Some(Task::Read), 40_000),
         ];
         let found = findings(&DeviceInfo::default(), &[Series::new(rates(), points)]);
         let figures: Vec<(&str, f64)> =

@@ -19,7 +19,7 @@ registry! {
     tti: gpu kernels;
     write_path: gpu kernels;
     block_order: gpu kernels;
-    formats: cuda kernels;
+    formats: gpu kernels;
     gemm: cuda kernels;
     pic: gpu kernels;
 }

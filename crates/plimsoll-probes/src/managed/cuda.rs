@@ -5,9 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::managed::{
-    self, FIRST_TOUCH, FROM_HOST, ORDINARY, PLACEMENTS, PREFETCH, PREFETCH_BACK, READ_MOSTLY, RESIDENT, STAYING,
-};
+use crate::managed::{self, ByPlacement, Placement};
 use crate::stream::kernels::Parameters;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -63,7 +61,7 @@ impl Probe<Cuda> for Runner {
     }
 
     fn points(&self, _: &CudaDevice, _: &Request) -> usize {
-        PLACEMENTS.len()
+        Placement::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -74,20 +72,21 @@ impl Probe<Cuda> for Runner {
         fits(bytes, session.device.memory_free()?)?;
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
         let late = late(session, begin, managed::SPEC.budget(effort));
-        let sweep = Sweep { series: managed::triad(), points: &PLACEMENTS, share: 1.0 + late, flags: Flags::NONE };
-        session.sweep(sweep, |placement| vec![(*placement).into()], |_, placement| bench.placed(placement))?;
+        let sweep = Sweep { series: managed::triad(), points: &Placement::ALL, share: 1.0 + late, flags: Flags::NONE };
+        let at = |placement: &Placement| ByPlacement { placement: *placement };
+        session.sweep(sweep, at, |_, placement| bench.placed(*placement))?;
         Ok(())
     }
 
     fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Rc::new(Bench::new(device, 1 << 20, 1)?);
-        for placement in PLACEMENTS {
+        for placement in Placement::ALL {
             let mut placed = bench.placed(placement)?;
             for _ in 0..2 {
                 placed.sample(1, &mut [0])?;
             }
             let wrong = if let Check::Failed(wrong) = placed.check()? { wrong } else { String::new() };
-            report(Case { kernel: placement.to_owned(), on: "3 arrays of 1 MiB".to_owned(), wrong });
+            report(Case { kernel: placement.to_string(), on: "3 arrays of 1 MiB".to_owned(), wrong });
         }
         Ok(())
     }
@@ -139,22 +138,22 @@ impl Bench {
     }
 
     /// Unified memory with data in it, advised as the placement wants.
-    fn arrays(&self, placement: &str) -> Result<Vec<ManagedBuffer>, Fault> {
-        if placement == ORDINARY {
+    fn arrays(&self, placement: Placement) -> Result<Vec<ManagedBuffer>, Fault> {
+        if placement == Placement::Ordinary {
             return Ok(Vec::new());
         }
         let context = self.kit.stream().context();
         let arrays: Vec<ManagedBuffer> =
             (0..ARRAYS).map(|_| ManagedBuffer::new(context, self.bytes)).collect::<Result<_, Fault>>()?;
-        if placement == FIRST_TOUCH {
+        if placement == Placement::FirstTouch {
             return Ok(arrays);
         }
         self.fill(arrays.iter().map(ManagedBuffer::whole))?;
         wait::stream(self.kit.stream())?;
         for (place, array) in arrays.iter().enumerate() {
             match placement {
-                READ_MOSTLY if place > 0 => array.advise(Advice::ReadMostly)?,
-                STAYING => {
+                Placement::ReadMostly if place > 0 => array.advise(Advice::ReadMostly)?,
+                Placement::Staying => {
                     array.advise(Advice::StayWithHost)?;
                     array.advise(Advice::ReachedByDevice)?;
                 }
@@ -164,14 +163,14 @@ impl Bench {
         Ok(arrays)
     }
 
-    fn placed(self: &Rc<Self>, placement: &'static str) -> Result<Placed, Fault> {
+    fn placed(self: &Rc<Self>, placement: Placement) -> Result<Placed, Fault> {
         let context = self.kit.stream().context();
         let elements = self.bytes / 4;
-        let moves = matches!(placement, PREFETCH | PREFETCH_BACK);
+        let moves = matches!(placement, Placement::Prefetch | Placement::PrefetchBack);
         let all = self.bytes * ARRAYS;
         let traffic = match placement {
-            PREFETCH => Traffic::new(0, all),
-            PREFETCH_BACK => Traffic::new(all, 0),
+            Placement::Prefetch => Traffic::new(0, all),
+            Placement::PrefetchBack => Traffic::new(all, 0),
             _ => triad().traffic(elements),
         };
         Ok(Placed {
@@ -189,7 +188,7 @@ impl Bench {
 struct Placed {
     arrays: Vec<ManagedBuffer>,
     bench: Rc<Bench>,
-    placement: &'static str,
+    placement: Placement,
     moves: bool,
     events: (Event, Event),
     work: Work,
@@ -215,10 +214,10 @@ impl Placed {
     /// Puts all pages where they shall be, and waits.
     fn place(&mut self) -> Result<(), Fault> {
         let stream = Arc::clone(self.bench.kit.stream());
-        if self.placement == FIRST_TOUCH {
+        if self.placement == Placement::FirstTouch {
             // The old ones go first, so that there is never more than was asked for.
             self.arrays.clear();
-            self.arrays = self.bench.arrays(FIRST_TOUCH)?;
+            self.arrays = self.bench.arrays(Placement::FirstTouch)?;
             return Ok(());
         }
         if !self.moves {
@@ -226,12 +225,12 @@ impl Placed {
         }
         wait::stream(&stream)?;
         match self.placement {
-            FROM_HOST | READ_MOSTLY | STAYING | PREFETCH => {
+            Placement::FromHost | Placement::ReadMostly | Placement::Staying | Placement::Prefetch => {
                 for array in &mut self.arrays {
                     array.touch_by_host()?;
                 }
             }
-            RESIDENT | PREFETCH_BACK => {
+            Placement::Resident | Placement::PrefetchBack => {
                 for array in &self.arrays {
                     array.prefetch(&stream, Side::Device)?;
                 }
@@ -245,7 +244,7 @@ impl Placed {
         self.place()?;
         let stream = Arc::clone(self.bench.kit.stream());
         let action = if self.moves { None } else { Some(self.triad()?) };
-        let side = if self.placement == PREFETCH { Side::Device } else { Side::Host };
+        let side = if self.placement == Placement::Prefetch { Side::Device } else { Side::Host };
         self.bench.kit.lead(LEAD)?;
         self.events.0.record(&stream)?;
         match action {

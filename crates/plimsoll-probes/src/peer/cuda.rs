@@ -10,7 +10,7 @@ use crate::peer::{self, LINK};
 use crate::stream::kernels::Parameters;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work, Workload};
-use plimsoll_core::series::Value;
+use plimsoll_core::series::Name;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::chain::{Chain, LINE};
@@ -89,9 +89,8 @@ impl Probe<Cuda> for Runner {
         let bytes = bytes.min(wanted);
         let nodes = Nodes::new(session.device, bytes, CHAIN_BYTES.min(bytes), session.request.seed)?;
         let late = late(session, begin, peer::SPEC.budget(session.request.effort));
-        let at = |(from, to): &Pair| -> Vec<Value> {
-            vec![nodes.0[*from].name.as_str().into(), nodes.0[*to].name.as_str().into()]
-        };
+        let name = |node: usize| Name::from(nodes.0[node].name.clone());
+        let at = |(from, to): &Pair| peer::Pair { from: name(*from), to: name(*to) };
         let all = pairs(nodes.0.len());
         let sweep = Sweep { series: peer::one_way(), points: &all, share: 0.3 + late, flags };
         session.sweep(sweep, at, |_, pair| nodes.copies(*pair, false))?;

@@ -7,11 +7,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::{HOST_PRECISION, finding};
+use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -22,33 +22,42 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::axes! {
+    /// Two devices, or one and itself.
+    pub struct Pair {
+        /// The one that copies or loads.
+        from: Name,
+        /// The other one.
+        to: Name,
+    }
+}
+
 /// What the link between two devices can move one way at most, where the system tells: set by the workload.
 pub const LINK: &str = "link";
 
 /// Copies from one device to another by a copy engine, one way at a time.
 #[must_use]
-pub fn one_way() -> SeriesSpec {
+pub fn one_way() -> TypedSeries<Pair> {
     bandwidth("one way")
 }
 
 /// The same while as much goes the other way, counted together.
 #[must_use]
-pub fn both_ways() -> SeriesSpec {
+pub fn both_ways() -> TypedSeries<Pair> {
     bandwidth("both ways")
 }
 
 /// A kernel on the first device that reads the other one's memory.
 #[must_use]
-pub fn reads() -> SeriesSpec {
+pub fn reads() -> TypedSeries<Pair> {
     bandwidth("reads by a kernel")
 }
 
-fn bandwidth(case: &str) -> SeriesSpec {
-    SeriesSpec::new(
+fn bandwidth(case: &str) -> TypedSeries<Pair> {
+    TypedSeries::new(
         case,
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("from", Unit::One), axis("to", Unit::One)],
         vec![
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
             metric(LINK, Unit::BytePerSecond, Quantity::Extra),
@@ -60,12 +69,11 @@ fn bandwidth(case: &str) -> SeriesSpec {
 
 /// A load by the first device from the memory of the other, by a chase of one thread; from its own on the diagonal.
 #[must_use]
-pub fn latency() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn latency() -> TypedSeries<Pair> {
+    TypedSeries::new(
         "latency",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("from", Unit::One), axis("to", Unit::One)],
         vec![
             metric("latency", Unit::Second, Quantity::TimePerOperation),
             metric("cycles", Unit::Cycle, Quantity::CyclesPerOperation),
@@ -84,29 +92,31 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     ];
     let of = |(case, name): (&str, &str)| {
         let Some(matrix) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
-        let apart = |row: &&Row| matrix.text(row, "from") != matrix.text(row, "to");
-        let mut pairs: Vec<(&Row, Estimate)> =
-            matrix.rows.iter().filter(apart).filter_map(|row| Some((row, matrix.estimate(row, name)?))).collect();
-        pairs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+        let apart = known_rows(matrix).filter(|(at, _): &(Pair, &Row)| at.from != at.to);
+        let mut pairs: Vec<Known<'_>> =
+            apart.filter_map(|(at, row)| Some((at, row, matrix.estimate(row, name)?))).collect();
+        pairs.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
         let (Some(least), Some(most)) = (pairs.first(), pairs.last()) else { return Vec::new() };
         if pairs.len() == 1 {
-            return vec![pair(matrix, name, case.to_owned(), *least)];
+            return vec![pair(matrix, name, case.to_owned(), least)];
         }
-        vec![pair(matrix, name, format!("{case}, least"), *least), pair(matrix, name, format!("{case}, most"), *most)]
+        vec![pair(matrix, name, format!("{case}, least"), least), pair(matrix, name, format!("{case}, most"), most)]
     };
     cases.into_iter().flat_map(of).collect()
 }
 
-fn pair(matrix: &Series, metric: &str, name: String, (row, figure): (&Row, Estimate)) -> Finding {
-    let place = |axis: &str| matrix.text(row, axis).unwrap_or_default();
+/// A pair with its row and its figure.
+type Known<'s> = (Pair, &'s Row, Estimate);
+
+fn pair(matrix: &Series, metric: &str, name: String, (at, row, figure): &Known<'_>) -> Finding {
     let unit = if metric == "latency" { Unit::Second } else { Unit::BytePerSecond };
-    let says = format!("Between {} and {}.", place("from"), place("to"));
+    let says = format!("Between {} and {}.", at.from, at.to);
     let link = matrix.estimate(row, LINK).filter(|link| link.value > 0.0);
     let published = link.map(|link| Published {
         range: Interval { lo: link.value, hi: link.value },
         source: "links between the two that the system reports as active, at their signalling rate".to_owned(),
     });
-    Finding { says, published, ..finding(name, unit, row, figure) }
+    Finding { says, published, ..finding(name, unit, row, *figure) }
 }
 
 #[cfg(test)]
@@ -114,13 +124,13 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
 
-    fn point(from: &str, to: &str, nanoseconds: u64) -> Point {
+    fn point(from: &'static str, to: &'static str, nanoseconds: u64) -> Point {
         Point {
             series: 0,
             round: 0,
-            at: vec![from.into(), to.into()],
+            at: Pair { from: from.into(), to: to.into() }.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { traffic: Traffic::new(1_000_000, 0), operations: 100.0, ..Work::default() },

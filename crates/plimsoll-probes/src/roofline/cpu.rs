@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Work};
+use plimsoll_core::series::FlopPerByte;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_cpu::arch::intensity::{ADDEND, CHAINS, FACTOR, FORMS, Form, IntensityKernel, Real, Taken};
 use plimsoll_cpu::arch::{available, best};
@@ -19,7 +20,7 @@ use plimsoll_cpu::workload::window::{self, Chunk, Window};
 use plimsoll_cpu::workload::{Lap, TeamLoad, team, verdict};
 use plimsoll_cpu::{Cpu, CpuDevice};
 
-use crate::roofline;
+use crate::roofline::{self, Place, Type};
 
 /// The lowest and highest intensity of the series, FLOP per byte.
 const INTENSITIES: (f64, f64) = (1.0 / 8.0, 256.0);
@@ -31,7 +32,7 @@ pub struct Runner;
 /// A type that the probe runs in.
 trait Float: Real + Plain {
     /// As the axis names it.
-    const NAME: &'static str;
+    const TYPE: Type;
     /// Largest relative difference from the oracle, which adds up in f64.
     const ROUNDING: f64;
     /// Random bits as a number in [1, 2).
@@ -41,7 +42,7 @@ trait Float: Real + Plain {
 }
 
 impl Float for f64 {
-    const NAME: &'static str = roofline::TYPES[0];
+    const TYPE: Type = Type::F64;
     const ROUNDING: f64 = 1e-9;
     fn finite(bits: u64) -> Self {
         finite(bits)
@@ -52,7 +53,7 @@ impl Float for f64 {
 }
 
 impl Float for f32 {
-    const NAME: &'static str = roofline::TYPES[1];
+    const TYPE: Type = Type::F32;
     // A chain adds up to a hundred thousand numbers; each addition may be off by 2⁻²⁴ of the sum.
     const ROUNDING: f64 = 5e-3;
     fn finite(bits: u64) -> Self {
@@ -66,7 +67,7 @@ impl Float for f32 {
 /// A point: the kernel on one of the types.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
-    of: &'static str,
+    of: Type,
     kernel: IntensityKernel,
     intensity: f64,
 }
@@ -93,9 +94,9 @@ impl Probe<Cpu> for Runner {
         let spots = spots();
         let flags = size.shrunk.then_some(Flag::Shrunk).into_iter().collect();
         let sweep = Sweep { series: roofline::sweep(), points: &spots, share: 1.0 + late, flags };
-        let at = |spot: &Spot| vec![spot.of.into(), spot.intensity.into()];
+        let at = |spot: &Spot| Place { of: spot.of, intensity: FlopPerByte(spot.intensity) };
         session.sweep(sweep, at, |_, spot| {
-            Ok(if spot.of == f64::NAME { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })
+            Ok(if spot.of == Type::F64 { load(&team, &wide, spot.kernel) } else { load(&team, &narrow, spot.kernel) })
         })?;
         Ok(())
     }
@@ -117,7 +118,7 @@ fn of_type<T: Float>() -> impl Iterator<Item = Spot> {
     let spot = move |form: Form| {
         let intensity = form.arithmetic_intensity::<T>();
         let kernel = IntensityKernel::new(best(), form).filter(|_| (lowest..=highest).contains(&intensity))?;
-        Some(Spot { of: T::NAME, kernel, intensity })
+        Some(Spot { of: T::TYPE, kernel, intensity })
     };
     FORMS.into_iter().filter_map(spot)
 }
@@ -125,8 +126,8 @@ fn of_type<T: Float>() -> impl Iterator<Item = Spot> {
 /// A kernel as messages name it: `1 FMA per 4 f32`.
 fn name<T: Float>(kernel: IntensityKernel) -> String {
     match kernel.form() {
-        Form { fma, elements: 1 } => format!("{fma} FMA per {}", T::NAME),
-        Form { fma, elements } => format!("{fma} FMA per {elements} {}", T::NAME),
+        Form { fma, elements: 1 } => format!("{fma} FMA per {}", T::TYPE),
+        Form { fma, elements } => format!("{fma} FMA per {elements} {}", T::TYPE),
     }
 }
 
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn both_types_go_from_an_eighth_to_256_flop_per_byte() {
         let spots = spots();
-        for of in ["f64", "f32"] {
+        for of in [Type::F64, Type::F32] {
             let intensities: Vec<f64> = spots.iter().filter(|spot| spot.of == of).map(|spot| spot.intensity).collect();
             assert_eq!((intensities.len(), intensities[0], intensities[11]), (12, 0.125, 256.0), "{of}");
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
+use plimsoll_core::series::FlopPerByte;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
@@ -19,6 +19,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Meter, Need};
 
 use super::kernels::{self, Form, Real};
 use crate::meter::Metered;
+use crate::roofline::{Place, Type};
 use crate::{TRUST, roofline};
 
 /// Bytes of a vector, which the kernels count in.
@@ -43,8 +44,14 @@ fn steady() -> Vec<Form> {
     singles.chain(ends).collect()
 }
 
-fn at(form: &Form) -> Vec<Value> {
-    vec![form.real.name().into(), form.arithmetic_intensity().into()]
+fn at(form: &Form) -> Place {
+    let of = match form.real {
+        Real::F64 => Type::F64,
+        Real::F32 => Type::F32,
+        Real::F16x2 => Type::F16x2,
+        Real::Bf16x2 => Type::Bf16x2,
+    };
+    Place { of, intensity: FlopPerByte(form.arithmetic_intensity()) }
 }
 
 /// Energy needs long steady loads, which a first look has no time for.

@@ -12,11 +12,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, FlopPerByte, Quantity, Row, Series, SeriesSpec, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -27,14 +27,37 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::names! {
+    /// The types, by the names that devices' peaks have, too. CPUs have the first two.
+    pub enum Type {
+        /// Double precision.
+        F64 = "f64",
+        /// Single precision.
+        F32 = "f32",
+        /// Two of binary16 in a word.
+        F16x2 = "f16x2",
+        /// Two of bfloat16 in a word.
+        Bf16x2 = "bf16x2",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A place on a type's curve.
+    pub struct Place {
+        /// The type.
+        of as "type": Type,
+        /// Operations per byte from memory.
+        intensity: FlopPerByte,
+    }
+}
+
 /// FLOP/s over FLOP per byte from memory, all cores.
 #[must_use]
-pub fn sweep() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn sweep() -> TypedSeries<Place> {
+    TypedSeries::new(
         "sweep",
         Figure::Throughput,
         CachePolicy::ColdRotate,
-        vec![axis("type", Unit::One), axis("intensity", Unit::FlopPerByte)],
         vec![
             metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
@@ -46,16 +69,13 @@ pub fn sweep() -> SeriesSpec {
 
 /// Steady load along the curve, by the device's own counter of energy.
 #[must_use]
-pub fn energy() -> SeriesSpec {
-    let SeriesSpec { figure, cache, axes, metrics, .. } = sweep();
+pub fn energy() -> TypedSeries<Place> {
+    let SeriesSpec { figure, cache, metrics, .. } = sweep().into();
     let told = [metric("power", Unit::Watt, Quantity::Extra), metric("temperature", Unit::Celsius, Quantity::Extra)];
     let metrics = told.into_iter().chain(metrics).collect();
     let (x, y, by) = ("intensity".into(), "power".into(), Some("type".into()));
-    SeriesSpec::new("energy", figure, cache, axes, metrics, Draw::Lines { x, y, by, log_x: true, log_y: false })
+    TypedSeries::new("energy", figure, cache, metrics, Draw::Lines { x, y, by, log_x: true, log_y: false })
 }
-
-/// The types, as the axis names them and as devices name their peaks; CPUs have the first two.
-pub const TYPES: [&str; 4] = ["f64", "f32", "f16x2", "bf16x2"];
 
 /// Rows at either end of the curve that are taken for its plateaus.
 const ENDS: usize = 3;
@@ -65,7 +85,7 @@ const SLOPED: f64 = 0.5;
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(sweep) = series.iter().find(|series| series.spec.case == "sweep") else { return Vec::new() };
     let energy = series.iter().find(|series| series.spec.case == "energy");
-    let roofs = TYPES.iter().flat_map(|of| roof(info, sweep, of));
+    let roofs = Type::ALL.into_iter().flat_map(|of| roof(info, sweep, of));
     roofs.chain(energy.into_iter().flat_map(energies)).collect()
 }
 
@@ -74,15 +94,15 @@ const LOW: f64 = 1.0;
 
 /// The whole board's power over what it moves at the low end and over what it computes at the high ends.
 fn energies(series: &Series) -> Vec<Finding> {
-    let intensity = |row: &Row| series.number(row, "intensity").unwrap_or(0.0);
-    let last = |row: &Row| {
-        let same = series.rows.iter().filter(|other| series.text(other, "type") == series.text(row, "type"));
-        same.map(intensity).fold(0.0, f64::max)
+    let rows: Vec<(Place, &Row)> = known_rows(series).collect();
+    let last = |of: Type| {
+        let same = rows.iter().filter(|(at, _)| at.of == of);
+        same.map(|(at, _)| at.intensity.0).fold(0.0, f64::max)
     };
-    let first = series.rows.iter().map(intensity).fold(f64::INFINITY, f64::min);
-    let finding = |row: &Row| {
-        let (of, intensity) = (series.text(row, "type")?, intensity(row));
-        if intensity > first && intensity < last(row) {
+    let first = rows.iter().map(|(at, _)| at.intensity.0).fold(f64::INFINITY, f64::min);
+    let finding = |(at, row): &(Place, &Row)| {
+        let (of, intensity) = (at.of, at.intensity.0);
+        if intensity > first && intensity < last(of) {
             return None;
         }
         let power = series.estimate(row, "power")?;
@@ -97,14 +117,14 @@ fn energies(series: &Series) -> Vec<Finding> {
         let energy = Estimate { value: power.value / of_what.value, interval };
         Some(Finding { says, ..finding(name, unit, row, energy) })
     };
-    series.rows.iter().filter_map(finding).collect()
+    rows.iter().filter_map(finding).collect()
 }
 
 /// The rate at the highest intensity, and where the memory-bound slope meets it.
-fn roof(info: &DeviceInfo, sweep: &Series, of: &str) -> Vec<Finding> {
-    let intensity = |row: &Row| sweep.number(row, "intensity").unwrap_or(0.0);
-    let mut rows: Vec<&Row> = sweep.rows.iter().filter(|row| sweep.text(row, "type") == Some(of)).collect();
-    rows.sort_by(|one, other| intensity(one).total_cmp(&intensity(other)));
+fn roof(info: &DeviceInfo, sweep: &Series, of: Type) -> Vec<Finding> {
+    let mut places: Vec<(Place, &Row)> = known_rows(sweep).filter(|(at, _): &(Place, &Row)| at.of == of).collect();
+    places.sort_by(|(one, _), (other, _)| one.intensity.0.total_cmp(&other.intensity.0));
+    let rows: Vec<&Row> = places.into_iter().map(|(_, row)| row).collect();
     if rows.len() < 2 * ENDS {
         return Vec::new();
     }
@@ -113,8 +133,9 @@ fn roof(info: &DeviceInfo, sweep: &Series, of: &str) -> Vec<Finding> {
         return Vec::new();
     };
     let mut roof = finding(format!("peak {of}"), Unit::FlopPerSecond, row, peak);
-    roof.metric = of.to_owned();
-    if let Some(theory) = info.peak(of).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0) {
+    roof.metric = of.to_string();
+    if let Some(theory) = info.peak(of.name()).filter(|theory| theory.unit == Unit::FlopPerSecond && theory.value > 0.0)
+    {
         roof.says =
             format!("{:.1} % of {}", 100.0 * peak.value / theory.value, Unit::FlopPerSecond.format(theory.value));
     }
@@ -149,17 +170,17 @@ mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::device::Peak;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
 
     /// A machine of 100 GB/s and 800 GFLOP/s: its ridge lies at 8 FLOP/B.
-    fn curve(of: &str, intensities: &[f64]) -> Vec<Point> {
+    fn curve(of: Type, intensities: &[f64]) -> Vec<Point> {
         let point = |&intensity: &f64| {
             let bytes = 1e9;
             let seconds = (bytes / 100e9_f64).max(bytes * intensity / 800e9);
             Point {
                 series: 0,
                 round: 0,
-                at: vec![of.into(), intensity.into()],
+                at: Place { of, intensity: FlopPerByte(intensity) }.to_values(),
                 k: 1,
                 tick: 1e-9,
                 work: Work { traffic: Traffic::new(bytes as u64, 0), operations: bytes * intensity, ..Work::default() },
@@ -177,7 +198,7 @@ mod tests {
         let peak = Peak { metric: "f64".into(), value: 1e12, unit: Unit::FlopPerSecond, source: "a document".into() };
         let info = DeviceInfo { peaks: vec![peak], ..DeviceInfo::default() };
         let all = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
-        let found = findings(&info, &[Series::new(super::sweep(), curve("f64", &all))]);
+        let found = findings(&info, &[Series::new(super::sweep(), curve(Type::F64, &all))]);
         assert_eq!(found.len(), 2);
         assert!((found[0].value / 800e9 - 1.0).abs() < 1e-6 && found[0].metric == "f64", "{found:?}");
         assert!(found[0].says.starts_with("80.0 %"), "{}", found[0].says);
@@ -187,7 +208,7 @@ mod tests {
 
     #[test]
     fn energy_is_power_over_what_it_does_at_either_end() {
-        let mut points = curve("f32", &[0.125, 256.0]);
+        let mut points = curve(Type::F32, &[0.125, 256.0]);
         for (point, watts) in points.iter_mut().zip([400.0, 600.0]) {
             point.extra.insert("power".to_owned(), watts);
         }
@@ -202,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_curve_without_a_slope_has_no_ridge() {
-        let flat = Series::new(super::sweep(), curve("f32", &[16.0, 32.0, 64.0, 128.0, 256.0, 512.0]));
+        let flat = Series::new(super::sweep(), curve(Type::F32, &[16.0, 32.0, 64.0, 128.0, 256.0, 512.0]));
         let found = findings(&DeviceInfo::default(), &[flat]);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].name.as_str(), found[0].says.as_str()), ("peak f32", ""));

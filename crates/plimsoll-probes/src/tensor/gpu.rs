@@ -8,7 +8,7 @@ use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort};
-use plimsoll_core::series::{Series, Value};
+use plimsoll_core::series::{Axes as _, Series};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc};
@@ -21,6 +21,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, CHAINS, Instruction, Number};
 use super::oracle::{self, Data};
+use crate::tensor::{ByInstruction, Configuration};
 use crate::turns::{glance, long_enough, quickest, whole_device};
 use crate::{TRUST, tensor};
 
@@ -53,12 +54,12 @@ impl Spot {
         Self { of, chains, warps, data: Data::Whole, way: 0 }
     }
 
-    fn at(&self) -> Vec<Value> {
-        vec![self.of.name.into(), u64::from(self.chains).into(), u64::from(self.warps).into()]
+    fn at(&self) -> Configuration {
+        Configuration { instruction: self.of.name.into(), chains: self.chains.into(), warps: self.warps.into() }
     }
 
-    fn name(&self) -> Vec<Value> {
-        vec![self.of.name.into()]
+    fn by_instruction(&self) -> ByInstruction {
+        ByInstruction { instruction: self.of.name.into() }
     }
 
     /// Operations of one multiprocessor in one turn.
@@ -106,7 +107,7 @@ fn spots(of: &'static Instruction, quick: bool) -> impl Iterator<Item = Spot> {
 fn fastest(series: &Series, spots: &[Spot], of: &[Spot]) -> Vec<Spot> {
     let best = |one: &Spot| {
         let (row, _) = series.best("rate", |row| series.text(row, "instruction") == Some(one.of.name))?;
-        spots.iter().copied().find(|spot| spot.at() == row.at)
+        spots.iter().copied().find(|spot| spot.at().to_values() == row.at)
     };
     of.iter().filter_map(best).collect()
 }
@@ -135,14 +136,14 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device)?;
         let late = late(session, begin, tensor::SPEC.budget(effort));
         let sweep = Sweep { series: tensor::latency(), points: &alone, share: 0.1 + late, flags: Flags::NONE };
-        session.sweep(sweep, Spot::name, |_, spot| bench.load(*spot, spot.instructions()))?;
+        session.sweep(sweep, Spot::by_instruction, |_, spot| bench.load(*spot, spot.instructions()))?;
         let sweep = Sweep { series: tensor::multiprocessor(), points: &all, share: 0.3, flags: Flags::NONE };
         let series = session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, spot.flop()))?;
         let fastest = fastest(series, &all, &alone);
         let sweep = Sweep { series: tensor::saturated(), points: &fastest, share: 0.1, flags: Flags::NONE };
         session.sweep(sweep, Spot::at, |_, spot| bench.load(*spot, spot.flop()))?;
         let sweep = Sweep { series: tensor::device(), points: &fastest, share: 0.5, flags: Flags::NONE };
-        session.sweep(sweep, Spot::name, |_, spot| Ok(Steady::new(bench.whole(*spot)?)))?;
+        session.sweep(sweep, Spot::by_instruction, |_, spot| Ok(Steady::new(bench.whole(*spot)?)))?;
         Ok(())
     }
 

@@ -12,11 +12,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axis, Draw, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Count, Draw, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 use plimsoll_suite::machines::rates;
 use plimsoll_suite::operations;
 
@@ -29,50 +29,75 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
+plimsoll_core::axes! {
+    /// An instruction, which decides how it runs.
+    pub struct ByInstruction {
+        /// Its name.
+        instruction: Name,
+    }
+}
+
+plimsoll_core::axes! {
+    /// An instruction in a block.
+    pub struct Configuration {
+        /// Its name.
+        instruction: Name,
+        /// Chains of a warp.
+        chains as "ilp": Count,
+        /// Warps of the block.
+        warps: Count,
+    }
+}
+
 /// Cycles of one instruction in one chain of one warp, or of one group of four.
 #[must_use]
-pub fn latency() -> SeriesSpec {
-    spec("latency", &[], metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation), Draw::Table)
+pub fn latency() -> TypedSeries<ByInstruction> {
+    spec("latency", metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation), Draw::Table)
 }
 
 /// Operations per cycle of one multiprocessor, over chains and warps.
 #[must_use]
-pub fn multiprocessor() -> SeriesSpec {
-    spec("multiprocessor", &["ilp", "warps"], per_cycle(), Draw::Table)
+pub fn multiprocessor() -> TypedSeries<Configuration> {
+    spec("multiprocessor", per_cycle(), Draw::Table)
 }
 
 /// Each instruction where it went fastest, measured afresh.
 #[must_use]
-pub fn saturated() -> SeriesSpec {
+pub fn saturated() -> TypedSeries<Configuration> {
     let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
-    spec("saturated", &["ilp", "warps"], per_cycle(), draw)
+    spec("saturated", per_cycle(), draw)
 }
 
 /// The same on all multiprocessors by the device's time: what power lets it do.
 #[must_use]
-pub fn device() -> SeriesSpec {
+pub fn device() -> TypedSeries<ByInstruction> {
     let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
-    spec("device", &[], metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond), draw)
+    spec("device", metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond), draw)
 }
 
 fn per_cycle() -> Metric {
     metric("rate", Unit::FlopPerCycle, Quantity::OperationsPerCycle)
 }
 
-fn spec(case: &str, more: &[&str], of: Metric, draw: Draw) -> SeriesSpec {
-    let axes: Vec<Axis> = std::iter::once(&"instruction").chain(more).map(|name| axis(name, Unit::One)).collect();
-    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, vec![of], draw)
+fn spec<A: Axes>(case: &str, of: Metric, draw: Draw) -> TypedSeries<A> {
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, vec![of], draw)
 }
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |name: &str| series.iter().find(|series| series.spec.case == name);
-    let rows = |name: &str| case(name).into_iter().flat_map(|series| series.rows.iter().map(move |row| (series, row)));
-    let latency = rows("latency").filter_map(|(series, row)| {
-        let name = format!("latency {}", series.text(row, "instruction")?);
-        Some(finding(name, Unit::Cycle, row, series.estimate(row, "cycles")?))
+    let latency = case("latency").into_iter().flat_map(|series| {
+        known_rows(series).filter_map(move |(at, row): (ByInstruction, &Row)| {
+            let name = format!("latency {}", at.instruction);
+            Some(finding(name, Unit::Cycle, row, series.estimate(row, "cycles")?))
+        })
     });
-    let saturated = rows("saturated").filter_map(|(series, row)| per_multiprocessor(info, series, row));
-    let device = rows("device").filter_map(|(series, row)| of_device(info, series, row));
+    let saturated = case("saturated")
+        .into_iter()
+        .flat_map(|series| known_rows(series).filter_map(move |(at, row)| per_multiprocessor(info, series, &at, row)));
+    let device = case("device").into_iter().flat_map(|series| {
+        known_rows(series)
+            .filter_map(move |(at, row): (ByInstruction, &Row)| of_device(info, series, at.instruction.as_str(), row))
+    });
     latency.chain(saturated).chain(device).collect()
 }
 
@@ -83,21 +108,19 @@ fn kind(instruction: &str) -> Option<String> {
     Some(format!("{} matrix", if of.starts_with("f8") { "f8" } else { of }))
 }
 
-fn per_multiprocessor(info: &DeviceInfo, series: &Series, row: &Row) -> Option<Finding> {
-    let name = series.text(row, "instruction")?;
+fn per_multiprocessor(info: &DeviceInfo, series: &Series, at: &Configuration, row: &Row) -> Option<Finding> {
+    let name = at.instruction.as_str();
     let rate = series.estimate(row, "rate")?;
     let capability = info.architecture.as_deref()?.strip_prefix("sm_").and_then(|text| text.parse().ok());
     let peak = capability.and_then(|capability| rates::per_cycle(capability, &kind(name)?));
     let published =
         peak.map(|peak| Published { range: Interval { lo: peak, hi: peak }, source: rates::SOURCE.to_owned() });
-    let (chains, warps) = (series.number(row, "ilp")?, series.number(row, "warps")?);
-    let says = format!("per multiprocessor, with {chains} chains in {warps} warps");
+    let says = format!("per multiprocessor, with {} chains in {} warps", at.chains.0, at.warps.0);
     let unit = operations::unit(&Unit::FlopPerCycle, name);
     Some(Finding { published, says, ..finding(format!("per cycle {name}"), unit, row, rate) })
 }
 
-fn of_device(info: &DeviceInfo, series: &Series, row: &Row) -> Option<Finding> {
-    let name = series.text(row, "instruction")?;
+fn of_device(info: &DeviceInfo, series: &Series, name: &str, row: &Row) -> Option<Finding> {
     let rate = series.estimate(row, "rate")?;
     let unit = operations::unit(&Unit::FlopPerSecond, name);
     let mut found = finding(format!("rate {name}"), unit, row, rate);
@@ -115,14 +138,22 @@ mod tests {
     use plimsoll_core::device::Peak;
     use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::Point;
+
+    fn by(instruction: &'static str) -> ByInstruction {
+        ByInstruction { instruction: instruction.into() }
+    }
+
+    fn in_warps(instruction: &'static str) -> Configuration {
+        Configuration { instruction: instruction.into(), chains: Count(1), warps: Count(8) }
+    }
 
     /// So many operations in a microsecond, at 1 GHz: 1000 cycles.
-    fn point(at: Vec<Value>, operations: f64) -> Point {
+    fn point(at: impl Axes, operations: f64) -> Point {
         Point {
             series: 0,
             round: 0,
-            at,
+            at: at.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations, ..Work::default() },
@@ -139,9 +170,9 @@ mod tests {
         let info = DeviceInfo { architecture: Some("sm_90".into()), peaks: vec![peak], ..DeviceInfo::default() };
         let name = "wgmma f16 of registers";
         let series = [
-            Series::new(latency(), [point(vec![name.into()], 10.0)]),
-            Series::new(saturated(), [point(vec![name.into(), 1_u64.into(), 8_u64.into()], 4e6)]),
-            Series::new(device(), [point(vec![name.into()], 0.9e6)]),
+            Series::new(latency(), [point(by(name), 10.0)]),
+            Series::new(saturated(), [point(in_warps(name), 4e6)]),
+            Series::new(device(), [point(by(name), 0.9e6)]),
         ];
         let found = findings(&info, &series);
         assert_eq!(found.len(), 3);
@@ -155,8 +186,8 @@ mod tests {
     fn whole_numbers_are_counted_in_operations() {
         let info = DeviceInfo { architecture: Some("sm_90".into()), ..DeviceInfo::default() };
         let series = [
-            Series::new(saturated(), [point(vec!["mma i8".into(), 1_u64.into(), 8_u64.into()], 4e6)]),
-            Series::new(device(), [point(vec!["mma i8".into()], 1e6)]),
+            Series::new(saturated(), [point(in_warps("mma i8"), 4e6)]),
+            Series::new(device(), [point(by("mma i8"), 1e6)]),
         ];
         let units: Vec<Unit> = findings(&info, &series).into_iter().map(|found| found.unit).collect();
         assert_eq!(units, [Unit::OpPerCycle, Unit::OpPerSecond]);
@@ -164,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_unknown_device_is_measured_all_the_same() {
-        let series = [Series::new(device(), [point(vec!["mma f16".into()], 1e6)])];
+        let series = [Series::new(device(), [point(by("mma f16"), 1e6)])];
         assert_eq!(findings(&DeviceInfo::default(), &series)[0].says, "");
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
     }

@@ -6,14 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::copy::kernels as copy;
-use crate::transfer::{
-    self, ACROSS, BOTH_PINNED, DOWN_KERNEL, DOWN_PAGEABLE, DOWN_PINNED, PATHS, UP_COMBINED, UP_KERNEL, UP_PAGEABLE,
-    UP_PINNED,
-};
+use crate::transfer::{self, Path};
 use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Figure, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::check::Data;
@@ -49,7 +45,7 @@ const HOST_POISON: u8 = 0xa5;
 pub struct Runner;
 
 /// A path at a size.
-type Point = (&'static str, u64);
+type Point = (Path, u64);
 
 impl Probe<Cuda> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
@@ -69,14 +65,14 @@ impl Probe<Cuda> for Runner {
         let (bench, flags) = Bench::new(session.device, bytes.min(largest), session.request.seed)?;
         let flags = if bytes < largest { flags.union(shrunk) } else { flags };
         let late = late(session, begin, transfer::SPEC.budget(effort));
-        let at = |(path, size): &Point| vec![(*path).into(), Value::from(*size)];
+        let at = |(path, size): &Point| transfer::Copy { path: *path, size: (*size).into() };
 
         let single = singles(bench.bytes());
         let sweep = Sweep { series: transfer::single(), points: &single, share: 0.2 + late, flags: Flags::NONE };
-        session.sweep(sweep, at, |_, (path, size)| bench.load(path, *size, Figure::Latency))?;
+        session.sweep(sweep, at, |_, (path, size)| bench.load(*path, *size, Figure::Latency))?;
         let copies = points(effort, bench.bytes());
         let sweep = Sweep { series: transfer::copies(), points: &copies, share: 0.8, flags };
-        session.sweep(sweep, at, |_, (path, size)| bench.load(path, *size, Figure::Throughput))?;
+        session.sweep(sweep, at, |_, (path, size)| bench.load(*path, *size, Figure::Throughput))?;
         Ok(())
     }
 
@@ -84,13 +80,13 @@ impl Probe<Cuda> for Runner {
         let large = if depth == Depth::Small { None } else { Some((64 << 20) + 12) };
         let most = AWKWARD.iter().copied().chain(large).max().unwrap_or(SIZES.0);
         let (bench, _) = Bench::new(device, most.next_multiple_of(4096), 1)?;
-        for path in PATHS {
+        for path in Path::ALL {
             // Kernels copy whole words.
-            let whole = |size: &u64| !matches!(path, UP_KERNEL | DOWN_KERNEL) || size.is_multiple_of(4);
+            let whole = |size: &u64| !matches!(path, Path::UpKernel | Path::DownKernel) || size.is_multiple_of(4);
             for size in AWKWARD.into_iter().chain(large).filter(whole) {
                 let verdict = bench.once(path, size)?;
                 let wrong = if let Check::Failed(wrong) = verdict { wrong } else { String::new() };
-                report(Case { kernel: path.to_owned(), on: format!("{size} bytes"), wrong });
+                report(Case { kernel: path.to_string(), on: format!("{size} bytes"), wrong });
             }
         }
         Ok(())
@@ -112,11 +108,13 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
             Effort::Standard => FINE.contains(&size),
             _ => false,
         };
-        let wanted = |path: &str| match path {
-            UP_PAGEABLE | DOWN_PAGEABLE | UP_COMBINED | UP_KERNEL | DOWN_KERNEL => STAGED.contains(&size),
+        let wanted = |path: Path| match path {
+            Path::UpPageable | Path::DownPageable | Path::UpCombined | Path::UpKernel | Path::DownKernel => {
+                STAGED.contains(&size)
+            }
             _ => coarse || fine,
         };
-        points.extend(PATHS.into_iter().filter(|path| wanted(path)).map(|path| (path, size)));
+        points.extend(Path::ALL.into_iter().filter(|path| wanted(*path)).map(|path| (path, size)));
     }
     points
 }
@@ -124,8 +122,8 @@ fn points(effort: Effort, largest: u64) -> Vec<Point> {
 /// Those that are timed alone: few sizes, as the line through them has but two terms.
 fn singles(largest: u64) -> Vec<Point> {
     let sizes = SINGLES.into_iter().filter(|size| *size <= largest.max(SIZES.0));
-    let by_engine = |path: &&str| !matches!(*path, UP_COMBINED | UP_KERNEL | DOWN_KERNEL);
-    sizes.flat_map(|size| PATHS.into_iter().filter(by_engine).map(move |path| (path, size))).collect()
+    let by_engine = |path: &Path| !matches!(*path, Path::UpCombined | Path::UpKernel | Path::DownKernel);
+    sizes.flat_map(|size| Path::ALL.into_iter().filter(by_engine).map(move |path| (path, size))).collect()
 }
 
 /// Host memory of one kind. What is copied up and what comes down are apart where both are under way at once.
@@ -203,16 +201,16 @@ impl Bench {
         self.origin.bytes()
     }
 
-    fn host(&self, path: &str) -> &Host {
+    fn host(&self, path: Path) -> &Host {
         match path {
-            UP_PAGEABLE | DOWN_PAGEABLE => &self.pageable,
-            UP_COMBINED => &self.combined,
+            Path::UpPageable | Path::DownPageable => &self.pageable,
+            Path::UpCombined => &self.combined,
             _ => &self.pinned,
         }
     }
 
     /// Puts data where a copy begins and poison where it ends, as far as the host's memory is concerned.
-    fn fill(&self, path: &str, size: u64) -> Result<(), Fault> {
+    fn fill(&self, path: Path, size: u64) -> Result<(), Fault> {
         let host = self.host(path);
         if is_up(path) {
             host.up.borrow_mut().copy_from(&self.stream, self.origin.part(0, size)?)?;
@@ -226,16 +224,16 @@ impl Bench {
     }
 
     /// The copies of a path: on the first stream, and on the second beside it.
-    fn actions(&self, path: &str, size: u64) -> Result<(Action, Option<Action>), Fault> {
+    fn actions(&self, path: Path, size: u64) -> Result<(Action, Option<Action>), Fault> {
         let (origin, target) = (self.origin.part(0, size)?, self.target.part(0, size)?);
         let host = self.host(path);
         let up = || Action::Other(StreamAction::Up(Rc::clone(&host.up), target));
         let down = || Action::Other(StreamAction::Down(Rc::clone(&host.down), origin));
         Ok(match path {
-            ACROSS => (Action::Across(target, origin), None),
-            UP_KERNEL => (self.by_kernel(&host.up, true, size)?, None),
-            DOWN_KERNEL => (self.by_kernel(&host.down, false, size)?, None),
-            BOTH_PINNED => (up(), Some(down())),
+            Path::Across => (Action::Across(target, origin), None),
+            Path::UpKernel => (self.by_kernel(&host.up, true, size)?, None),
+            Path::DownKernel => (self.by_kernel(&host.down, false, size)?, None),
+            Path::BothPinned => (up(), Some(down())),
             _ if is_up(path) => (up(), None),
             _ => (down(), None),
         })
@@ -253,11 +251,7 @@ impl Bench {
     }
 
     /// Did all arrive? Whole words are compared on the device: what came down goes up again first.
-    fn check(
-        &self,
-        path: &'static str,
-        size: u64,
-    ) -> Result<impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<>, Fault> {
+    fn check(&self, path: Path, size: u64) -> Result<impl Fn(&Arc<Stream>) -> Result<Check, Fault> + use<>, Fault> {
         let whole = size / 4 * 4;
         let (origin, target) = (self.origin.part(0, whole)?, self.target.part(0, whole)?);
         let (back, down) = (self.back.part(0, whole)?, Rc::clone(&self.host(path).down));
@@ -273,11 +267,11 @@ impl Bench {
             } else {
                 Ok(Check::Passed)
             };
-            all([arrived, if is_down(path) && path != BOTH_PINNED { Ok(Check::Passed) } else { same(target) }])
+            all([arrived, if is_down(path) && path != Path::BothPinned { Ok(Check::Passed) } else { same(target) }])
         })
     }
 
-    fn load(&self, path: &'static str, size: u64, figure: Figure) -> Result<Load, Fault> {
+    fn load(&self, path: Path, size: u64, figure: Figure) -> Result<Load, Fault> {
         self.fill(path, size)?;
         let shape = if figure == Figure::Latency { Shape::HostLatency } else { Shape::Stream };
         let (first, beside) = self.actions(path, size)?;
@@ -292,7 +286,7 @@ impl Bench {
     }
 
     /// One copy of any size, compared byte by byte on the host.
-    fn once(&self, path: &'static str, size: u64) -> Result<Check, Fault> {
+    fn once(&self, path: Path, size: u64) -> Result<Check, Fault> {
         use plimsoll_core::sample::Workload as _;
         let bytes = usize::try_from(size).unwrap_or(usize::MAX);
         let download = |buffer: &DeviceBuffer, beyond: usize| {
@@ -320,21 +314,24 @@ impl Bench {
     }
 }
 
-fn is_up(path: &str) -> bool {
-    matches!(path, UP_PINNED | UP_PAGEABLE | BOTH_PINNED | UP_COMBINED | UP_KERNEL)
+fn is_up(path: Path) -> bool {
+    matches!(path, Path::UpPinned | Path::UpPageable | Path::BothPinned | Path::UpCombined | Path::UpKernel)
 }
 
-fn is_down(path: &str) -> bool {
-    matches!(path, DOWN_PINNED | DOWN_PAGEABLE | BOTH_PINNED | DOWN_KERNEL)
+fn is_down(path: Path) -> bool {
+    matches!(path, Path::DownPinned | Path::DownPageable | Path::BothPinned | Path::DownKernel)
 }
 
-fn ends_on_device(path: &str) -> bool {
-    path == ACROSS || is_up(path)
+fn ends_on_device(path: Path) -> bool {
+    path == Path::Across || is_up(path)
 }
 
 /// What a copy reads and writes of the device's memory.
-fn traffic(path: &str, size: u64) -> Traffic {
-    Traffic::new(if is_down(path) || path == ACROSS { size } else { 0 }, if ends_on_device(path) { size } else { 0 })
+fn traffic(path: Path, size: u64) -> Traffic {
+    Traffic::new(
+        if is_down(path) || path == Path::Across { size } else { 0 },
+        if ends_on_device(path) { size } else { 0 },
+    )
 }
 
 #[cfg(test)]
@@ -345,7 +342,7 @@ mod tests {
     fn every_path_is_measured_from_the_smallest_copy_to_large_ones() {
         for effort in Effort::ALL {
             let points = points(effort, SIZES.1);
-            for path in PATHS {
+            for path in Path::ALL {
                 assert!(
                     points.contains(&(path, SIZES.0))
                         && points.iter().any(|point| point.0 == path && point.1 >= 64 << 20)
@@ -353,12 +350,12 @@ mod tests {
             }
             assert!(points.is_sorted_by_key(|point| point.1));
         }
-        assert_eq!(points(Effort::Quick, 1).len(), PATHS.len());
+        assert_eq!(points(Effort::Quick, 1).len(), Path::ALL.len());
     }
 
     #[test]
     fn both_directions_and_copies_within_the_device_count_each_byte_twice() {
         let total = |path| traffic(path, 100).total();
-        assert_eq!(PATHS.map(total), [100, 100, 200, 100, 100, 200, 100, 100, 100]);
+        assert_eq!(Path::ALL.map(total), [100, 100, 200, 100, 100, 200, 100, 100, 100]);
     }
 }

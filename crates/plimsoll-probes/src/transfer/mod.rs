@@ -9,11 +9,11 @@ use plimsoll_core::flag::{Flag, Flags};
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::affine;
-use plimsoll_suite::findings::{HOST_PRECISION, finding};
+use plimsoll_suite::findings::{HOST_PRECISION, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -24,48 +24,59 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Host to device, from memory that is locked in place.
-pub const UP_PINNED: &str = "H2D pinned";
-/// Device to host, to such memory.
-pub const DOWN_PINNED: &str = "D2H pinned";
-/// Both at once, each on its own stream, counted together.
-pub const BOTH_PINNED: &str = "both pinned";
-/// Host to device, from locked memory that the host writes past its caches.
-pub const UP_COMBINED: &str = "H2D write-combined";
-/// Host to device by a kernel that reads locked memory of the host.
-pub const UP_KERNEL: &str = "H2D by a kernel";
-/// Device to host by a kernel that writes there.
-pub const DOWN_KERNEL: &str = "D2H by a kernel";
-/// Host to device, from ordinary memory.
-pub const UP_PAGEABLE: &str = "H2D pageable";
-/// Device to host, to ordinary memory.
-pub const DOWN_PAGEABLE: &str = "D2H pageable";
-/// Within the device: each byte is read and written, and counted twice.
-pub const ACROSS: &str = "D2D";
-/// Every path, in the order in which they are shown.
-pub const PATHS: [&str; 9] =
-    [UP_PINNED, DOWN_PINNED, BOTH_PINNED, UP_PAGEABLE, DOWN_PAGEABLE, ACROSS, UP_COMBINED, UP_KERNEL, DOWN_KERNEL];
+plimsoll_core::names! {
+    /// From where to where a copy goes, and how, in the order in which paths are shown.
+    pub enum Path {
+        /// Host to device, from memory that is locked in place.
+        UpPinned = "H2D pinned",
+        /// Device to host, to such memory.
+        DownPinned = "D2H pinned",
+        /// Both at once, each on its own stream, counted together.
+        BothPinned = "both pinned",
+        /// Host to device, from ordinary memory.
+        UpPageable = "H2D pageable",
+        /// Device to host, to ordinary memory.
+        DownPageable = "D2H pageable",
+        /// Within the device: each byte is read and written, and counted twice.
+        Across = "D2D",
+        /// Host to device, from locked memory that the host writes past its caches.
+        UpCombined = "H2D write-combined",
+        /// Host to device by a kernel that reads locked memory of the host.
+        UpKernel = "H2D by a kernel",
+        /// Device to host by a kernel that writes there.
+        DownKernel = "D2H by a kernel",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A copy.
+    pub struct Copy {
+        /// Its path.
+        path: Path,
+        /// Its bytes.
+        size: Bytes,
+    }
+}
 
 /// Copies back to back, by path and size.
 #[must_use]
-pub fn copies() -> SeriesSpec {
+pub fn copies() -> TypedSeries<Copy> {
     spec("copies", Figure::Throughput, "bandwidth")
 }
 
 /// One copy alone, by the host's clock from the call until it has seen the end.
 #[must_use]
-pub fn single() -> SeriesSpec {
+pub fn single() -> TypedSeries<Copy> {
     spec("single", Figure::Latency, "time")
 }
 
-fn spec(case: &str, figure: Figure, y: &str) -> SeriesSpec {
+fn spec(case: &str, figure: Figure, y: &str) -> TypedSeries<Copy> {
     let time = metric("time", Unit::Second, Quantity::Time);
     let bandwidth = metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth);
-    SeriesSpec::new(
+    TypedSeries::new(
         case,
         figure,
         CachePolicy::Hot,
-        vec![axis("path", Unit::One), axis("size", Unit::Byte)],
         if y == "time" { vec![time, bandwidth] } else { vec![bandwidth, time] },
         Draw::Lines { x: "size".into(), y: y.into(), by: Some("path".into()), log_x: true, log_y: true },
     )
@@ -75,38 +86,38 @@ fn spec(case: &str, figure: Figure, y: &str) -> SeriesSpec {
 /// Per path the bandwidth of the largest copies, and the latency of a single one by the line through all sizes.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let of = |case: &str| series.iter().find(|series| series.spec.case == case);
-    let bandwidth = |path: &str| {
+    let bandwidth = |path: Path| {
         let copies = of("copies")?;
-        let size = |row: &Row| copies.number(row, "size").unwrap_or(0.0);
-        let row = rows(copies, path).reduce(|a, b| if size(b) > size(a) { b } else { a })?;
-        let says = format!("At {}{}.", Unit::Byte.format(size(row)), meaning(path));
-        let plain = finding(path, Unit::BytePerSecond, row, copies.estimate(row, "bandwidth")?);
+        let (size, row) = rows(copies, path).reduce(|a, b| if b.0 > a.0 { b } else { a })?;
+        let says = format!("At {}{}.", Unit::Byte.format(size), meaning(path));
+        let plain = finding(path.name(), Unit::BytePerSecond, row, copies.estimate(row, "bandwidth")?);
         Some(Finding { says, ..plain })
     };
-    let latency = |path: &str| {
+    let latency = |path: Path| {
         let single = of("single")?;
-        let point = |row: &Row| Some((single.number(row, "size")?, single.estimate(row, "time")?));
+        let point = |(size, row): (f64, &Row)| Some((size, single.estimate(row, "time")?));
         let points: Vec<(f64, Estimate)> = rows(single, path).filter_map(point).collect();
         let line = affine::fit(&points)?;
-        let all = rows(single, path).fold(Flags::NONE, |flags, row| flags.union(row.flags));
+        let all = rows(single, path).fold(Flags::NONE, |flags, (_, row)| flags.union(row.flags));
         let flags = all.iter().filter(|flag| *flag != Flag::LaunchBound).collect();
         let [from, to] = line.over.map(|bytes| Unit::Byte.format(bytes));
         let rate = line.b.map_or("no limit in sight".to_owned(), |b| Unit::BytePerSecond.format(b.value));
         let says = format!("a of T = a + V/b for single copies of {from} to {to}; b is {rate}.");
-        let plain = finding(format!("{path}, latency"), Unit::Second, rows(single, path).next()?, line.a);
+        let plain = finding(format!("{path}, latency"), Unit::Second, rows(single, path).next()?.1, line.a);
         Some(Finding { says, flags, ..plain })
     };
-    PATHS.iter().flat_map(|path| bandwidth(path).into_iter().chain(latency(path))).collect()
+    Path::ALL.into_iter().flat_map(|path| bandwidth(path).into_iter().chain(latency(path))).collect()
 }
 
-fn rows<'s>(series: &'s Series, path: &'s str) -> impl Iterator<Item = &'s Row> {
-    series.rows.iter().filter(move |row| series.text(row, "path") == Some(path))
+/// The copies of a path, with their bytes.
+fn rows(series: &Series, path: Path) -> impl Iterator<Item = (f64, &Row)> {
+    known_rows(series).filter(move |(at, _): &(Copy, &Row)| at.path == path).map(|(at, row)| (at.size.0 as f64, row))
 }
 
-fn meaning(path: &str) -> &'static str {
+fn meaning(path: Path) -> &'static str {
     match path {
-        BOTH_PINNED => ", both directions together",
-        ACROSS => ", reads and writes together",
+        Path::BothPinned => ", both directions together",
+        Path::Across => ", reads and writes together",
         _ => "",
     }
 }
@@ -116,12 +127,12 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
-    fn point(path: &str, bytes: u64, seconds: f64) -> Point {
+    fn point(path: Path, bytes: u64, seconds: f64) -> Point {
         synthetic::point(
-            vec![path.into(), bytes.into()],
+            Copy { path, size: Bytes(bytes) }.to_values(),
             seconds,
             Work { traffic: Traffic::new(0, bytes), ..Work::default() },
             &[],
@@ -132,10 +143,10 @@ mod tests {
     fn each_path_has_the_bandwidth_of_its_largest_copy_and_the_latency_of_the_line() {
         let time = |bytes: u64| 9e-6 + bytes as f64 / 55e9;
         let sizes = [1_u64 << 10, 1 << 14, 1 << 18, 1 << 22];
-        let copy = |bytes: u64| point(UP_PINNED, bytes, bytes as f64 / 55.4e9);
+        let copy = |bytes: u64| point(Path::UpPinned, bytes, bytes as f64 / 55.4e9);
         let series = [
-            Series::new(copies(), [copy(1 << 30), copy(1 << 10), point(ACROSS, 1 << 20, 1e-6)]),
-            Series::new(single(), sizes.map(|bytes| point(UP_PINNED, bytes, time(bytes)))),
+            Series::new(copies(), [copy(1 << 30), copy(1 << 10), point(Path::Across, 1 << 20, 1e-6)]),
+            Series::new(single(), sizes.map(|bytes| point(Path::UpPinned, bytes, time(bytes)))),
         ];
         let found = findings(&DeviceInfo::default(), &series);
         let names: Vec<&str> = found.iter().map(|finding| finding.name.as_str()).collect();

@@ -3,7 +3,8 @@
 use plimsoll_core::Traffic;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::sample::Work;
-use plimsoll_probes::roofline::{self, SPEC};
+use plimsoll_core::series::FlopPerByte;
+use plimsoll_probes::roofline::{self, Place, SPEC, Type};
 
 use super::{Ask, Planned, Simulated};
 use crate::device::Job;
@@ -15,21 +16,22 @@ const WINDOW: u64 = 512 << 20;
 /// Bytes of one launch.
 const CHUNK: u64 = 32 << 20;
 /// Each type with its lanes relative to f64.
-const TYPES: [(&str, f64); 2] = [("f64", 1.0), ("f32", 2.0)];
+const TYPES: [(Type, f64); 2] = [(Type::F64, 1.0), (Type::F32, 2.0)];
 
 fn sweep(ask: &Ask<'_>) -> Planned {
     let per_octave = ask.by_effort([1.0, 2.0, 2.0]);
     let window = ask.request.bytes.unwrap_or(WINDOW).max(64);
     let traffic = Traffic::new(window.min(CHUNK), 0);
     let mut points = Vec::new();
-    for (element, lanes) in TYPES {
+    for (of, lanes) in TYPES {
         for step in 0..=(11.0 * per_octave) as u32 {
             let intensity = (f64::from(step) / per_octave - 3.0).exp2();
             let operations = intensity * traffic.read as f64;
             let seconds = operations / ask.machine.roofline(intensity, lanes, traffic);
             let work = Work { traffic, operations, window, ..Work::default() };
-            points.push((vec![element.into(), intensity.into()], Job { allocate: window, seconds, work, extra: None }));
+            let at = Place { of, intensity: FlopPerByte(intensity) };
+            points.push((at, Job { allocate: window, seconds, work, extra: None }));
         }
     }
-    Planned { series: roofline::sweep(), share: 1.0, flags: Flags::NONE, points }
+    Planned::new(roofline::sweep(), 1.0, Flags::NONE, points)
 }

@@ -141,3 +141,10 @@ fn rows_of_a_series_with_other_axes_are_errors() {
 fn a_series_does_not_lose_a_point_with_too_few_coordinates() {
     let _ = Series::new(typed(), [point(place(Stores::Ordinary, 1).to_values()[1..].to_vec())]);
 }
+
+#[test]
+fn an_intensity_is_any_number_and_no_name() {
+    assert_eq!(FlopPerByte::from_value(&FlopPerByte(0.125).to_value()), Some(FlopPerByte(0.125)));
+    assert_eq!(FlopPerByte::from_value(&"0.125".into()), None);
+    assert_eq!(FlopPerByte::UNIT, Unit::FlopPerByte);
+}

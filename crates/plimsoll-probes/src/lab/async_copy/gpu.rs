@@ -6,7 +6,6 @@ use std::rc::Rc;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work, Workload as _};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::Target;
 use plimsoll_gen::kernel::Element;
@@ -18,7 +17,7 @@ use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, STAGES, THREADS, TILES, Way};
-use super::{AFRESH, BULK, FROM_L2, FROM_MEMORY, PAST, REGISTERS, through};
+use super::{AFRESH, FROM_L2, FROM_MEMORY, Tiles};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::async_copy;
@@ -148,18 +147,19 @@ fn points(target: Target, shared: u32, effort: Effort) -> Vec<Point> {
     all.filter(|point| point.shared() + FIXED <= shared).collect()
 }
 
-fn name(way: Way) -> String {
+/// A way as the axis calls it.
+fn way_axis(way: Way) -> async_copy::Way {
     match way {
-        Way::Registers => REGISTERS.to_owned(),
-        Way::Async(bytes) => through(bytes),
-        Way::AsyncPast => PAST.to_owned(),
-        Way::Bulk => BULK.to_owned(),
+        Way::Registers => async_copy::Way::Registers,
+        Way::Async(bytes) => async_copy::Way::Through(bytes),
+        Way::AsyncPast => async_copy::Way::Past,
+        Way::Bulk => async_copy::Way::Bulk,
     }
 }
 
 impl Point {
-    fn at(&self) -> Vec<Value> {
-        vec![name(self.way).as_str().into(), u64::from(self.tile).into(), u64::from(self.stages).into()]
+    fn at(&self) -> Tiles {
+        Tiles { way: way_axis(self.way), tile: self.tile.into(), stages: self.stages.into() }
     }
 
     fn shared(&self) -> u32 {

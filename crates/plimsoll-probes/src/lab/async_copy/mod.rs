@@ -6,15 +6,19 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
+use std::fmt;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, Value, axis, metric};
+use plimsoll_core::series::{
+    Bytes, Coordinate, Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric,
+};
 use plimsoll_core::unit::{ByteSize, Unit};
 
 use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding};
+use plimsoll_suite::findings::{LAB, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -33,52 +37,98 @@ pub const FROM_MEMORY: &str = "from memory";
 /// The best stages of every way and tile from the L2, measured once more: the best of many is told by no sample that chose it.
 pub const AFRESH: &str = "from the L2, best afresh";
 
-/// Ways: loads and stores of 16 bytes.
-pub const REGISTERS: &str = "load and store";
-/// Asynchronous copies past the first-level cache.
-pub const PAST: &str = "cp.async 16 B, past L1";
-/// One bulk copy for each tile.
-pub const BULK: &str = "bulk copy";
+/// A way from global to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Loads and stores of 16 bytes.
+    Registers,
+    /// Asynchronous copies of so many bytes through the first-level cache.
+    Through(u32),
+    /// Asynchronous copies of 16 bytes past it.
+    Past,
+    /// One bulk copy for each tile.
+    Bulk,
+}
 
-/// Asynchronous copies of so many bytes through the first-level cache.
-#[must_use]
-pub fn through(bytes: u32) -> String {
-    format!("cp.async {bytes} B, through L1")
+impl Way {
+    const REGISTERS: &'static str = "load and store";
+    const PAST: &'static str = "cp.async 16 B, past L1";
+    const BULK: &'static str = "bulk copy";
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registers => f.write_str(Self::REGISTERS),
+            Self::Through(bytes) => write!(f, "cp.async {bytes} B, through L1"),
+            Self::Past => f.write_str(Self::PAST),
+            Self::Bulk => f.write_str(Self::BULK),
+        }
+    }
+}
+
+impl Coordinate for Way {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.to_string().as_str().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(match value.text()? {
+            Self::REGISTERS => Self::Registers,
+            Self::PAST => Self::Past,
+            Self::BULK => Self::Bulk,
+            name => {
+                let bytes = name.strip_prefix("cp.async ")?.strip_suffix(" B, through L1")?;
+                Self::Through(bytes.parse().ok()?)
+            }
+        })
+    }
+}
+
+plimsoll_core::axes! {
+    /// Tiles that are brought in one way.
+    pub struct Tiles {
+        /// The way.
+        way: Way,
+        /// Bytes of a tile.
+        tile: Bytes,
+        /// Tiles that have room at once.
+        stages: Count,
+    }
 }
 
 /// Bytes per cycle and multiprocessor by way, tile and tiles that have room at once. An operation is a byte of one multiprocessor; the
 /// bandwidth is that of all.
 #[must_use]
-pub fn tiles(case: &str) -> SeriesSpec {
+pub fn tiles(case: &str) -> TypedSeries<Tiles> {
     let cache = if case == FROM_MEMORY { CachePolicy::Stream } else { CachePolicy::Hot };
-    let axes = vec![axis("way", Unit::One), axis("tile", Unit::Byte), axis("stages", Unit::One)];
     let metrics = vec![
         metric("bytes per cycle", Unit::BytePerCycle, Quantity::OperationsPerCycle),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
     ];
     let (x, y) = ("tile".to_owned(), "bytes per cycle".to_owned());
     let draw = Draw::Lines { x, y, by: Some("way".into()), log_x: true, log_y: false };
-    SeriesSpec::new(case, Figure::Throughput, cache, axes, metrics, draw)
+    TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
 /// The best stages of one way on tiles of one size.
 struct Best<'s> {
-    way: &'s str,
-    stages: f64,
+    at: Tiles,
     rate: Estimate,
     row: &'s Row,
 }
 
 /// The best of each way on tiles of this size, in the order of the ways.
-fn best_of_each(series: &Series, tile: f64) -> Vec<Best<'_>> {
+fn best_of_each(series: &Series, tile: Bytes) -> Vec<Best<'_>> {
     let mut all: Vec<Best<'_>> = Vec::new();
-    for row in series.rows.iter().filter(|row| series.number(row, "tile") == Some(tile)) {
-        let figures = (series.text(row, "way"), series.number(row, "stages"), series.estimate(row, "bytes per cycle"));
-        let (Some(way), Some(stages), Some(rate)) = figures else { continue };
-        match all.iter_mut().find(|best| best.way == way) {
+    for (at, row) in known_rows(series).filter(|(at, _): &(Tiles, &Row)| at.tile == tile) {
+        let Some(rate) = series.estimate(row, "bytes per cycle") else { continue };
+        match all.iter_mut().find(|best| best.at.way == at.way) {
             Some(best) if best.rate.value >= rate.value => {}
-            Some(best) => *best = Best { way, stages, rate, row },
-            None => all.push(Best { way, stages, rate, row }),
+            Some(best) => *best = Best { at, rate, row },
+            None => all.push(Best { at, rate, row }),
         }
     }
     all
@@ -86,8 +136,8 @@ fn best_of_each(series: &Series, tile: f64) -> Vec<Best<'_>> {
 
 /// Where the best stages of every way and tile were measured.
 #[must_use]
-pub fn chosen(series: &Series) -> Vec<Vec<Value>> {
-    let best = |tile| best_of_each(series, tile).into_iter().map(|best| best.row.at.clone());
+pub fn chosen(series: &Series) -> Vec<Tiles> {
+    let best = |tile| best_of_each(series, tile).into_iter().map(|best| best.at);
     sizes(series).into_iter().flat_map(best).collect()
 }
 
@@ -98,9 +148,9 @@ fn from_l2(series: &[Series]) -> Option<&Series> {
 }
 
 /// The sizes of tiles, ascending.
-fn sizes(series: &Series) -> Vec<f64> {
-    let mut sizes: Vec<f64> = series.rows.iter().filter_map(|row| series.number(row, "tile")).collect();
-    sizes.sort_by(f64::total_cmp);
+fn sizes(series: &Series) -> Vec<Bytes> {
+    let mut sizes: Vec<Bytes> = known_rows(series).map(|(at, _): (Tiles, &Row)| at.tile).collect();
+    sizes.sort_unstable();
     sizes.dedup();
     sizes
 }
@@ -110,12 +160,12 @@ fn fastest<'b, 's>(ways: &'b [Best<'s>]) -> Option<&'b Best<'s>> {
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let of = |case: &str, series: &Series, tile: f64| {
+    let of = |case: &str, series: &Series, tile: Bytes| {
         let ways = best_of_each(series, tile);
         let best = fastest(&ways)?;
-        let told = |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.way, way.rate.value, stages(way.stages));
+        let told = |way: &Best<'_>| format!("{} {:.1} B/cycle ({})", way.at.way, way.rate.value, stages(way.at.stages));
         let says = ways.iter().map(told).collect::<Vec<_>>().join("; ");
-        let name = format!("best of tiles of {}, {}", ByteSize(tile as u64), case);
+        let name = format!("best of tiles of {}, {}", ByteSize(tile.0), case);
         Some(Finding { says, ..finding(name, Unit::BytePerCycle, best.row, best.rate) })
     };
     let memory = series.iter().find(|series| series.spec.case == FROM_MEMORY);
@@ -125,8 +175,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     all.chain(advise(series)).collect()
 }
 
-fn stages(stages: f64) -> String {
-    if stages == 1.0 { "1 stage".to_owned() } else { format!("{stages} stages") }
+fn stages(Count(stages): Count) -> String {
+    if stages == 1 { "1 stage".to_owned() } else { format!("{stages} stages") }
 }
 
 /// The way for the smallest tiles and for the largest, from the L2, and what bulk copies gain or lose at either.
@@ -135,16 +185,17 @@ fn advise(series: &[Series]) -> Option<Finding> {
     let sizes = sizes(series);
     let (small, large) = (*sizes.first()?, *sizes.last()?);
     let (at_small, at_large) = (best_of_each(series, small), best_of_each(series, large));
-    let way = |ways: &[Best<'_>]| fastest(ways).map(|best| format!("{} with {}", best.way, stages(best.stages)));
+    let way = |ways: &[Best<'_>]| fastest(ways).map(|best| format!("{} with {}", best.at.way, stages(best.at.stages)));
     // Bulk copies beside the best of the others.
     let bulk = |ways: &[Best<'_>]| {
-        let bulk = ways.iter().find(|best| best.way == BULK)?;
-        let others: Vec<f64> = ways.iter().filter(|best| best.way != BULK).map(|best| best.rate.value).collect();
+        let bulk = ways.iter().find(|best| best.at.way == Way::Bulk)?;
+        let others: Vec<f64> =
+            ways.iter().filter(|best| best.at.way != Way::Bulk).map(|best| best.rate.value).collect();
         let most = others.into_iter().fold(0.0, f64::max);
-        let other = ways.iter().find(|best| best.way != BULK && best.rate.value >= most)?;
+        let other = ways.iter().find(|best| best.at.way != Way::Bulk && best.rate.value >= most)?;
         Some(ratio(bulk.rate, other.rate))
     };
-    let plain = at_small.iter().find(|best| best.way == REGISTERS)?;
+    let plain = at_small.iter().find(|best| best.at.way == Way::Registers)?;
     let gain = ratio(fastest(&at_small)?.rate, plain.rate);
     let words = ["faster than any other", "as fast as the others", "slower than the best other"];
     let of_bulk = bulk(&at_small).zip(bulk(&at_large)).map(|(small, large)| {
@@ -152,10 +203,10 @@ fn advise(series: &[Series]) -> Option<Finding> {
     });
     let says = format!(
         "Bring tiles of {} by {} ({:.1} times loads and stores), tiles of {} by {}{}.",
-        ByteSize(small as u64),
+        ByteSize(small.0),
         way(&at_small)?,
         gain.value,
-        ByteSize(large as u64),
+        ByteSize(large.0),
         way(&at_large)?,
         of_bulk.unwrap_or_default()
     );
@@ -168,15 +219,16 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
+    use plimsoll_core::series::Axes as _;
     use plimsoll_suite::findings::synthetic::{CLOCK, point};
 
     /// Tiles that arrive at so many bytes per cycle.
-    fn measured(rows: &[(&str, u64, u64, f64)]) -> Series {
-        let row = |(way, tile, stages, rate): &(&str, u64, u64, f64)| {
+    fn measured(rows: &[(Way, u64, u64, f64)]) -> Series {
+        let row = |(way, tile, stages, rate): &(Way, u64, u64, f64)| {
             let operations = (1 << 20) as f64;
             let work = Work { traffic: Traffic::new(100 << 20, 0), operations, ..Work::default() };
-            let at = vec![(*way).into(), (*tile).into(), (*stages).into()];
-            point(at, operations / rate / CLOCK, work, &[])
+            let at = Tiles { way: *way, tile: Bytes(*tile), stages: Count(*stages) };
+            point(at.to_values(), operations / rate / CLOCK, work, &[])
         };
         Series::new(tiles(FROM_L2), rows.iter().map(row))
     }
@@ -184,13 +236,13 @@ mod tests {
     #[test]
     fn each_size_of_tile_has_its_best_way_with_its_best_stages() {
         let rows = [
-            (REGISTERS, 2048, 1, 4.0),
-            (PAST, 2048, 1, 5.0),
-            (PAST, 2048, 4, 16.0),
-            (BULK, 2048, 4, 12.0),
-            (REGISTERS, 32768, 1, 20.0),
-            (PAST, 32768, 2, 30.0),
-            (BULK, 32768, 3, 33.0),
+            (Way::Registers, 2048, 1, 4.0),
+            (Way::Past, 2048, 1, 5.0),
+            (Way::Past, 2048, 4, 16.0),
+            (Way::Bulk, 2048, 4, 12.0),
+            (Way::Registers, 32768, 1, 20.0),
+            (Way::Past, 32768, 2, 30.0),
+            (Way::Bulk, 32768, 3, 33.0),
         ];
         let found = findings(&DeviceInfo::default(), &[measured(&rows)]);
         assert_eq!(found[0].name, "best of tiles of 2 KiB, from the L2");
@@ -208,12 +260,12 @@ mod tests {
 
     #[test]
     fn the_best_stages_are_measured_afresh_and_told_from_that() {
-        let rows = [(PAST, 2048, 1, 5.0), (PAST, 2048, 4, 16.0), (REGISTERS, 2048, 1, 4.0)];
+        let rows = [(Way::Past, 2048, 1, 5.0), (Way::Past, 2048, 4, 16.0), (Way::Registers, 2048, 1, 4.0)];
         let first = measured(&rows);
-        let expected: [Vec<Value>; 2] =
-            [vec![PAST.into(), 2048_u64.into(), 4_u64.into()], vec![REGISTERS.into(), 2048_u64.into(), 1_u64.into()]];
+        let tiles = |way, stages| Tiles { way, tile: Bytes(2048), stages: Count(stages) };
+        let expected = [tiles(Way::Past, 4), tiles(Way::Registers, 1)];
         assert_eq!(chosen(&first), expected);
-        let mut afresh = measured(&[(PAST, 2048, 4, 15.0), (REGISTERS, 2048, 1, 4.0)]);
+        let mut afresh = measured(&[(Way::Past, 2048, 4, 15.0), (Way::Registers, 2048, 1, 4.0)]);
         afresh.spec.case = AFRESH.to_owned();
         let found = findings(&DeviceInfo::default(), &[first, afresh]);
         assert_eq!((found[0].name.as_str(), found.len()), ("best of tiles of 2 KiB, from the L2", 2));
@@ -222,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_device_without_bulk_copies_is_advised_all_the_same() {
-        let rows = [(REGISTERS, 2048, 1, 4.0), (PAST, 2048, 4, 16.0), (REGISTERS, 32768, 1, 20.0)];
+        let rows = [(Way::Registers, 2048, 1, 4.0), (Way::Past, 2048, 4, 16.0), (Way::Registers, 32768, 1, 20.0)];
         let found = findings(&DeviceInfo::default(), &[measured(&rows)]);
         let advice = found.last().unwrap();
         assert!(!advice.says.contains("bulk") && (advice.value - 4.0).abs() < 1e-3, "{}", advice.says);

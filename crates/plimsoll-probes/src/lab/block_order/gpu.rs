@@ -16,7 +16,7 @@ use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, THREADS, TURN};
-use super::{AFRESH, COLUMNS, DIAGONALS, LEAST, ORDERS, ROWS, groups};
+use super::{AFRESH, LEAST, ORDERS, Order, Walk};
 use crate::lab::block_order;
 use crate::{TRUST, folds};
 
@@ -35,8 +35,8 @@ const LOOK: usize = 5;
 #[derive(Debug)]
 pub struct Runner;
 
-/// An order by its name, and the rows of a group: 0 are diagonals.
-type Order = (String, u32);
+/// An order, and the rows of a group: 0 are diagonals.
+type Grouped = (Order, u32);
 
 /// How many panels of how many bytes each matrix has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +73,11 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device, size, session.request.seed)?;
         let points = orders(size.rows, session.request.effort);
         let late = late(session, begin, block_order::SPEC.budget(session.request.effort));
-        let at = |order: &Order| vec![order.0.as_str().into()];
+        let at = |grouped: &Grouped| Walk { order: grouped.0 };
         let sweep = Sweep { series: block_order::orders(ORDERS), points: &points, share: 0.7 + late, flags };
         let chosen = block_order::chosen(session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK))?);
-        let wanted = |order: &Order| chosen.as_ref().is_some_and(|chosen| chosen.contains(&order.0));
-        let points: Vec<Order> = points.into_iter().filter(wanted).collect();
+        let wanted = |grouped: &Grouped| chosen.is_some_and(|chosen| chosen.contains(&grouped.0));
+        let points: Vec<Grouped> = points.into_iter().filter(wanted).collect();
         let sweep = Sweep { series: block_order::orders(AFRESH), points: &points, share: 0.3, flags };
         session.sweep(sweep, at, |_, order| bench.walk(order.1, LOOK)).map(drop)
     }
@@ -102,10 +102,10 @@ impl<G: Gpu> Probe<G> for Runner {
 }
 
 /// Rows, columns, diagonals and groups; in a hurry fewer groups.
-fn orders(rows: u32, effort: Effort) -> Vec<Order> {
-    let mut orders = vec![(ROWS.to_owned(), 1), (COLUMNS.to_owned(), rows), (DIAGONALS.to_owned(), 0)];
+fn orders(rows: u32, effort: Effort) -> Vec<Grouped> {
+    let mut orders = vec![(Order::Rows, 1), (Order::Columns, rows), (Order::Diagonals, 0)];
     let some = GROUPS.into_iter().filter(|group| effort != Effort::Quick || matches!(group, 4 | 12 | 32));
-    orders.extend(some.map(|group| (groups(group), group)));
+    orders.extend(some.map(|group| (Order::Groups(group), group)));
     orders
 }
 

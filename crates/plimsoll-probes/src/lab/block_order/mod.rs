@@ -6,16 +6,18 @@ pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
+use std::fmt;
+
 use plimsoll_core::counted;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes as _, Coordinate, Draw, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{LAB, finding};
+use plimsoll_suite::findings::{LAB, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -26,12 +28,60 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// The orders: tile after tile of a row, or of a column, or along the diagonals, where neighbours share nothing.
-pub const ROWS: &str = "rows";
-/// See [`ROWS`].
-pub const COLUMNS: &str = "columns";
-/// See [`ROWS`].
-pub const DIAGONALS: &str = "diagonals";
+/// The order of a kernel's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Tile after tile of a row.
+    Rows,
+    /// Tile after tile of a column.
+    Columns,
+    /// Along the diagonals, where neighbours share nothing.
+    Diagonals,
+    /// So many rows of tiles at a time, column after column.
+    Groups(u32),
+}
+
+impl Order {
+    const ROWS: &'static str = "rows";
+    const COLUMNS: &'static str = "columns";
+    const DIAGONALS: &'static str = "diagonals";
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rows => f.write_str(Self::ROWS),
+            Self::Columns => f.write_str(Self::COLUMNS),
+            Self::Diagonals => f.write_str(Self::DIAGONALS),
+            Self::Groups(rows) => write!(f, "groups of {rows} rows"),
+        }
+    }
+}
+
+impl Coordinate for Order {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.to_string().as_str().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(match value.text()? {
+            Self::ROWS => Self::Rows,
+            Self::COLUMNS => Self::Columns,
+            Self::DIAGONALS => Self::Diagonals,
+            name => Self::Groups(name.strip_prefix("groups of ")?.strip_suffix(" rows")?.parse().ok()?),
+        })
+    }
+}
+
+plimsoll_core::axes! {
+    /// One walk over all tiles.
+    pub struct Walk {
+        /// Its order.
+        order: Order,
+    }
+}
 
 /// All orders, and then the plain one, the best and the slowest once more: a choice is told by no sample that made it.
 pub const ORDERS: &str = "orders";
@@ -41,22 +91,16 @@ pub const AFRESH: &str = "afresh";
 /// Both matrices once: what memory must deliver at least.
 pub const LEAST: &str = "least from memory";
 
-/// So many rows of tiles at a time, column after column.
-#[must_use]
-pub fn groups(rows: u32) -> String {
-    format!("groups of {rows} rows")
-}
-
 /// Time of one walk over all tiles, by its order: `case` is [`ORDERS`] or [`AFRESH`]. Bytes are those that blocks read.
 #[must_use]
-pub fn orders(case: &str) -> SeriesSpec {
+pub fn orders(case: &str) -> TypedSeries<Walk> {
     let metrics = vec![
         metric("time", Unit::Second, Quantity::Time),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         metric(LEAST, Unit::Byte, Quantity::Extra),
     ];
     let draw = Draw::Bars { x: "order".into(), y: "time".into(), by: None };
-    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, vec![axis("order", Unit::One)], metrics, draw)
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// How often memory delivered the least that it must, where that was counted.
@@ -67,23 +111,23 @@ fn delivered(orders: &Series, row: &Row) -> Option<f64> {
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case && !series.rows.is_empty());
     let Some(orders) = case(ORDERS) else { return Vec::new() };
-    let of = |row| {
+    let of = |(at, row): (Walk, &Row)| {
         let counted = delivered(orders, row).map(|times| format!("memory read {times:.2} times what it must at least"));
         let bandwidth = orders.estimate(row, "bandwidth").map(|known| Unit::BytePerSecond.format(known.value));
         let says = counted.or(bandwidth.map(|bandwidth| format!("blocks read {bandwidth}")))?;
-        let time = finding(orders.text(row, "order")?, Unit::Second, row, orders.estimate(row, "time")?);
+        let time = finding(at.order.to_string(), Unit::Second, row, orders.estimate(row, "time")?);
         Some(Finding { says, ..time })
     };
-    orders.rows.iter().filter_map(of).chain(advise(orders, case(AFRESH).unwrap_or(orders))).collect()
+    known_rows(orders).filter_map(of).chain(advise(orders, case(AFRESH).unwrap_or(orders))).collect()
 }
 
-/// The plain order, the best and the slowest, by their names: what is measured once more.
+/// The plain order, the best and the slowest: what is measured once more.
 #[must_use]
-pub fn chosen(orders: &Series) -> Option<[String; 3]> {
-    let name = |row: &Row| orders.text(row, "order").map(str::to_owned);
+pub fn chosen(orders: &Series) -> Option<[Order; 3]> {
+    let order = |row: &Row| Walk::from_values(&row.at).map(|at| at.order);
     let (best, _) = orders.best("time", |_| true)?;
     let slowest = orders.rows.iter().max_by(|a, b| a.time.value.total_cmp(&b.time.value))?;
-    Some([ROWS.to_owned(), name(best)?, name(slowest)?])
+    Some([Order::Rows, order(best)?, order(slowest)?])
 }
 
 /// The fastest order beside the one that a plain index gives, and beside the slowest: chosen by the one, told by the other.
@@ -91,15 +135,14 @@ fn advise(orders: &Series, afresh: &Series) -> Option<Finding> {
     /// What an order must gain to be worth its index arithmetic.
     const GAIN: f64 = 1.02;
     let time = |row: &Row| afresh.estimate(row, "time");
-    let names = chosen(orders)?;
-    let row = |name: &str| afresh.rows.iter().find(|row| afresh.text(row, "order") == Some(name));
-    let (plain, best, slowest) = (row(&names[0])?, row(&names[1])?, row(&names[2])?);
+    let [plain, order, last] = chosen(orders)?;
+    let row = |order| Some(known_rows(afresh).find(|(at, _): &(Walk, &Row)| at.order == order)?.1);
+    let (plain, best, slowest) = (row(plain)?, row(order)?, row(last)?);
     let (gain, most) = (ratio(time(plain)?, time(best)?), ratio(time(slowest)?, time(best)?));
     let bytes = delivered(afresh, plain).zip(delivered(afresh, best)).map_or_else(String::new, |(plain, best)| {
         format!(", and memory reads {best:.1} times the least instead of {plain:.1} times")
     });
-    let order = &names[1];
-    let last = format!("{} take {:.2} times as long as the best", names[2], most.value);
+    let last = format!("{last} take {:.2} times as long as the best", most.value);
     let says = if gain.value > GAIN {
         format!("Walk tiles in {order}: {:.2} times as fast as row by row{bytes}; {last}.", gain.value)
     } else {
@@ -116,18 +159,19 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
+    use plimsoll_core::series::SeriesSpec;
     use plimsoll_suite::findings::synthetic::point;
 
     fn measured(rows: f64, grouped: f64, counted: bool) -> Series {
-        let mut spec = orders(ORDERS);
+        let mut spec = SeriesSpec::from(orders(ORDERS));
         spec.metrics.extend(counted::metrics());
-        let order = |name: &str, seconds: f64, read: f64| {
+        let walk = |order, seconds: f64, read: f64| {
             let work = Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() };
             let extra = [(LEAST, 1e8), (counted::DRAM_READ, read)];
-            point(vec![name.into()], seconds, work, if counted { &extra } else { &extra[..1] })
+            point(Walk { order }.to_values(), seconds, work, if counted { &extra } else { &extra[..1] })
         };
-        let diagonals = order(DIAGONALS, 2.0 * grouped, 3e9);
-        Series::new(spec, [order(ROWS, rows, 1e9), order(&groups(16), grouped, 2e8), diagonals])
+        let diagonals = walk(Order::Diagonals, 2.0 * grouped, 3e9);
+        Series::new(spec, [walk(Order::Rows, rows, 1e9), walk(Order::Groups(16), grouped, 2e8), diagonals])
     }
 
     fn advised(series: Series) -> Finding {
@@ -146,7 +190,7 @@ mod tests {
     #[test]
     fn what_was_chosen_is_told_by_what_was_measured_afresh() {
         let (first, mut afresh) = (measured(1.5e-3, 1e-3, false), measured(1.4e-3, 1e-3, false));
-        assert_eq!(chosen(&first).unwrap(), [ROWS, "groups of 16 rows", DIAGONALS]);
+        assert_eq!(chosen(&first).unwrap(), [Order::Rows, Order::Groups(16), Order::Diagonals]);
         afresh.spec.case = AFRESH.to_owned();
         let found = findings(&DeviceInfo::default(), &[first, afresh]);
         assert!((found.last().unwrap().value - 1.4).abs() < 1e-6);

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use super::kernels::{self, Kind, datum};
-use crate::lab::compression::{self, CURVES, DATA, GRIDS, place};
+use crate::lab::compression::{self, CURVES, Data, Place, Reads, Saxpy};
 use crate::uniformity::kernels as uniformity;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -79,16 +79,18 @@ impl Probe<Cuda> for Runner {
         let late = late(session, begin, compression::SPEC.budget(effort));
 
         let points = saxpies(effort);
-        let at = |&((data, compressible), grid): &(Held, usize)| {
-            vec![place(DATA[data], compressible).as_str().into(), GRIDS[grid].into()]
+        let at = |&((data, compressible), grid): &(Held, usize)| Saxpy {
+            place: Place { data: Data::ALL[data], compressible },
+            grid: compression::Grid::ALL[grid],
         };
         let sweep = Sweep { series: compression::saxpy(), points: &points, share: SHARE + late, flags };
         session.sweep(sweep, at, |_, (held, grid)| bench.saxpy(*held, *grid))?;
 
         let most = usize::from(effort != Effort::Quick);
         let points = footprints(cache, bytes, PER_OCTAVE[most]);
-        let at = |&((data, compressible), size): &(Held, u64)| {
-            vec![place(DATA[data], compressible).as_str().into(), size.into()]
+        let at = |&((data, compressible), size): &(Held, u64)| Reads {
+            place: Place { data: Data::ALL[data], compressible },
+            footprint: size.into(),
         };
         let series = compression::knee();
         let sweep = Sweep { series, points: &points, share: 1.0 - SHARE, flags: Flags::NONE };
@@ -133,9 +135,10 @@ fn ungranted(why: &str) -> Fault {
 
 /// Every kind of data in every grid, compressible and plain side by side; in a hurry in two grids.
 fn saxpies(effort: Effort) -> Vec<(Held, usize)> {
-    let grids = if effort == Effort::Quick { 2 } else { GRIDS.len() };
-    let kinds =
-        |grid| (0..DATA.len()).flat_map(move |data| [true, false].map(|compressible| ((data, compressible), grid)));
+    let grids = if effort == Effort::Quick { 2 } else { compression::Grid::ALL.len() };
+    let kinds = |grid| {
+        (0..Data::ALL.len()).flat_map(move |data| [true, false].map(|compressible| ((data, compressible), grid)))
+    };
     (0..grids).flat_map(kinds).collect()
 }
 
@@ -145,7 +148,7 @@ fn footprints(cache: u64, most: u64, per_octave: u32) -> Vec<(Held, u64)> {
     let steps = (octaves * f64::from(per_octave)).round() as u32;
     let size = |step: u32| (cache as f64 * ENDS.0 * 2.0_f64.powf(f64::from(step) / f64::from(per_octave))) as u64;
     let sizes = (0..=steps).map(move |step| size(step).next_multiple_of(4096)).filter(move |size| *size <= most);
-    let kinds: Vec<usize> = CURVES.iter().filter_map(|name| DATA.iter().position(|data| data == name)).collect();
+    let kinds: Vec<usize> = CURVES.iter().filter_map(|curve| Data::ALL.iter().position(|data| data == curve)).collect();
     let held = kinds.iter().flat_map(|data| [(*data, true), (*data, false)]).collect::<Vec<Held>>();
     sizes.flat_map(|size| held.iter().map(move |held| (*held, size)).collect::<Vec<_>>()).collect()
 }
@@ -279,7 +282,7 @@ mod tests {
             );
         }
         assert_eq!(saxpies(Effort::Standard).len(), 56);
-        assert_eq!(Kind::ALL.len(), DATA.len());
+        assert_eq!(Kind::ALL.len(), Data::ALL.len());
     }
 
     #[test]

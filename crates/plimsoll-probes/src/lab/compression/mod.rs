@@ -6,16 +6,18 @@ pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
+use std::fmt;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding};
+use plimsoll_suite::findings::{LAB, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -26,31 +28,106 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// The kinds of data, from the most compressible on.
-pub const DATA: [&str; 7] = ["zeros", "ones", "1 byte in 4", "2 bytes in 4", "sparse", "bf16 weights", "random"];
-/// The grids: one vector per thread, and loops over fewer and fewer blocks.
-pub const GRIDS: [&str; 4] = ["one-shot", "4000 blocks", "2 per multiprocessor", "1 per multiprocessor"];
-/// What stands behind the name of data in memory that was not asked to be compressible.
-const PLAIN: &str = ", plain";
-/// The data of the footprint curves: those that compress best and those that don't.
-pub const CURVES: [&str; 2] = [DATA[1], DATA[6]];
+plimsoll_core::names! {
+    /// The kinds of data, from the most compressible on.
+    pub enum Data {
+        /// Zeros.
+        Zeros = "zeros",
+        /// The number one.
+        Ones = "ones",
+        /// One random byte of every four, the others zero.
+        Byte = "1 byte in 4",
+        /// Two random bytes of every four, the others zero.
+        TwoBytes = "2 bytes in 4",
+        /// One random word of eight, the others zero.
+        Sparse = "sparse",
+        /// Pairs of bf16 weights, nearly normal.
+        Weights = "bf16 weights",
+        /// Random bits.
+        Random = "random",
+    }
+}
 
-/// The name of data in compressible memory, or of the control.
-#[must_use]
-pub fn place(data: &str, compressible: bool) -> String {
-    if compressible { data.to_owned() } else { format!("{data}{PLAIN}") }
+plimsoll_core::names! {
+    /// The grids: one vector per thread, and loops over fewer and fewer blocks.
+    pub enum Grid {
+        /// A vector per thread.
+        OneShot = "one-shot",
+        /// A loop over 4000 blocks.
+        Many = "4000 blocks",
+        /// A loop over two blocks per multiprocessor.
+        Two = "2 per multiprocessor",
+        /// A loop over one.
+        One = "1 per multiprocessor",
+    }
+}
+
+/// The data of the footprint curves: those that compress best and those that don't.
+pub const CURVES: [Data; 2] = [Data::Ones, Data::Random];
+
+/// Data in compressible memory, or in the control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What the data are.
+    pub data: Data,
+    /// Whether the memory was asked to be compressible.
+    pub compressible: bool,
+}
+
+impl Place {
+    /// What stands behind the name of data in memory that was not asked to be compressible.
+    const PLAIN: &'static str = ", plain";
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.data, if self.compressible { "" } else { Self::PLAIN })
+    }
+}
+
+impl Coordinate for Place {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.to_string().as_str().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let name = value.text()?;
+        let plain = name.strip_suffix(Self::PLAIN);
+        Some(Self { data: Data::from_name(plain.unwrap_or(name))?, compressible: plain.is_none() })
+    }
+}
+
+plimsoll_core::axes! {
+    /// z = a·x + y.
+    pub struct Saxpy {
+        /// What the arrays hold.
+        place as "data": Place,
+        /// The grid of the kernel.
+        grid: Grid,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Reads of an array.
+    pub struct Reads {
+        /// What it holds.
+        place as "data": Place,
+        /// Its bytes.
+        footprint: Bytes,
+    }
 }
 
 /// z = a·x + y on arrays that no cache holds.
 #[must_use]
-pub fn saxpy() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn saxpy() -> TypedSeries<Saxpy> {
+    TypedSeries::new(
         "saxpy",
         Figure::Throughput,
         // The same arrays each time, and larger than any cache. 'Cold' would hold the figure against what the bus carries,
         // which is not what compressed data are bound by.
         CachePolicy::Hot,
-        vec![axis("data", Unit::One), axis("grid", Unit::One)],
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
         Draw::Bars { x: "data".into(), y: "bandwidth".into(), by: Some("grid".into()) },
     )
@@ -58,12 +135,11 @@ pub fn saxpy() -> SeriesSpec {
 
 /// Reads of the same array again and again, over its size.
 #[must_use]
-pub fn knee() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn knee() -> TypedSeries<Reads> {
+    TypedSeries::new(
         "footprint",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("data", Unit::One), axis("footprint", Unit::Byte)],
         vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)],
         Draw::Lines {
             x: "footprint".into(),
@@ -78,25 +154,25 @@ pub fn knee() -> SeriesSpec {
 /// A figure and the row it was read from.
 type Known<'s> = (&'s Row, Estimate);
 
-fn at<'s>(saxpy: &'s Series, data: &str, grid: &str) -> Option<Known<'s>> {
-    let here = |row: &&Row| saxpy.text(row, "data") == Some(data) && saxpy.text(row, "grid") == Some(grid);
-    let row = saxpy.rows.iter().find(here)?;
+fn at(saxpy: &Series, place: Place, grid: Grid) -> Option<Known<'_>> {
+    let (_, row) = known_rows(saxpy).find(|(at, _): &(Saxpy, &Row)| *at == Saxpy { place, grid })?;
     Some((row, saxpy.estimate(row, "bandwidth")?))
 }
 
 /// Compressible over plain memory, for data in a grid.
 struct Gain<'s> {
-    data: &'static str,
-    grid: &'static str,
+    data: Data,
+    grid: Grid,
     ratio: Estimate,
     case: Known<'s>,
     control: Known<'s>,
 }
 
 fn gains(saxpy: &Series) -> Vec<Gain<'_>> {
-    let pairs = GRIDS.iter().flat_map(|grid| DATA.iter().map(move |data| (*data, *grid)));
-    let gain = |(data, grid): (&'static str, &'static str)| {
-        let (case, control) = (at(saxpy, data, grid)?, at(saxpy, &place(data, false), grid)?);
+    let pairs = Grid::ALL.into_iter().flat_map(|grid| Data::ALL.map(|data| (data, grid)));
+    let gain = |(data, grid): (Data, Grid)| {
+        let in_memory = |compressible| at(saxpy, Place { data, compressible }, grid);
+        let (case, control) = (in_memory(true)?, in_memory(false)?);
         Some(Gain { data, grid, ratio: ratio(case.1, control.1), case, control })
     };
     pairs.filter_map(gain).collect()
@@ -117,8 +193,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
         found.extend(advised(&gains));
     }
     if let Some(curve) = of("footprint") {
-        let names = CURVES.iter().flat_map(|data| [place(data, true), place(data, false)]);
-        found.extend(names.filter_map(|name| holds(curve, &name)));
+        let of_data = |data: Data| [true, false].map(|compressible| Place { data, compressible });
+        found.extend(CURVES.into_iter().flat_map(of_data).filter_map(|place| holds(curve, place)));
     }
     found
 }
@@ -129,8 +205,9 @@ fn advised(gains: &[Gain<'_>]) -> Option<Finding> {
     const WORTH: f64 = 1.03;
     let by = |a: &&Gain<'_>, b: &&Gain<'_>| a.ratio.value.total_cmp(&b.ratio.value);
     let best = gains.iter().max_by(by)?;
-    let random = |grid: Option<&str>| {
-        let of = gains.iter().filter(move |gain| gain.data == DATA[6] && grid.is_none_or(|grid| grid == gain.grid));
+    let random = |grid: Option<Grid>| {
+        let of =
+            gains.iter().filter(move |gain| gain.data == Data::Random && grid.is_none_or(|grid| grid == gain.grid));
         of.min_by(by)
     };
     let (beside, worst) = (random(Some(best.grid))?, random(None)?);
@@ -151,7 +228,7 @@ fn advised(gains: &[Gain<'_>]) -> Option<Finding> {
         let kinds: Vec<&str> = gains
             .iter()
             .filter(|gain| gain.grid == best.grid && gain.ratio.interval.lo >= WORTH)
-            .map(|gain| gain.data)
+            .map(|gain| gain.data.name())
             .collect();
         format!(
             "Allocate compressible memory for data that kernels write and that hold many like bytes, in the grid '{}': {} run \
@@ -174,10 +251,10 @@ fn advised(gains: &[Gain<'_>]) -> Option<Finding> {
 const NEAR: f64 = 0.9;
 
 /// The largest footprint up to which reads keep nine tenths of the best that they reach.
-fn holds(curve: &Series, name: &str) -> Option<Finding> {
-    let of = curve.rows.iter().filter(|row| curve.text(row, "data") == Some(name));
+fn holds(curve: &Series, place: Place) -> Option<Finding> {
+    let of = known_rows(curve).filter(|(at, _): &(Reads, &Row)| at.place == place);
     let mut rows: Vec<(f64, &Row, Estimate)> =
-        of.filter_map(|row| Some((curve.number(row, "footprint")?, row, curve.estimate(row, "bandwidth")?))).collect();
+        of.filter_map(|(at, row)| Some((at.footprint.0 as f64, row, curve.estimate(row, "bandwidth")?))).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     let best = rows.iter().map(|row| row.2.value).fold(0.0, f64::max);
     let peak = rows.iter().position(|row| row.2.value >= best)?;
@@ -185,22 +262,22 @@ fn holds(curve: &Series, name: &str) -> Option<Finding> {
     let before = &rows[after.checked_sub(1)?];
     let known = Estimate { value: before.0, interval: Interval { lo: before.0, hi: rows[after].0 } };
     let says = format!("to which reads keep nine tenths of {}", Unit::BytePerSecond.format(best));
-    Some(Finding { says, ..finding(format!("L2 holds of {name}"), Unit::Byte, before.1, known) })
+    Some(Finding { says, ..finding(format!("L2 holds of {place}"), Unit::Byte, before.1, known) })
 }
 
 #[cfg(test)]
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::{Axes, Point};
     use plimsoll_suite::findings::synthetic;
 
     use super::*;
     use plimsoll_suite::findings::advice::is_advice;
 
-    fn point(at: Vec<Value>, bandwidth: f64) -> Point {
+    fn point(at: impl Axes, bandwidth: f64) -> Point {
         synthetic::point(
-            at,
+            at.to_values(),
             (5_u64 << 30) as f64 / bandwidth,
             Work { traffic: Traffic::new(5 << 30, 0), ..Work::default() },
             &[],
@@ -208,11 +285,11 @@ mod tests {
     }
 
     fn all(rate: impl Fn(&str, &str, bool) -> f64) -> Series {
-        let cases =
-            GRIDS.iter().flat_map(|grid| DATA.iter().flat_map(move |data| [true, false].map(|c| (data, grid, c))));
-        let points = cases.map(|(data, grid, compressible)| {
-            let at = vec![place(data, compressible).as_str().into(), (*grid).into()];
-            point(at, rate(data, grid, compressible))
+        let places = || Data::ALL.into_iter().flat_map(|data| [true, false].map(|c| Place { data, compressible: c }));
+        let cases = Grid::ALL.into_iter().flat_map(|grid| places().map(move |place| Saxpy { place, grid }));
+        let points = cases.map(|at| {
+            let rate = rate(at.place.data.name(), at.grid.name(), at.place.compressible);
+            point(at, rate)
         });
         Series::new(saxpy(), points.collect::<Vec<Point>>())
     }
@@ -247,10 +324,11 @@ mod tests {
 
     #[test]
     fn the_cache_holds_more_of_what_compresses() {
-        let sizes = (0..24).map(|i| 16_777_216.0 * 2.0_f64.powf(f64::from(i) / 4.0));
+        let sizes = (0..24).map(|i| (16_777_216.0 * 2.0_f64.powf(f64::from(i) / 4.0)) as u64);
         let points = sizes.flat_map(|size| {
-            [("ones", 200e6), ("ones, plain", 50e6)].map(|(name, end): (&str, f64)| {
-                point(vec![name.into(), size.into()], if size < end { 7e12 } else { 4.5e12 })
+            [(true, 200_000_000), (false, 50_000_000)].map(|(compressible, end)| {
+                let place = Place { data: Data::Ones, compressible };
+                point(Reads { place, footprint: Bytes(size) }, if size < end { 7e12 } else { 4.5e12 })
             })
         });
         let found = findings(&DeviceInfo::default(), &[Series::new(knee(), points.collect::<Vec<Point>>())]);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::kernels::{self, HINTS, UNROLL};
 use crate::gather::kernels::{LINE, place};
-use crate::lab::fetch_granularity::{self, IN_FORCE, LIMITS, hint};
+use crate::lab::fetch_granularity::{self, Hint, IN_FORCE, LIMITS, Read};
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work};
 use plimsoll_core::{Fault, Traffic};
@@ -69,7 +69,7 @@ impl Probe<Cuda> for Runner {
         let bench = Rc::new(Bench::new(session.device, bytes, session.request.seed)?);
         let late = late(session, begin, fetch_granularity::SPEC.budget(session.request.effort));
         let points: Vec<(u64, u32)> = HINTS.iter().flat_map(|hint| LIMITS.map(|limit| (limit, *hint))).collect();
-        let at = |(limit, bytes): &(u64, u32)| vec![(*limit).into(), hint(u64::from(*bytes)).as_str().into()];
+        let at = |(limit, bytes): &(u64, u32)| Read { limit: (*limit).into(), hint: Hint((*bytes).into()) };
         let sweep = Sweep { series: fetch_granularity::reads(), points: &points, share: 1.0 + late, flags };
         session.sweep(sweep, at, |_, (limit, hint)| bench.load(*limit, *hint))?;
         Ok(())

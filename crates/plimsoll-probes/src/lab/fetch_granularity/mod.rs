@@ -6,17 +6,19 @@ pub mod cuda;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
+use std::fmt;
+
 use plimsoll_core::counted::DRAM_READ;
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding};
+use plimsoll_suite::findings::{LAB, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -29,28 +31,61 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 
 /// The limits that are asked for, bytes.
 pub const LIMITS: [u64; 3] = [32, 64, 128];
-/// A load without a hint.
-pub const PLAIN: &str = "none";
 /// The limit in force, bytes: told by the workload.
 pub const IN_FORCE: &str = "limit in force";
 
+/// The bytes that a load asks the cache to fetch; 0 in a load without a hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint(pub u64);
+
+impl Hint {
+    /// A load without a hint.
+    pub const PLAIN: Self = Self(0);
+    /// Its name.
+    const NO_HINT: &'static str = "none";
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::PLAIN { f.write_str(Self::NO_HINT) } else { write!(f, "{} B", self.0) }
+    }
+}
+
+impl Coordinate for Hint {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.to_string().as_str().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        match value.text()? {
+            Self::NO_HINT => Some(Self::PLAIN),
+            name => Some(Self(name.strip_suffix(" B")?.parse().ok()?)),
+        }
+    }
+}
+
+plimsoll_core::axes! {
+    /// A read.
+    pub struct Read {
+        /// The limit that was asked for.
+        limit: Bytes,
+        /// What the load asks for.
+        hint: Hint,
+    }
+}
+
 /// Reads of 32 bytes at random places far beyond the cache, by limit and hint. An operation is a read.
 #[must_use]
-pub fn reads() -> SeriesSpec {
+pub fn reads() -> TypedSeries<Read> {
     let metrics = vec![
         metric("reads", Unit::OpPerSecond, Quantity::OperationsPerSecond),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         metric(IN_FORCE, Unit::Byte, Quantity::Extra),
     ];
     let draw = Draw::Bars { x: "limit".into(), y: "reads".into(), by: Some("hint".into()) };
-    let axes = vec![axis("limit", Unit::Byte), axis("hint", Unit::One)];
-    SeriesSpec::new("reads", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
-}
-
-/// The name of a load that asks for so many bytes.
-#[must_use]
-pub fn hint(bytes: u64) -> String {
-    if bytes == 0 { PLAIN.to_owned() } else { format!("{bytes} B") }
+    TypedSeries::new("reads", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Bytes from memory per byte that was wanted, where they were counted.
@@ -61,20 +96,18 @@ fn moved(reads: &Series, row: &Row) -> Option<Estimate> {
     Some(Estimate { value: counted.value / useful, interval: Interval { lo: lo / useful, hi: hi / useful } })
 }
 
-fn at<'s>(reads: &'s Series, limit: u64, hint: &str) -> Option<(&'s Row, Estimate)> {
-    let here = |row: &&Row| reads.number(row, "limit") == Some(limit as f64) && reads.text(row, "hint") == Some(hint);
-    let row = reads.rows.iter().find(here)?;
+fn at(reads: &Series, limit: u64, hint: Hint) -> Option<(&Row, Estimate)> {
+    let (_, row) = known_rows(reads).find(|(at, _): &(Read, &Row)| *at == Read { limit: Bytes(limit), hint })?;
     Some((row, reads.estimate(row, "reads")?))
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(reads) = series.iter().find(|series| series.spec.case == "reads") else { return Vec::new() };
     let mut found = Vec::new();
-    for row in &reads.rows {
-        let Some((limit, hint)) = reads.number(row, "limit").zip(reads.text(row, "hint")) else { continue };
+    for (Read { limit: Bytes(limit), hint }, row) in known_rows(reads) {
         let name = format!("limit {limit} B, hint {hint}");
-        let force = reads.estimate(row, IN_FORCE).map_or(limit, |known| known.value);
-        let says = if force == limit { String::new() } else { format!("{force} B are in force") };
+        let force = reads.estimate(row, IN_FORCE).map_or(limit as f64, |known| known.value);
+        let says = if force == limit as f64 { String::new() } else { format!("{force} B are in force") };
         if let Some(rate) = reads.estimate(row, "reads") {
             found.push(Finding { says, ..finding(name.clone(), Unit::OpPerSecond, row, rate) });
         }
@@ -90,7 +123,7 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 fn advised(reads: &Series) -> Option<Finding> {
     /// The engine repeats to a hundredth; a fetch of twice as much moves far more.
     const HONOURED: f64 = 0.05;
-    let of = |limit: u64| at(reads, limit, PLAIN);
+    let of = |limit: u64| at(reads, limit, Hint::PLAIN);
     let (small, large) = (of(LIMITS[0])?, of(LIMITS[2])?);
     let decides = ratio(small.1, large.1);
     let words = |ratio: Estimate| differs(ratio, ["faster", "as fast", "slower"]);
@@ -110,10 +143,11 @@ fn advised(reads: &Series) -> Option<Finding> {
         format!("Leave the limit alone, it is not honoured: with 32 B random reads are {than} with 128 B{bytes}")
     };
     let usual = of(LIMITS[1]).unwrap_or(small);
-    let hints = LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| at(reads, LIMITS[1], &hint(*bytes)));
-    let worst = hints.min_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    let hints =
+        LIMITS[1..].iter().chain(&[256]).filter_map(|bytes| Some((Hint(*bytes), at(reads, LIMITS[1], Hint(*bytes))?)));
+    let worst = hints.min_by(|(_, a), (_, b)| a.1.value.total_cmp(&b.1.value));
     let mut rows = vec![small.0, large.0];
-    let per_load = worst.map_or(String::new(), |worst| {
+    let per_load = worst.map_or(String::new(), |(hint, worst)| {
         rows.extend([worst.0, usual.0]);
         let by = ratio(worst.1, usual.1);
         let heed = if (by.value - 1.0).abs() >= HONOURED {
@@ -121,7 +155,7 @@ fn advised(reads: &Series) -> Option<Finding> {
         } else {
             "hints of loads change nothing"
         };
-        format!("; {heed}: {} at the worst, '{}'", words(by), reads.text(worst.0, "hint").unwrap_or_default())
+        format!("; {heed}: {} at the worst, '{hint}'", words(by))
     });
     Some(advice(format!("{limit}{per_load}."), Unit::One, decides, rows))
 }
@@ -130,19 +164,19 @@ fn advised(reads: &Series) -> Option<Finding> {
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point, SeriesSpec};
 
     use super::*;
     use plimsoll_suite::findings::advice::is_advice;
 
     fn told(rate: impl Fn(u64, u64) -> f64, fetched: Option<&dyn Fn(u64) -> f64>) -> Finding {
-        let mut spec = reads();
+        let mut spec = SeriesSpec::from(reads());
         spec.metrics.extend(plimsoll_core::counted::metrics());
         let all = LIMITS.iter().flat_map(|limit| [0, 64, 128, 256].map(|asked| (*limit, asked)));
         let points = all.map(|(limit, asked)| Point {
             series: 0,
             round: 0,
-            at: vec![limit.into(), hint(asked).as_str().into()],
+            at: Read { limit: Bytes(limit), hint: Hint(asked) }.to_values(),
             k: 1,
             tick: 1e-12,
             work: Work { traffic: Traffic::new(32_000_000, 0), operations: 1e6, ..Work::default() },

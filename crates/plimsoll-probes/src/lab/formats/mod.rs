@@ -4,8 +4,8 @@
 //! Limits are bits, and 64 of them fit no number of a record: they are coordinates, in hexadecimal. What they stand for
 //! stands beside them as numbers, where it is one.
 
-#[cfg(feature = "cuda")]
-pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 
@@ -13,12 +13,12 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axis, Draw, Estimate, Quantity, Row, Series, SeriesSpec, Value, axis, metric};
+use plimsoll_core::series::{Coordinate, Draw, Estimate, Name, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 use plimsoll_suite::formats::{self, FORMATS, Format, LIMITS, Limit, Meaning};
 
 /// What the probe is.
@@ -33,49 +33,103 @@ pub static SPEC: ProbeSpec = ProbeSpec {
 /// Relative half-width of the time of the kernels that look for limits: it tells nothing, so it needs none.
 const ANY_TIME: f64 = 0.5;
 
-/// How many numbers an instruction computes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
-    /// One per thread.
-    Scalar,
-    /// Two in a register.
-    Packed,
-    /// Matrices.
-    Matrix,
+plimsoll_core::names! {
+    /// How many numbers an instruction computes with.
+    pub enum Form {
+        /// One per thread.
+        Scalar = "scalar",
+        /// Two in a register.
+        Packed = "packed",
+        /// Matrices.
+        Matrix = "matrix",
+    }
 }
 
-impl Form {
-    /// Every form.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Packed, Self::Matrix];
+/// A number format that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Known(pub &'static Format);
 
-    /// As the axis names it.
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Coordinate for Known {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.0.name.into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        formats::format(value.text()?).map(Self)
+    }
+}
+
+plimsoll_core::axes! {
+    /// A format and its limits, each as hexadecimal bits.
+    pub struct Limits {
+        /// The format.
+        format: Known,
+        /// See [`Limit::Largest`].
+        largest: Name,
+        /// See [`Limit::Doubled`].
+        doubled as "largest doubled": Name,
+        /// See [`Limit::Normal`].
+        normal as "smallest normal": Name,
+        /// See [`Limit::Smallest`].
+        smallest: Name,
+        /// See [`Limit::Step`].
+        step as "step at 1": Name,
+        /// See [`Limit::After`].
+        after as "after 1": Name,
+        /// See [`Limit::Nan`].
+        nan as "not a number": Name,
+    }
+}
+
+impl Limits {
+    /// The bits of a format, in the order of [`LIMITS`].
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Packed => "packed",
-            Self::Matrix => "matrix",
-        }
+    pub fn new(format: &'static Format, bits: [u64; LIMITS.len()]) -> Self {
+        let [largest, doubled, normal, smallest, step, after, nan] = bits.map(|bits| Name::from(format.text(bits)));
+        Self { format: Known(format), largest, doubled, normal, smallest, step, after, nan }
+    }
+
+    /// The bits, in the order of [`LIMITS`].
+    fn bits(&self) -> Option<Vec<u64>> {
+        let all = [&self.largest, &self.doubled, &self.normal, &self.smallest, &self.step, &self.after, &self.nan];
+        all.into_iter().map(|bits| Format::read(bits.as_str())).collect()
+    }
+}
+
+plimsoll_core::axes! {
+    /// An instruction of a format.
+    pub struct Rate {
+        /// The format.
+        format: Known,
+        /// How many numbers it computes with.
+        form: Form,
+        /// Its name.
+        instruction: Name,
     }
 }
 
 /// What each format holds: the bits that the device found.
 #[must_use]
-pub fn limits() -> SeriesSpec {
-    let bits = LIMITS.iter().map(|limit| axis(limit.name(), Unit::One));
-    let axes: Vec<Axis> = std::iter::once(axis("format", Unit::One)).chain(bits).collect();
+pub fn limits() -> TypedSeries<Limits> {
     let values = LIMITS.into_iter().filter_map(value_name);
     let values = values.map(|name| metric(name, Unit::One, Quantity::Extra)).collect();
-    SeriesSpec::new("limits", Figure::Throughput, CachePolicy::Hot, axes, values, Draw::Table).within(ANY_TIME)
+    TypedSeries::new("limits", Figure::Throughput, CachePolicy::Hot, values, Draw::Table).within(ANY_TIME)
 }
 
 /// Operations per second of the whole device by format and form, at the fastest of its instructions.
 #[must_use]
-pub fn rates() -> SeriesSpec {
-    let axes = ["format", "form", "instruction"].map(|name| axis(name, Unit::One)).to_vec();
+pub fn rates() -> TypedSeries<Rate> {
     let rate = metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond);
     let draw = Draw::Bars { x: "format".into(), y: "rate".into(), by: Some("form".into()) };
-    SeriesSpec::new("rates", Figure::Throughput, CachePolicy::Hot, axes, vec![rate], draw)
+    TypedSeries::new("rates", Figure::Throughput, CachePolicy::Hot, vec![rate], draw)
 }
 
 /// The name of the metric that tells a limit as a number; none where it needn't be one.
@@ -87,13 +141,6 @@ fn value_name(limit: Limit) -> Option<&'static str> {
         Limit::Step => "step value",
         Limit::Doubled | Limit::After | Limit::Nan => return None,
     })
-}
-
-/// Coordinates of a format in `limits`, with the bits in the order of [`LIMITS`].
-#[must_use]
-pub fn at(format: &Format, bits: &[u64]) -> Vec<Value> {
-    let bits = bits.iter().map(|bits| Value::Text(format.text(*bits)));
-    std::iter::once(format.name.into()).chain(bits).collect()
 }
 
 /// What a format's bits stand for, by the names of the metrics; infinities and what is no number are left out.
@@ -114,42 +161,36 @@ struct Held<'s> {
 
 fn held(series: &[Series]) -> Vec<Held<'_>> {
     let Some(limits) = series.iter().find(|series| series.spec.case == "limits") else { return Vec::new() };
-    let of = |row| {
-        let format = formats::format(limits.text(row, "format")?)?;
-        let bits = LIMITS.iter().map(|limit| Format::read(limits.text(row, limit.name())?));
-        Some(Held { format, row, bits: bits.collect::<Option<Vec<u64>>>()? })
-    };
-    limits.rows.iter().filter_map(of).collect()
+    let of = |(at, row): (Limits, _)| Some(Held { format: at.format.0, row, bits: at.bits()? });
+    known_rows(limits).filter_map(of).collect()
 }
 
 /// How fast a format is in one form.
 struct Fast<'s> {
     row: &'s Row,
     form: Form,
-    instruction: &'s str,
+    instruction: Name,
     rate: Estimate,
 }
 
-fn fast<'s>(series: &'s [Series], format: &str) -> Vec<Fast<'s>> {
+fn fast<'s>(series: &'s [Series], format: &'static Format) -> Vec<Fast<'s>> {
     let Some(rates) = series.iter().find(|series| series.spec.case == "rates") else { return Vec::new() };
-    let of = |row: &'s Row| {
-        let name = rates.text(row, "form")?;
-        let form = Form::ALL.into_iter().find(|form| form.name() == name)?;
-        Some(Fast { row, form, instruction: rates.text(row, "instruction")?, rate: rates.estimate(row, "rate")? })
+    let of = |(at, row): (Rate, &'s Row)| {
+        Some(Fast { row, form: at.form, instruction: at.instruction, rate: rates.estimate(row, "rate")? })
     };
-    rates.rows.iter().filter(|row| rates.text(row, "format") == Some(format)).filter_map(of).collect()
+    known_rows(rates).filter(|(at, _): &(Rate, &Row)| at.format == Known(format)).filter_map(of).collect()
 }
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let held = held(series);
     let limits = held.iter().map(limits_of);
-    let fast = FORMATS.iter().flat_map(|format| fast(series, format.name).into_iter().map(move |one| (format, one)));
+    let fast = FORMATS.iter().flat_map(|format| fast(series, format).into_iter().map(move |one| (format, one)));
     let rates = fast.map(|(format, one)| rate_of(info, format, &one));
-    let table = held.iter().filter_map(|held| line_of_table(held, &fast_sorted(series, held.format.name)));
+    let table = held.iter().filter_map(|held| line_of_table(held, &fast_sorted(series, held.format)));
     limits.chain(rates).chain(table).chain(advised(series)).collect()
 }
 
-fn fast_sorted<'s>(series: &'s [Series], format: &str) -> Vec<Fast<'s>> {
+fn fast_sorted<'s>(series: &'s [Series], format: &'static Format) -> Vec<Fast<'s>> {
     let mut all = fast(series, format);
     all.sort_by_key(|one| one.form);
     all
@@ -227,15 +268,15 @@ fn digits(format: &Format) -> f64 {
 
 /// The sentence for this device: what each step down in precision brings over single precision one number at a time.
 fn advised(series: &[Series]) -> Option<Finding> {
-    let best = |name: &str, form: Option<Form>| {
-        let all = fast(series, name).into_iter().filter(|one| form.is_none_or(|form| one.form == form));
+    let best = |format: &'static Format, form: Option<Form>| {
+        let all = fast(series, format).into_iter().filter(|one| form.is_none_or(|form| one.form == form));
         all.max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))
     };
-    let control = best("f32", Some(Form::Scalar))?;
-    let cases: Vec<(&Format, Fast<'_>)> = FORMATS
+    let control = best(formats::format("f32")?, Some(Form::Scalar))?;
+    let cases: Vec<(&'static Format, Fast<'_>)> = FORMATS
         .iter()
         .filter(|format| !matches!(format.name, "f32" | "f8e5m2"))
-        .filter_map(|format| Some((format, best(format.name, None)?)))
+        .filter_map(|format| Some((format, best(format, None)?)))
         .collect();
     let (_, fastest) = cases.iter().max_by(|a, b| a.1.rate.value.total_cmp(&b.1.rate.value))?;
     let told: Vec<String> = cases
@@ -262,13 +303,13 @@ mod tests {
     use super::*;
     use plimsoll_core::device::Peak;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes, Point};
 
-    fn point(at: Vec<Value>, operations: f64, extra: impl Iterator<Item = (&'static str, f64)>) -> Point {
+    fn point(at: impl Axes, operations: f64, extra: impl Iterator<Item = (&'static str, f64)>) -> Point {
         Point {
             series: 0,
             round: 0,
-            at,
+            at: at.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations, ..Work::default() },
@@ -284,12 +325,13 @@ mod tests {
         format.bits.into_iter().chain([nan]).collect()
     }
 
-    fn limit_point(format: &Format, bits: &[u64]) -> Point {
-        point(at(format, bits), 0.0, values(format, bits))
+    fn limit_point(format: &'static Format, bits: &[u64]) -> Point {
+        point(Limits::new(format, bits.try_into().unwrap()), 0.0, values(format, bits))
     }
 
     fn rate_point(format: &str, form: Form, rate: f64) -> Point {
-        point(vec![format.into(), form.name().into(), "an instruction".into()], rate * 1e-6, std::iter::empty())
+        let format = Known(formats::format(format).unwrap());
+        point(Rate { format, form, instruction: "an instruction".into() }, rate * 1e-6, std::iter::empty())
     }
 
     #[test]
@@ -357,6 +399,12 @@ mod tests {
         assert!(advised(&[]).is_none());
         let alone = Series::new(super::rates(), [rate_point("f64", Form::Scalar, 1e12)]);
         assert!(advised(&[alone]).is_none());
+    }
+
+    #[test]
+    fn the_axes_are_the_limits() {
+        let names: Vec<String> = Limits::axes().into_iter().skip(1).map(|axis| axis.name).collect();
+        assert_eq!(names, LIMITS.map(Limit::name));
     }
 
     #[test]

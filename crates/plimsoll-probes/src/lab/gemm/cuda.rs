@@ -6,13 +6,12 @@ use std::rc::Rc;
 
 use super::kernels::{TAMED, kernel};
 use crate::incore::kernels as links;
-use crate::lab::gemm::{self, ERROR, Form};
+use crate::lab::gemm::{self, ERROR, Form, Product};
 use crate::tensor::kernels::{Instruction, Number};
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Clock as _, Effort};
-use plimsoll_core::series::Value;
 use plimsoll_gen::Target;
 use plimsoll_gpu::Need;
 use plimsoll_suite::formats::format;
@@ -44,21 +43,21 @@ fn target(device: &CudaDevice) -> Target {
 }
 
 /// The types in the order of the table, as the axis names them.
-const NUMBERS: [(&str, Number); 6] = [
-    ("f64", Number::F64),
-    ("tf32", Number::Tf32),
-    ("f16", Number::F16),
-    ("bf16", Number::Bf16),
-    ("f8", Number::F8),
-    ("i8", Number::I8),
+const NUMBERS: [(gemm::Numbers, Number); 6] = [
+    (gemm::Numbers::F64, Number::F64),
+    (gemm::Numbers::Tf32, Number::Tf32),
+    (gemm::Numbers::F16, Number::F16),
+    (gemm::Numbers::Bf16, Number::Bf16),
+    (gemm::Numbers::F8, Number::F8),
+    (gemm::Numbers::I8, Number::I8),
 ];
 
 /// Instructions whose rates stand beside each other: of each type the shapes of double precision by themselves, of others
 /// those of one warp and those of a warp group, with and without zeros. Where there is little time, those of a warp that a
 /// warp group has, too, are left out.
-fn groups(device: &CudaDevice, quick: bool) -> Vec<(&'static str, &'static Instruction)> {
+fn groups(device: &CudaDevice, quick: bool) -> Vec<(gemm::Numbers, &'static Instruction)> {
     let all = tensor::instructions::<Cuda>(device);
-    let of = |(name, number): (&'static str, Number)| {
+    let of = |(name, number): (gemm::Numbers, Number)| {
         let mine: Vec<&Instruction> = all.iter().copied().filter(|one| one.number == number).collect();
         let grouped = mine.iter().any(|one| one.group);
         // A in registers is the same unit at the same rate.
@@ -72,17 +71,17 @@ fn groups(device: &CudaDevice, quick: bool) -> Vec<(&'static str, &'static Instr
 #[derive(Clone, Copy, Debug)]
 enum Rate {
     Scalar(incore::Spot),
-    Matrix(&'static str, tensor::Spot),
+    Matrix(gemm::Numbers, tensor::Spot),
 }
 
 impl Rate {
-    fn at(&self) -> Vec<Value> {
+    fn at(&self) -> gemm::Instruction {
         let (numbers, form, instruction) = match self {
-            Self::Scalar(spot) => ("f64", Form::Scalar, spot.of.name),
+            Self::Scalar(spot) => (gemm::Numbers::F64, Form::Scalar, spot.of.name),
             Self::Matrix(numbers, spot) if spot.of.sparse => (*numbers, Form::Sparse, spot.of.name),
             Self::Matrix(numbers, spot) => (*numbers, Form::Dense, spot.of.name),
         };
-        vec![numbers.into(), form.name().into(), instruction.into()]
+        gemm::Instruction { numbers, form, instruction: instruction.into() }
     }
 }
 
@@ -92,8 +91,15 @@ fn sizes(effort: Effort) -> Vec<Size> {
     Numbers::ALL.into_iter().flat_map(|numbers| rows.iter().map(move |&n| Size { numbers, n })).collect()
 }
 
-fn at(size: &Size) -> Vec<Value> {
-    vec![size.numbers.name().into(), u64::from(size.n).into()]
+fn at(size: &Size) -> Product {
+    let numbers = match size.numbers {
+        Numbers::F64 => gemm::Numbers::F64,
+        Numbers::Tf32 => gemm::Numbers::Tf32,
+        Numbers::F16 => gemm::Numbers::F16,
+        Numbers::Bf16 => gemm::Numbers::Bf16,
+        Numbers::I8 => gemm::Numbers::I8,
+    };
+    Product { numbers, rows: size.n.into() }
 }
 
 /// Products by the library, or why there are none.

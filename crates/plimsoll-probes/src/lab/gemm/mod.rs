@@ -13,12 +13,12 @@ use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::{Finding, Published};
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axis, Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Count, Draw, Estimate, Metric, Name, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{derived, finding};
+use plimsoll_suite::findings::{derived, finding, known_rows};
 use plimsoll_suite::machines::{Arithmetic, machine, rates};
 use plimsoll_suite::operations;
 
@@ -31,64 +31,88 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// What an instruction multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// One number per thread.
-    Scalar,
-    /// Matrices.
-    Dense,
-    /// Matrices of which A has two zeros in four numbers (of tf32 one in two).
-    Sparse,
+plimsoll_core::names! {
+    /// What an instruction multiplies.
+    pub enum Form {
+        /// One number per thread.
+        Scalar = "scalar",
+        /// Matrices.
+        Dense = "dense",
+        /// Matrices of which A has two zeros in four numbers (of tf32 one in two).
+        Sparse = "half zeros",
+    }
 }
 
-impl Form {
-    /// Every form.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Dense, Self::Sparse];
+plimsoll_core::names! {
+    /// The numbers that are multiplied.
+    pub enum Numbers {
+        /// Double precision.
+        F64 = "f64",
+        /// Single precision of which the products see 19 bits.
+        Tf32 = "tf32",
+        /// binary16.
+        F16 = "f16",
+        /// bfloat16.
+        Bf16 = "bf16",
+        /// Floats of 8 bits.
+        F8 = "f8",
+        /// Bytes.
+        I8 = "i8",
+    }
+}
 
-    /// As the axis names it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Dense => "dense",
-            Self::Sparse => "half zeros",
-        }
+plimsoll_core::axes! {
+    /// An instruction.
+    pub struct Instruction {
+        /// What it multiplies.
+        numbers: Numbers,
+        /// Whether these are matrices.
+        form: Form,
+        /// Its name.
+        instruction: Name,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A product of square matrices.
+    pub struct Product {
+        /// What they hold.
+        numbers: Numbers,
+        /// Their rows.
+        rows as "n": Count,
     }
 }
 
 /// Operations per second of the whole device, by one instruction over and over, at the fastest of its configurations.
 /// Zeros count as numbers, as vendors count them.
 #[must_use]
-pub fn instructions() -> SeriesSpec {
-    let axes = ["numbers", "form", "instruction"].map(|name| axis(name, Unit::One)).to_vec();
+pub fn instructions() -> TypedSeries<Instruction> {
     let draw = Draw::Bars { x: "instruction".into(), y: "rate".into(), by: None };
-    spec("instructions", axes, draw)
+    spec("instructions", draw)
 }
 
 /// The same of whole products by the library: square matrices of n rows.
 #[must_use]
-pub fn products() -> SeriesSpec {
-    let axes = vec![axis("numbers", Unit::One), axis("n", Unit::One)];
+pub fn products() -> TypedSeries<Product> {
     let draw = Draw::Bars { x: "numbers".into(), y: "rate".into(), by: Some("n".into()) };
-    spec("products", axes, draw)
+    spec("products", draw)
 }
 
 /// The largest error of what was looked at, relative to the sum of the products' magnitudes.
 pub const ERROR: &str = "error";
 
-fn spec(case: &str, axes: Vec<Axis>, draw: Draw) -> SeriesSpec {
+fn spec<A: Axes>(case: &str, draw: Draw) -> TypedSeries<A> {
     let metrics: Vec<Metric> = vec![
         metric("rate", Unit::FlopPerSecond, Quantity::OperationsPerSecond),
         metric(ERROR, Unit::One, Quantity::Extra),
     ];
-    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// A row with what it is of.
 struct Found<'s> {
     row: &'s Row,
-    numbers: &'s str,
+    numbers: Numbers,
     form: Form,
     /// The instruction, or how large the product is.
     which: String,
@@ -96,49 +120,40 @@ struct Found<'s> {
     error: Option<Estimate>,
 }
 
-fn found<'s>(series: &'s [Series], case: &str) -> Vec<Found<'s>> {
+/// The rows of a series; `what` are their numbers, their form, and the instruction or how large the product is.
+fn found<'s, A: Axes>(series: &'s [Series], case: &str, what: impl Fn(A) -> (Numbers, Form, String)) -> Vec<Found<'s>> {
     let Some(series) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
-    let of = |row: &'s Row| {
-        let form = series.text(row, "form");
-        let which = match series.number(row, "n") {
-            Some(n) => n.to_string(),
-            None => series.text(row, "instruction")?.to_owned(),
-        };
-        Some(Found {
-            row,
-            numbers: series.text(row, "numbers")?,
-            form: form.and_then(|name| Form::ALL.into_iter().find(|form| form.name() == name)).unwrap_or(Form::Dense),
-            which,
-            rate: series.estimate(row, "rate")?,
-            error: series.estimate(row, ERROR),
-        })
+    let of = |(at, row): (A, &'s Row)| {
+        let (numbers, form, which) = what(at);
+        let (rate, error) = (series.estimate(row, "rate")?, series.estimate(row, ERROR));
+        Some(Found { row, numbers, form, which, rate, error })
     };
-    series.rows.iter().filter_map(of).collect()
+    known_rows(series).filter_map(of).collect()
 }
 
 impl Found<'_> {
     /// The kind of arithmetic as peaks name it; products with zeros have none.
     fn kind(&self) -> Option<String> {
         match self.form {
-            Form::Scalar => Some(self.numbers.to_owned()),
+            Form::Scalar => Some(self.numbers.to_string()),
             Form::Dense => Some(format!("{} matrix", self.numbers)),
             Form::Sparse => None,
         }
     }
 
     fn unit(&self) -> Unit {
-        operations::unit(&Unit::FlopPerSecond, self.numbers)
+        operations::unit(&Unit::FlopPerSecond, self.numbers.name())
     }
 
     /// What the vendor publishes for the device: at its highest clock, dense.
     fn published(&self, info: &DeviceInfo) -> Option<Published> {
         let arithmetic = match (self.form, self.numbers) {
-            (Form::Scalar, "f64") => Arithmetic::F64,
-            (Form::Dense, "f64") => Arithmetic::F64Matrix,
-            (Form::Dense, "tf32") => Arithmetic::Tf32Matrix,
-            (Form::Dense, "f16" | "bf16") => Arithmetic::F16Matrix,
-            (Form::Dense, "f8") => Arithmetic::F8Matrix,
-            (Form::Dense, "i8") => Arithmetic::I8Matrix,
+            (Form::Scalar, Numbers::F64) => Arithmetic::F64,
+            (Form::Dense, Numbers::F64) => Arithmetic::F64Matrix,
+            (Form::Dense, Numbers::Tf32) => Arithmetic::Tf32Matrix,
+            (Form::Dense, Numbers::F16 | Numbers::Bf16) => Arithmetic::F16Matrix,
+            (Form::Dense, Numbers::F8) => Arithmetic::F8Matrix,
+            (Form::Dense, Numbers::I8) => Arithmetic::I8Matrix,
             _ => return None,
         };
         let known = machine(&info.name).ok()?;
@@ -170,7 +185,9 @@ impl Found<'_> {
 }
 
 fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
-    let (instructions, products) = (found(series, "instructions"), found(series, "products"));
+    let instructions =
+        found(series, "instructions", |at: Instruction| (at.numbers, at.form, at.instruction.to_string()));
+    let products = found(series, "products", |at: Product| (at.numbers, Form::Dense, at.rows.0.to_string()));
     let told = |one: &Found<'_>, name: String| {
         let mut told = finding(name, one.unit(), one.row, one.rate);
         told.metric = one.kind().unwrap_or_default();
@@ -190,14 +207,14 @@ fn findings(info: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 }
 
 /// The fastest of some numbers in a form.
-fn best<'f, 's>(all: &'f [Found<'s>], numbers: &str, form: Form) -> Option<&'f Found<'s>> {
+fn best<'f, 's>(all: &'f [Found<'s>], numbers: Numbers, form: Form) -> Option<&'f Found<'s>> {
     let of = all.iter().filter(|one| one.numbers == numbers && one.form == form);
     of.max_by(|a, b| a.rate.value.total_cmp(&b.rate.value))
 }
 
 /// Numbers of which there are both dense products and such with zeros, in the order of the rows.
 fn pairs<'f, 's>(all: &'f [Found<'s>]) -> Vec<(&'f Found<'s>, &'f Found<'s>)> {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Vec<Numbers> = Vec::new();
     for one in all {
         if !seen.contains(&one.numbers) {
             seen.push(one.numbers);
@@ -215,7 +232,7 @@ fn gains(all: &[Found<'_>]) -> Vec<Finding> {
         let says = format!("{} against {}", case.which, control.which);
         Finding { says, ..derived(name, Unit::One, ratio(case.rate, control.rate), flags) }
     };
-    let double = best(all, "f64", Form::Dense).zip(best(all, "f64", Form::Scalar));
+    let double = best(all, Numbers::F64, Form::Dense).zip(best(all, Numbers::F64, Form::Scalar));
     let double = double.map(|(case, control)| gain("f64 matrix over scalar".to_owned(), case, control));
     let sparse = pairs(all).into_iter();
     double.into_iter().chain(sparse.map(|(s, d)| gain(format!("half zeros over dense {}", d.numbers), s, d))).collect()
@@ -223,8 +240,8 @@ fn gains(all: &[Found<'_>]) -> Vec<Finding> {
 
 /// The sentence for this device: where double precision belongs, what the library reaches, and what zeros bring.
 fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]) -> Option<Finding> {
-    let scalar = best(instructions, "f64", Form::Scalar)?;
-    let matrix = best(instructions, "f64", Form::Dense)?;
+    let scalar = best(instructions, Numbers::F64, Form::Scalar)?;
+    let matrix = best(instructions, Numbers::F64, Form::Dense)?;
     let double = ratio(matrix.rate, scalar.rate);
     let mut says = if double.interval.lo > 1.0 {
         format!(
@@ -235,7 +252,7 @@ fn advised(info: &DeviceInfo, instructions: &[Found<'_>], products: &[Found<'_>]
         format!("Matrices bring double precision nothing here ({:.2} times a multiply-add)", double.value)
     };
     let mut rows = vec![scalar.row, matrix.row];
-    if let Some(library) = best(products, "f64", Form::Dense) {
+    if let Some(library) = best(products, Numbers::F64, Form::Dense) {
         let evidence = library.evidence(info);
         let rate = Unit::FlopPerSecond.format(library.rate.value);
         says.push_str(&format!("; cuBLAS does {rate} at n = {}", library.which));
@@ -266,13 +283,13 @@ mod tests {
     use super::*;
     use plimsoll_core::flag::Flags;
     use plimsoll_core::sample::{Evidence, Work};
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::Point;
 
-    fn point(at: Vec<Value>, rate: f64, clock: f64, error: Option<f64>) -> Point {
+    fn point(at: impl Axes, rate: f64, clock: f64, error: Option<f64>) -> Point {
         Point {
             series: 0,
             round: 0,
-            at,
+            at: at.to_values(),
             k: 1,
             tick: 1e-9,
             work: Work { operations: rate * 1e-6, ..Work::default() },
@@ -283,8 +300,8 @@ mod tests {
         }
     }
 
-    fn instruction(numbers: &str, form: Form, name: &str, rate: f64) -> Point {
-        point(vec![numbers.into(), form.name().into(), name.into()], rate, 1.98e9, None)
+    fn instruction(numbers: Numbers, form: Form, name: &'static str, rate: f64) -> Point {
+        point(Instruction { numbers, form, instruction: name.into() }, rate, 1.98e9, None)
     }
 
     fn hopper() -> DeviceInfo {
@@ -298,14 +315,15 @@ mod tests {
 
     fn measured() -> [Series; 2] {
         let all = [
-            instruction("f64", Form::Scalar, "FMA f64", 33e12),
-            instruction("f64", Form::Dense, "mma f64 8x8x4", 33e12),
-            instruction("f64", Form::Dense, "mma f64 16x8x16", 66e12),
-            instruction("f16", Form::Dense, "mma f16", 600e12),
-            instruction("f16", Form::Dense, "wgmma f16", 750e12),
-            instruction("f16", Form::Sparse, "wgmma.sp f16", 1200e12),
+            instruction(Numbers::F64, Form::Scalar, "FMA f64", 33e12),
+            instruction(Numbers::F64, Form::Dense, "mma f64 8x8x4", 33e12),
+            instruction(Numbers::F64, Form::Dense, "mma f64 16x8x16", 66e12),
+            instruction(Numbers::F16, Form::Dense, "mma f16", 600e12),
+            instruction(Numbers::F16, Form::Dense, "wgmma f16", 750e12),
+            instruction(Numbers::F16, Form::Sparse, "wgmma.sp f16", 1200e12),
         ];
-        let mut library = point(vec!["f64".into(), 8192_u64.into()], 60e12, 1.8e9, Some(3e-16));
+        let at = Product { numbers: Numbers::F64, rows: Count(8192) };
+        let mut library = point(at, 60e12, 1.8e9, Some(3e-16));
         library.flags.insert_if(Flag::ThrottlePower, true);
         [Series::new(instructions(), all), Series::new(products(), [library])]
     }
@@ -349,8 +367,10 @@ mod tests {
 
     #[test]
     fn a_device_whose_matrices_bring_nothing_is_told_so() {
-        let all =
-            [instruction("f64", Form::Scalar, "FMA f64", 1e12), instruction("f64", Form::Dense, "mma f64 8x8x4", 1e12)];
+        let all = [
+            instruction(Numbers::F64, Form::Scalar, "FMA f64", 1e12),
+            instruction(Numbers::F64, Form::Dense, "mma f64 8x8x4", 1e12),
+        ];
         let found = findings(&DeviceInfo::default(), &[Series::new(instructions(), all)]);
         assert!(found.last().unwrap().says.starts_with("Matrices bring double precision nothing"));
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());

@@ -14,7 +14,7 @@ use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 
 use super::kernels::{self, word};
-use super::{APART, COOPERATIVE, FORMS, STREAM};
+use super::{Form, Tile};
 use crate::lab::l2_reuse;
 use crate::{TRUST, folds};
 
@@ -33,8 +33,8 @@ const GUARD: u64 = 256;
 #[derive(Debug)]
 pub struct Runner;
 
-/// A place in [`FORMS`] and a tile.
-type Point = (usize, u64);
+/// A form and a tile.
+type Point = (Form, u64);
 
 impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
@@ -46,7 +46,7 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn points(&self, _: &G::Device, request: &Request) -> usize {
-        tiles(PER_OCTAVE[usize::from(request.effort != Effort::Quick)], TILES.1).len() * FORMS.len()
+        tiles(PER_OCTAVE[usize::from(request.effort != Effort::Quick)], TILES.1).len() * Form::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
@@ -62,9 +62,8 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Rc::new(Bench::<G>::new(session.device, bytes)?);
         let late = late(session, begin, l2_reuse::SPEC.budget(effort));
         let tiles = tiles(PER_OCTAVE[usize::from(effort != Effort::Quick)], TILES.1.min(bytes / 2));
-        let points: Vec<Point> =
-            tiles.iter().flat_map(|tile| (0..FORMS.len()).map(move |form| (form, *tile))).collect();
-        let at = |(form, tile): &Point| vec![FORMS[*form].into(), (*tile).into()];
+        let points: Vec<Point> = tiles.iter().flat_map(|tile| Form::ALL.map(|form| (form, *tile))).collect();
+        let at = |(form, tile): &Point| Tile { form: *form, tile: (*tile).into() };
         let sweep = Sweep { series: l2_reuse::tiles(), points: &points, share: 1.0 + late, flags };
         session.sweep(sweep, at, |_, (form, tile)| bench.load(*form, *tile))?;
         Ok(())
@@ -131,13 +130,13 @@ impl<G: Gpu> Bench<G> {
         self.kit.unit.launch(&kernels::both(), 1, arguments)
     }
 
-    fn load(self: &Rc<Self>, form: usize, tile: u64) -> Result<Load<G>, Fault> {
+    fn load(self: &Rc<Self>, form: Form, tile: u64) -> Result<Load<G>, Fault> {
         let first = self.array.part(0, tile)?;
         let step = |kernel: &KernelDesc, span: Span| self.step(kernel, span);
-        let passes = if FORMS[form] == COOPERATIVE { 2 * u64::from(ROUNDS) } else { 1 };
+        let passes = if form == Form::Cooperative { 2 * u64::from(ROUNDS) } else { 1 };
         let work = Work { traffic: Traffic::new(passes * tile, passes * tile), ..Work::default() };
-        let (load, used) = match FORMS[form] {
-            APART => {
+        let (load, used) = match form {
+            Form::Apart => {
                 let count = (self.array.bytes() / tile).max(1);
                 let spans = (0..count).map(|k| self.array.part(k * tile, tile)).collect::<Result<Vec<_>, Fault>>()?;
                 let (producer, consumer) = (kernels::producer(), kernels::consumer());
@@ -146,10 +145,10 @@ impl<G: Gpu> Bench<G> {
                 let launches = producers.chain(consumers).collect::<Result<Vec<_>, Fault>>()?;
                 (self.kit.load(GRAPH, launches, work)?, spans)
             }
-            COOPERATIVE => (self.kit.load(Shape::Stream, vec![self.both(first, ROUNDS)?], work)?, vec![first]),
-            name => {
+            Form::Cooperative => (self.kit.load(Shape::Stream, vec![self.both(first, ROUNDS)?], work)?, vec![first]),
+            Form::Stream | Form::Graph => {
                 let launches = vec![step(&kernels::producer(), first)?, step(&kernels::consumer(), first)?];
-                let shape = if name == STREAM { Shape::Stream } else { GRAPH };
+                let shape = if form == Form::Stream { Shape::Stream } else { GRAPH };
                 (self.kit.load(shape, launches, work)?, vec![first])
             }
         };

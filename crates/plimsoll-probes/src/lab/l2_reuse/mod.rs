@@ -10,12 +10,12 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding};
+use plimsoll_suite::findings::{LAB, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -26,25 +26,42 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Producer and consumer of the same tile in turn, in a stream.
-pub const STREAM: &str = "stream";
-/// The same as nodes of a graph.
-pub const GRAPH: &str = "graph";
-/// The same in one launch, with barriers of the grid.
-pub const COOPERATIVE: &str = "cooperative";
-/// The producer on every tile of what no cache holds, then the consumer on every tile: the control.
-pub const APART: &str = "no tiles";
-/// Every form.
-pub const FORMS: [&str; 4] = [STREAM, GRAPH, COOPERATIVE, APART];
+plimsoll_core::names! {
+    /// How producer and consumer are launched.
+    pub enum Form {
+        /// Producer and consumer of the same tile in turn, in a stream.
+        Stream = "stream",
+        /// The same as nodes of a graph.
+        Graph = "graph",
+        /// The same in one launch, with barriers of the grid.
+        Cooperative = "cooperative",
+        /// The producer on every tile of what no cache holds, then the consumer on every tile: the control.
+        Apart = "no tiles",
+    }
+}
+
+impl Form {
+    /// Those that have tiles.
+    const TILED: [Self; 3] = [Self::Stream, Self::Graph, Self::Cooperative];
+}
+
+plimsoll_core::axes! {
+    /// A tile in one form.
+    pub struct Tile {
+        /// How it is updated.
+        form: Form,
+        /// Its bytes.
+        tile: Bytes,
+    }
+}
 
 /// Updates of a tile by producer and consumer, over the tile's size: each reads and writes it once.
 #[must_use]
-pub fn tiles() -> SeriesSpec {
+pub fn tiles() -> TypedSeries<Tile> {
     let draw =
         Draw::Lines { x: "tile".into(), y: "bandwidth".into(), by: Some("form".into()), log_x: true, log_y: false };
     let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth)];
-    let axes = vec![axis("form", Unit::One), axis("tile", Unit::Byte)];
-    SeriesSpec::new("tiles", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new("tiles", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// What counts as still at full speed.
@@ -55,10 +72,10 @@ const GAIN: f64 = 1.05;
 /// Tile, row and figure, by tile.
 type Rows<'s> = Vec<(f64, &'s Row, Estimate)>;
 
-fn of_form<'s>(tiles: &'s Series, form: &str) -> Rows<'s> {
-    let of = tiles.rows.iter().filter(|row| tiles.text(row, "form") == Some(form));
-    let mut rows: Rows<'s> =
-        of.filter_map(|row| Some((tiles.number(row, "tile")?, row, tiles.estimate(row, "bandwidth")?))).collect();
+fn of_form(tiles: &Series, form: Form) -> Rows<'_> {
+    let of = known_rows(tiles).filter(|(at, _): &(Tile, &Row)| at.form == form);
+    let mut rows: Rows<'_> =
+        of.filter_map(|(at, row)| Some((at.tile.0 as f64, row, tiles.estimate(row, "bandwidth")?))).collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
     rows
 }
@@ -88,9 +105,9 @@ fn reach<'s>(rows: &Rows<'s>, control: &Rows<'s>) -> Option<Reach<'s>> {
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(tiles) = series.iter().find(|series| series.spec.case == "tiles") else { return Vec::new() };
-    let control = of_form(tiles, APART);
+    let control = of_form(tiles, Form::Apart);
     let mut found = Vec::new();
-    for form in &FORMS[..3] {
+    for form in Form::TILED {
         let Some(reach) = reach(&of_form(tiles, form), &control) else { continue };
         let (tile, row, known) = reach.best;
         let against = Unit::BytePerSecond.format(reach.control.2.value);
@@ -108,13 +125,13 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 
 /// How large tiles may be, in which form, and what that gains.
 fn advised(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
-    let forms = FORMS[..3].iter().filter_map(|form| Some((*form, reach(&of_form(tiles, form), control)?)));
+    let forms = Form::TILED.into_iter().filter_map(|form| Some((form, reach(&of_form(tiles, form), control)?)));
     let (form, reach) = forms.max_by(|a, b| a.1.best.2.value.total_cmp(&b.1.best.2.value))?;
     let gain = ratio(reach.best.2, reach.control.2);
     let rate = |known: Estimate| Unit::BytePerSecond.format(known.value);
     let mut rows = vec![reach.best.1, reach.control.1, reach.keeps.1];
-    let at_best = |other: &str| of_form(tiles, other).into_iter().find(|row| row.0 == reach.best.0);
-    let others: Vec<String> = [STREAM, GRAPH]
+    let at_best = |other: Form| of_form(tiles, other).into_iter().find(|row| row.0 == reach.best.0);
+    let others: Vec<String> = [Form::Stream, Form::Graph]
         .into_iter()
         .filter(|other| *other != form)
         .filter_map(|other| {
@@ -151,7 +168,7 @@ fn advised(tiles: &Series, control: &Rows<'_>) -> Option<Finding> {
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     use super::*;
@@ -159,12 +176,12 @@ mod tests {
 
     const MIB: f64 = 1_048_576.0;
 
-    fn told(rate: impl Fn(&str, f64) -> f64) -> Vec<Finding> {
+    fn told(rate: impl Fn(Form, f64) -> f64) -> Vec<Finding> {
         let sizes: Vec<f64> = (0..=14).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect();
-        let all = FORMS.iter().flat_map(|form| sizes.iter().map(move |mib| (*form, *mib)));
+        let all = Form::ALL.into_iter().flat_map(|form| sizes.iter().map(move |mib| (form, *mib)));
         let points = all.map(|(form, mib)| {
             synthetic::point(
-                vec![form.into(), (mib * MIB).into()],
+                Tile { form, tile: Bytes((mib * MIB) as u64) }.to_values(),
                 (1_u64 << 30) as f64 / rate(form, mib),
                 Work { traffic: Traffic::new(1 << 30, 0), ..Work::default() },
                 &[],
@@ -176,11 +193,11 @@ mod tests {
     #[test]
     fn the_advice_names_the_largest_tile_at_full_speed_and_where_the_gain_ends() {
         let found = told(|form, mib| match (form, mib) {
-            (APART, _) => 4e12,
+            (Form::Apart, _) => 4e12,
             (_, 30.0..70.0) => 5e12,
             (_, 70.0..) => 4e12,
-            (GRAPH, _) => 8e12,
-            (COOPERATIVE, _) => 7e12,
+            (Form::Graph, _) => 8e12,
+            (Form::Cooperative, _) => 7e12,
             _ => 6e12,
         });
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();

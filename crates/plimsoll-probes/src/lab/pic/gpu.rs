@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Effort, Work};
-use plimsoll_core::series::Value;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gpu::kit::{GRAPH, Kit, late};
 use plimsoll_gpu::load::{Action, Load};
@@ -15,7 +14,7 @@ use plimsoll_gpu::{Arguments, Form, Geometry, Gpu, Memory as _, Need};
 
 use super::kernels::{self, CELLS, CORNERS, NUMBERS, Way};
 use super::oracle::{Errors, Particle, pushed, within};
-use super::{ANGLE, FUSED, MATRIX, MATRIX_OPERATIONS, SCALAR_OPERATIONS, SPEED};
+use super::{ANGLE, MATRIX_OPERATIONS, Push, SCALAR_OPERATIONS, SPEED};
 use crate::TRUST;
 use crate::lab::pic;
 
@@ -71,7 +70,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = late(session, begin, pic::SPEC.budget(effort));
         let points = points();
         let sweep = Sweep { series: pic::rate(), points: &points, share: 1.0 + late, flags };
-        let at = |(way, pushes): &(Way, u32)| vec![Value::from(name(*way)), u64::from(*pushes).into()];
+        let at = |(way, pushes): &(Way, u32)| Push { way: way_axis(*way), pushes: (*pushes).into() };
         session.sweep(sweep, at, |_, (way, pushes)| bench.load(*way, *pushes)).map(drop)
     }
 
@@ -97,10 +96,11 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-fn name(way: Way) -> &'static str {
+/// A way as the axis calls it.
+fn way_axis(way: Way) -> pic::Way {
     match way {
-        Way::Threads => FUSED,
-        Way::Blocks => MATRIX,
+        Way::Threads => pic::Way::Fused,
+        Way::Blocks => pic::Way::Matrix,
     }
 }
 

@@ -12,11 +12,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice;
-use plimsoll_suite::findings::finding;
+use plimsoll_suite::findings::{finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -27,12 +27,25 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// A particle by a thread, in single precision: the control.
-pub const FUSED: &str = "fused multiply-add";
-/// Sixteen particles by a warp, directions in half precision.
-pub const MATRIX: &str = "matrix units";
-/// Both ways, the control first.
-pub const WAYS: [&str; 2] = [FUSED, MATRIX];
+plimsoll_core::names! {
+    /// How particles are pushed, the control first.
+    pub enum Way {
+        /// A particle by a thread, in single precision: the control.
+        Fused = "fused multiply-add",
+        /// Sixteen particles by a warp, directions in half precision.
+        Matrix = "matrix units",
+    }
+}
+
+plimsoll_core::axes! {
+    /// Some pushes in one way.
+    pub struct Push {
+        /// The way.
+        way: Way,
+        /// Pushes for each time that a particle is read and written.
+        pushes: Count,
+    }
+}
 
 /// How far |v| is off after the pushes of a launch, as a share of it: the mean of squares over particles, rooted.
 pub const SPEED: &str = "speed drift";
@@ -45,12 +58,11 @@ pub const MATRIX_OPERATIONS: &str = "matrix operations";
 
 /// Pushes per second by way and by how often a particle is pushed for each time that it is read and written.
 #[must_use]
-pub fn rate() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn rate() -> TypedSeries<Push> {
+    TypedSeries::new(
         "pushes",
         Figure::Throughput,
         CachePolicy::Stream,
-        vec![axis("way", Unit::One), axis("pushes", Unit::One)],
         vec![
             metric("rate", Unit::OpPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
@@ -64,17 +76,16 @@ pub fn rate() -> SeriesSpec {
 }
 
 /// A row of a way at so many pushes.
-fn row<'s>(series: &'s Series, way: &str, pushes: f64) -> Option<&'s Row> {
-    let here = |row: &&Row| series.text(row, "way") == Some(way) && series.number(row, "pushes") == Some(pushes);
-    series.rows.iter().find(here)
+fn row(series: &Series, way: Way, pushes: Count) -> Option<&Row> {
+    let here = |(at, _): &(Push, &Row)| *at == Push { way, pushes };
+    known_rows(series).find(here).map(|(_, row)| row)
 }
 
 /// The rate, the errors and the arithmetic of each way, and the advice.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(series) = series.iter().find(|series| series.spec.case == "pushes") else { return Vec::new() };
     let mut found = Vec::new();
-    for row in &series.rows {
-        let (Some(way), Some(pushes)) = (series.text(row, "way"), series.number(row, "pushes")) else { continue };
+    for (Push { way, pushes: Count(pushes) }, row) in known_rows(series) {
         let spent =
             [SCALAR_OPERATIONS, MATRIX_OPERATIONS].map(|metric| series.estimate(row, metric).map_or(0.0, |e| e.value));
         let metrics =
@@ -83,9 +94,9 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
             let figure = series.estimate(row, metric)?;
             let says = match metric {
                 "rate" => format!("Each push spends {:.0} scalar and {:.0} matrix operations.", spent[0], spent[1]),
-                _ => format!("Root of the mean square after {pushes:.0} pushes."),
+                _ => format!("Root of the mean square after {pushes} pushes."),
             };
-            let name = format!("{way}, {pushes:.0} pushes{suffix}");
+            let name = format!("{way}, {pushes} pushes{suffix}");
             Some(Finding { says, ..finding(name, unit, row, figure) })
         }));
     }
@@ -95,9 +106,8 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 
 /// Which way to take, decided by the matrix units over fused multiply-adds where a particle is pushed most often at once.
 fn advise(series: &Series) -> Option<Finding> {
-    let pushes = series.rows.iter().filter_map(|row| series.number(row, "pushes"));
-    let most = pushes.max_by(f64::total_cmp)?;
-    let rows = [row(series, FUSED, most)?, row(series, MATRIX, most)?];
+    let most = known_rows(series).map(|(at, _): (Push, &Row)| at.pushes).max()?;
+    let rows = [row(series, Way::Fused, most)?, row(series, Way::Matrix, most)?];
     let of = |metric: &str| -> Option<[Estimate; 2]> {
         Some([series.estimate(rows[0], metric)?, series.estimate(rows[1], metric)?])
     };
@@ -112,7 +122,7 @@ fn advise(series: &Series) -> Option<Finding> {
     let rates = [control, case].map(|rate| Unit::OpPerSecond.format(rate.value));
     let compared = if words == "as fast" { words } else { format!("{words} than fused multiply-adds") };
     let errors = of(ANGLE).map_or(String::new(), |[single, half]| {
-        format!(", and off by {:.1e} rad after {most:.0} pushes, not {:.1e}", half.value, single.value)
+        format!(", and off by {:.1e} rad after {} pushes, not {:.1e}", half.value, most.0, single.value)
     });
     let says =
         format!("{which}: products of 16 particles are {compared} ({} against {} pushes){errors}.", rates[1], rates[0]);
@@ -123,14 +133,14 @@ fn advise(series: &Series) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     /// So many Gpushes/s with an angle error.
-    fn point(way: &str, pushes: u64, rate: f64, angle: f64) -> Point {
+    fn point(way: Way, pushes: u64, rate: f64, angle: f64) -> Point {
         let extra = [(SPEED, 1e-7), (ANGLE, angle), (SCALAR_OPERATIONS, 108.0), (MATRIX_OPERATIONS, 0.0)];
         synthetic::point(
-            vec![way.into(), pushes.into()],
+            Push { way, pushes: Count(pushes) }.to_values(),
             1e6 / (rate * 1e9),
             Work { operations: 1e6, ..Work::default() },
             &extra,
@@ -144,10 +154,10 @@ mod tests {
     #[test]
     fn rates_errors_and_arithmetic_are_told_and_the_faster_way_advised() {
         let points = vec![
-            point(FUSED, 1, 80.0, 1e-7),
-            point(MATRIX, 1, 60.0, 1e-4),
-            point(FUSED, 16, 250.0, 1.5e-6),
-            point(MATRIX, 16, 100.0, 1e-3),
+            point(Way::Fused, 1, 80.0, 1e-7),
+            point(Way::Matrix, 1, 60.0, 1e-4),
+            point(Way::Fused, 16, 250.0, 1.5e-6),
+            point(Way::Matrix, 16, 100.0, 1e-3),
         ];
         let found = found(points);
         assert_eq!(found.len(), 13);
@@ -162,7 +172,7 @@ mod tests {
 
     #[test]
     fn matrix_units_are_advised_where_they_are_faster_and_nothing_is_without_both() {
-        let both = vec![point(FUSED, 16, 100.0, 1e-6), point(MATRIX, 16, 150.0, 1e-3)];
+        let both = vec![point(Way::Fused, 16, 100.0, 1e-6), point(Way::Matrix, 16, 150.0, 1e-3)];
         let told = found(both.clone()).into_iter().find(advice::is_advice).unwrap();
         assert!(told.says.starts_with("Matrix units pay if half precision will do"), "{}", told.says);
         assert!(!found(both[..1].to_vec()).iter().any(advice::is_advice));

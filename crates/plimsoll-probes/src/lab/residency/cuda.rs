@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::kernels;
-use crate::lab::residency::{self, ENDS, LEFT, NEVER, NONE, SET_ASIDE, STREAM, TUNED, WAYS};
+use crate::lab::residency::{self, After, Ending, OnBins, OnWindow, SET_ASIDE, Way};
 use crate::uniformity::kernels as uniformity;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
@@ -39,7 +39,7 @@ const BINS: u64 = 20 << 20;
 const LARGEST: f64 = 1.5;
 const STEPS: [u32; 2] = [6, 12];
 /// Ways of the sliding window: by graph node it is the same as by stream.
-const SLIDING: [usize; 3] = [0, 1, 3];
+const SLIDING: [Way; 3] = [Way::Unpinned, Way::Stream, Way::Tuned];
 /// Share of the set-aside that a tuned ratio fills: a random share of lines would else overfill some of its sets.
 const FILLED: f64 = 2.0 / 3.0;
 /// What is read after something was pinned, in parts of the cache: more than the set-aside leaves (three eighths on an H200, a
@@ -52,8 +52,8 @@ const SHARES: [f64; 3] = [0.3, 0.5, 0.2];
 #[derive(Debug)]
 pub struct Runner;
 
-/// A way to treat a buffer of so many bytes: a place in [`WAYS`].
-type Point = (usize, u64);
+/// A way to treat a buffer of so many bytes.
+type Point = (Way, u64);
 
 impl Probe<Cuda> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
@@ -78,7 +78,7 @@ impl Probe<Cuda> for Runner {
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {
         let most = usize::from(request.effort != Effort::Quick);
-        2 * WAYS.len() + (STEPS[most] - STEPS[most] / 6) as usize * SLIDING.len() + ENDS.len()
+        2 * Way::ALL.len() + (STEPS[most] - STEPS[most] / 6) as usize * SLIDING.len() + Ending::ALL.len()
     }
 
     fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
@@ -98,20 +98,20 @@ impl Probe<Cuda> for Runner {
         let late = late(session, begin, residency::SPEC.budget(effort));
 
         let bins = [BINS.min(bytes / 4), (cache / 2).next_multiple_of(4096)];
-        let points: Vec<Point> = bins.iter().flat_map(|bins| (0..WAYS.len()).map(move |way| (way, *bins))).collect();
-        let at = |(way, size): &Point| vec![WAYS[*way].into(), (*size).into()];
+        let points: Vec<Point> = bins.iter().flat_map(|bins| Way::ALL.map(|way| (way, *bins))).collect();
+        let at = |(way, size): &Point| OnBins { way: *way, bins: (*size).into() };
         bench.kit.checker.fill(Data::Bits, Element::Word, bench.data.whole(), bench.seed)?;
         let sweep = Sweep { series: residency::histogram(), points: &points, share: SHARES[0] + late, flags };
         session.sweep(sweep, at, |_, point| bench.histogram(*point))?;
 
         let points: Vec<Point> = sizes.iter().flat_map(|size| SLIDING.map(|way| (way, *size))).collect();
         let sweep = Sweep { series: residency::sliding(), points: &points, share: SHARES[1], flags };
+        let at = |(way, size): &Point| OnWindow { way: *way, window: (*size).into() };
         session.sweep(sweep, at, |_, point| bench.sliding(*point))?;
 
-        let points: Vec<usize> = (0..ENDS.len()).collect();
-        let sweep = Sweep { series: residency::reset(), points: &points, share: SHARES[2], flags: Flags::NONE };
+        let sweep = Sweep { series: residency::reset(), points: &Ending::ALL, share: SHARES[2], flags: Flags::NONE };
         let read = ((cache as f64 * AFTER) as u64).next_multiple_of(4096).min(bytes);
-        session.sweep(sweep, |end| vec![ENDS[*end].into()], |_, end| bench.after(*end, read))?;
+        session.sweep(sweep, |after| After { after: *after }, |_, end| bench.after(*end, read))?;
         Ok(())
     }
 
@@ -178,14 +178,14 @@ impl Bench {
         Ok(AccessWindow::new(span.first(span.bytes().min(self.most[1]))?, ratio, hits))
     }
 
-    /// A workload of one kernel that treats `span` in one of [`WAYS`].
-    fn load(&self, launch: Launch, span: Span, way: usize, work: Work) -> Result<Load, Fault> {
-        let aside = self.set_aside(WAYS[way] != NONE)?;
-        let ratio = if WAYS[way] == TUNED { tuned(aside, span.bytes()) } else { 1.0 };
+    /// A workload of one kernel that treats `span` in one way.
+    fn load(&self, launch: Launch, span: Span, way: Way, work: Work) -> Result<Load, Fault> {
+        let aside = self.set_aside(way != Way::Unpinned)?;
+        let ratio = if way == Way::Tuned { tuned(aside, span.bytes()) } else { 1.0 };
         let window = self.window(span, ratio, Access::Persisting)?;
-        let load = match WAYS[way] {
-            NONE => self.kit.load(GRAPH, vec![launch], work)?,
-            STREAM => {
+        let load = match way {
+            Way::Unpinned => self.kit.load(GRAPH, vec![launch], work)?,
+            Way::Stream => {
                 // The attribute ends with the stream.
                 let stream = Arc::new(Stream::new(self.kit.stream().context())?);
                 stream.set_window(Some(window))?;
@@ -234,8 +234,8 @@ impl Bench {
     }
 
     /// Reads of other data, `size` bytes, after something as large as the set-aside was pinned and let go.
-    fn after(self: &Rc<Self>, end: usize, size: u64) -> Result<LettingGo, Fault> {
-        let aside = self.set_aside(ENDS[end] != NEVER)?;
+    fn after(self: &Rc<Self>, ending: Ending, size: u64) -> Result<LettingGo, Fault> {
+        let aside = self.set_aside(ending != Ending::Never)?;
         let input = self.data.part(0, size)?;
         let pinned = self.kept.part(0, aside.max(self.most[0]).min(self.kept.bytes()) / 16 * 16)?;
         let touch = self.updates(pinned, pinned)?;
@@ -248,10 +248,10 @@ impl Bench {
         let load = load.with_check(move |_| Ok(Checker::same_bits("reads", checker.bits(left)?, checker.bits(input)?)));
         let persisting = self.window(pinned, 1.0, Access::Persisting)?;
         let normal = touch.clone().with_window(self.window(pinned, 1.0, Access::Normal)?);
-        let pin = (ENDS[end] != NEVER).then(|| touch.with_window(persisting));
-        let end = match ENDS[end] {
-            NEVER | LEFT => End::Nothing,
-            residency::LIMIT => End::Reset,
+        let pin = (ending != Ending::Never).then(|| touch.with_window(persisting));
+        let end = match ending {
+            Ending::Never | Ending::Left => End::Nothing,
+            Ending::Limit => End::Reset,
             _ => End::Launch(Box::new(normal)),
         };
         let (bench, most) = (Rc::clone(self), self.most[0]);

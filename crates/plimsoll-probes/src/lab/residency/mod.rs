@@ -13,11 +13,11 @@ use plimsoll_core::flag::Flag;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Bytes, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, differs, ratio};
-use plimsoll_suite::findings::{LAB, finding};
+use plimsoll_suite::findings::{LAB, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -28,27 +28,61 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Nothing is set aside and there is no window.
-pub const NONE: &str = "not pinned";
-/// A window over all of it, as an attribute of the stream.
-pub const STREAM: &str = "pinned, by stream";
-/// The same as an attribute of the graph's nodes.
-pub const NODE: &str = "pinned, by graph node";
-/// A window whose hit ratio lets two thirds of the set-aside be filled.
-pub const TUNED: &str = "pinned, ratio tuned";
-/// Every way to treat data; the first is the control.
-pub const WAYS: [&str; 4] = [NONE, STREAM, NODE, TUNED];
+plimsoll_core::names! {
+    /// How data are treated; the first way is the control.
+    pub enum Way {
+        /// Nothing is set aside and there is no window.
+        Unpinned = "not pinned",
+        /// A window over all of it, as an attribute of the stream.
+        Stream = "pinned, by stream",
+        /// The same as an attribute of the graph's nodes.
+        Node = "pinned, by graph node",
+        /// A window whose hit ratio lets two thirds of the set-aside be filled.
+        Tuned = "pinned, ratio tuned",
+    }
+}
 
-/// Nothing was pinned before.
-pub const NEVER: &str = "never pinned";
-/// Something was pinned, and nothing was done about it.
-pub const LEFT: &str = "left pinned";
-/// The limit was set to 0 and the lines were reset by the call for it.
-pub const LIMIT: &str = "limit 0 and reset call";
-/// The same data were accessed through a window whose hits are normal.
-pub const NORMAL: &str = "window of normal hits";
-/// Every way to let go; the first is the control.
-pub const ENDS: [&str; 4] = [NEVER, LEFT, LIMIT, NORMAL];
+plimsoll_core::names! {
+    /// How what was pinned is let go; the first is the control.
+    pub enum Ending {
+        /// Nothing was pinned before.
+        Never = "never pinned",
+        /// Something was pinned, and nothing was done about it.
+        Left = "left pinned",
+        /// The limit was set to 0 and the lines were reset by the call for it.
+        Limit = "limit 0 and reset call",
+        /// The same data were accessed through a window whose hits are normal.
+        Normal = "window of normal hits",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A histogram.
+    pub struct OnBins {
+        /// How its bins are treated.
+        way: Way,
+        /// Bytes of the bins.
+        bins: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A buffer beside what streams by.
+    pub struct OnWindow {
+        /// How it is treated.
+        way: Way,
+        /// Its bytes.
+        window: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Reads after something was pinned.
+    pub struct After {
+        /// How that was let go.
+        after: Ending,
+    }
+}
 
 /// Bytes of the cache that were set aside: told by the workload.
 pub const SET_ASIDE: &str = "set aside";
@@ -59,71 +93,69 @@ fn aside() -> Metric {
 
 /// Additions to the bins of a histogram. An operation is an addition.
 #[must_use]
-pub fn histogram() -> SeriesSpec {
+pub fn histogram() -> TypedSeries<OnBins> {
     let metrics = vec![
         metric("additions", Unit::OpPerSecond, Quantity::OperationsPerSecond),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
         aside(),
     ];
     let draw = Draw::Bars { x: "bins".into(), y: "additions".into(), by: Some("way".into()) };
-    let axes = vec![axis("way", Unit::One), axis("bins", Unit::Byte)];
-    SeriesSpec::new("histogram", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new("histogram", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// A buffer of some size that is updated in pass after pass beside what streams by.
 #[must_use]
-pub fn sliding() -> SeriesSpec {
+pub fn sliding() -> TypedSeries<OnWindow> {
     let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
     let draw =
         Draw::Lines { x: "window".into(), y: "bandwidth".into(), by: Some("way".into()), log_x: false, log_y: false };
-    let axes = vec![axis("way", Unit::One), axis("window", Unit::Byte)];
-    SeriesSpec::new("sliding window", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new("sliding window", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// Reads of other data that fit in the cache, after something was pinned and let go.
 #[must_use]
-pub fn reset() -> SeriesSpec {
+pub fn reset() -> TypedSeries<After> {
     let metrics = vec![metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth), aside()];
     let draw = Draw::Bars { x: "after".into(), y: "bandwidth".into(), by: None };
-    let axes = vec![axis("after", Unit::One)];
-    SeriesSpec::new("reset", Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new("reset", Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// One case over its control at the same place of the second axis.
 struct Gain<'s> {
-    way: &'s str,
-    at: f64,
+    way: Way,
+    at: Bytes,
     ratio: Estimate,
     rows: [&'s Row; 2],
     aside: f64,
 }
 
-fn gains<'s>(series: &'s Series, by: &str, what: &str) -> Vec<Gain<'s>> {
-    let gain = |row: &'s Row| {
-        let (way, at) = (series.text(row, "way")?, series.number(row, by)?);
-        let beside = |other: &&Row| series.text(other, "way") == Some(NONE) && series.number(other, by) == Some(at);
-        let control = series.rows.iter().find(beside)?;
+fn gains<'s, A: Axes>(series: &'s Series, place: impl Fn(&A) -> (Way, Bytes), what: &str) -> Vec<Gain<'s>> {
+    let rows: Vec<((Way, Bytes), &'s Row)> = known_rows(series).map(|(at, row)| (place(&at), row)).collect();
+    let gain = |&((way, at), row): &((Way, Bytes), &'s Row)| {
+        let (_, control) = *rows.iter().find(|(place, _)| *place == (Way::Unpinned, at))?;
         let ratio = ratio(series.estimate(row, what)?, series.estimate(control, what)?);
         let aside = series.estimate(row, SET_ASIDE).map_or(0.0, |known| known.value);
-        (way != NONE).then_some(Gain { way, at, ratio, rows: [row, control], aside })
+        (way != Way::Unpinned).then_some(Gain { way, at, ratio, rows: [row, control], aside })
     };
-    series.rows.iter().filter_map(gain).collect()
+    rows.iter().filter_map(gain).collect()
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let of = |case: &str| series.iter().find(|series| series.spec.case == case);
-    let histogram = of("histogram").map_or_else(Vec::new, |series| gains(series, "bins", "additions"));
-    let sliding = of("sliding window").map_or_else(Vec::new, |series| gains(series, "window", "bandwidth"));
+    let histogram =
+        of("histogram").map_or_else(Vec::new, |series| gains(series, |at: &OnBins| (at.way, at.bins), "additions"));
+    let sliding = of("sliding window")
+        .map_or_else(Vec::new, |series| gains(series, |at: &OnWindow| (at.way, at.window), "bandwidth"));
     let told = |what: &'static str| {
         move |gain: &Gain<'_>| {
-            let name = format!("{what} of {}, {}", Unit::Byte.format(gain.at), gain.way);
+            let name = format!("{what} of {}, {}", Unit::Byte.format(gain.at.0 as f64), gain.way);
             let says = format!("over not pinned, with {} set aside", Unit::Byte.format(gain.aside));
             let flags = gain.rows[0].flags.union(gain.rows[1].flags);
             Finding { says, flags, ..finding(name, Unit::One, gain.rows[0], gain.ratio) }
         }
     };
     let mut found: Vec<Finding> = histogram.iter().map(told("gain, bins")).collect();
-    for way in [STREAM, TUNED] {
+    for way in [Way::Stream, Way::Tuned] {
         let of_way = || sliding.iter().filter(move |gain| gain.way == way);
         let ends = [best(of_way()), worst(of_way())];
         found.extend(ends.into_iter().flatten().map(told("gain, buffer")));
@@ -151,13 +183,13 @@ where
 
 /// What each way to let go leaves of the bandwidth that there is where nothing was pinned.
 fn after(reset: &Series) -> Vec<Finding> {
-    let of = |way: &str| {
-        let row = reset.rows.iter().find(|row| reset.text(row, "after") == Some(way))?;
+    let of = |ending: Ending| {
+        let (_, row) = known_rows(reset).find(|(at, _): &(After, &Row)| *at == After { after: ending })?;
         Some((row, reset.estimate(row, "bandwidth")?))
     };
-    let Some(never) = of(NEVER) else { return Vec::new() };
-    let left = |way: &&str| {
-        let (row, known) = of(way)?;
+    let Some(never) = of(Ending::Never) else { return Vec::new() };
+    let left = |ending: &Ending| {
+        let (row, known) = of(*ending)?;
         let flags = row.flags.union(never.0.flags);
         let kept = ratio(known, never.1);
         let says = if flags.contains(Flag::Drift) {
@@ -170,9 +202,9 @@ fn after(reset: &Series) -> Vec<Finding> {
             "whether they are slower can't be told from these samples"
         };
         let says = format!("of the bandwidth where nothing was pinned: {says}");
-        Some(Finding { flags, says, ..finding(format!("other data after: {way}"), Unit::One, row, kept) })
+        Some(Finding { flags, says, ..finding(format!("other data after: {ending}"), Unit::One, row, kept) })
     };
-    ENDS[1..].iter().filter_map(left).collect()
+    Ending::ALL[1..].iter().filter_map(left).collect()
 }
 
 /// Other data that keep more than this of their bandwidth have it whole.
@@ -180,8 +212,8 @@ const WHOLE: f64 = 0.95;
 
 /// What to do about lines that were pinned, from what [`after`] found.
 fn parting(after: &[Finding]) -> String {
-    let of = |way: &str| after.iter().find(|found| found.name.ends_with(way));
-    let Some(left) = of(LEFT) else { return "Reset afterwards.".to_owned() };
+    let of = |ending: Ending| after.iter().find(|found| found.name.ends_with(ending.name()));
+    let Some(left) = of(Ending::Left) else { return "Reset afterwards.".to_owned() };
     let kept = Estimate { value: left.value, interval: left.interval };
     if left.flags.contains(Flag::Drift) {
         return "Whether lines left pinned cost other data anything can't be told: their bandwidth drifted.".to_owned();
@@ -189,8 +221,8 @@ fn parting(after: &[Finding]) -> String {
     if left.interval.hi >= WHOLE {
         return "Lines left pinned cost other data nothing that could be seen.".to_owned();
     }
-    let frees = |way: &&str| of(way).is_some_and(|found| found.interval.lo > WHOLE);
-    let ways: Vec<&str> = [LIMIT, NORMAL].into_iter().filter(|way| frees(way)).collect();
+    let frees = |ending: &Ending| of(*ending).is_some_and(|found| found.interval.lo > WHOLE);
+    let ways: Vec<&str> = [Ending::Limit, Ending::Normal].into_iter().filter(frees).map(Ending::name).collect();
     let slower = differs(kept, ["faster", "as fast", "slower"]);
     match ways[..] {
         [] => format!("Other data are {slower} afterwards, and no way to let go was seen to mend it."),
@@ -206,10 +238,10 @@ fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Optio
     let best = best(histogram.iter().chain(sliding))?;
     let place = |gain: &Gain<'_>| {
         let what = if histogram.iter().any(|other| std::ptr::eq(other, gain)) { "bins" } else { "a buffer" };
-        format!("{what} of {}", Unit::Byte.format(gain.at))
+        format!("{what} of {}", Unit::Byte.format(gain.at.0 as f64))
     };
-    let full = worst(sliding.iter().filter(|gain| gain.way == STREAM));
-    let tuned = worst(sliding.iter().filter(|gain| gain.way == TUNED));
+    let full = worst(sliding.iter().filter(|gain| gain.way == Way::Stream));
+    let tuned = worst(sliding.iter().filter(|gain| gain.way == Way::Tuned));
     let mut rows = best.rows.to_vec();
     let mut risk = String::new();
     if let Some(full) = full {
@@ -241,7 +273,7 @@ fn advised(histogram: &[Gain<'_>], sliding: &[Gain<'_>], parting: &str) -> Optio
 mod tests {
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::{Point, Value};
+    use plimsoll_core::series::Point;
     use plimsoll_suite::findings::synthetic;
 
     use super::*;
@@ -249,35 +281,33 @@ mod tests {
 
     const MIB: f64 = 1_048_576.0;
 
-    fn point(at: Vec<Value>, rate: f64) -> Point {
+    fn point(at: impl Axes, rate: f64) -> Point {
         synthetic::point(
-            at,
+            at.to_values(),
             (1_u64 << 30) as f64 / rate,
             Work { traffic: Traffic::new(1 << 30, 0), operations: (1_u64 << 30) as f64, ..Work::default() },
             &[(SET_ASIDE, 30.0 * MIB)],
         )
     }
 
-    fn told(rate: impl Fn(&str, f64) -> f64) -> Vec<Finding> {
-        let points = |sizes: &[f64]| -> Vec<Point> {
-            let all = WAYS.iter().flat_map(|way| sizes.iter().map(move |size| (*way, size * MIB)));
-            all.map(|(way, size)| point(vec![way.into(), size.into()], rate(way, size / MIB))).collect()
+    fn told(rate: impl Fn(Way, f64) -> f64) -> Vec<Finding> {
+        let places = |sizes: &'static [u64]| {
+            Way::ALL.into_iter().flat_map(move |way| sizes.iter().map(move |mib| (way, *mib, Bytes(mib << 20))))
         };
-        let ends = ENDS.map(|way| point(vec![way.into()], if way == LEFT { 4e12 } else { 6e12 }));
-        let series = [
-            Series::new(histogram(), points(&[20.0, 25.0])),
-            Series::new(sliding(), points(&[15.0, 30.0, 60.0, 90.0])),
-            Series::new(reset(), ends),
-        ];
+        let bins = places(&[20, 25]).map(|(way, mib, bins)| point(OnBins { way, bins }, rate(way, mib as f64)));
+        let windows =
+            places(&[15, 30, 60, 90]).map(|(way, mib, window)| point(OnWindow { way, window }, rate(way, mib as f64)));
+        let ends = Ending::ALL.map(|after| point(After { after }, if after == Ending::Left { 4e12 } else { 6e12 }));
+        let series = [Series::new(histogram(), bins), Series::new(sliding(), windows), Series::new(reset(), ends)];
         findings(&DeviceInfo::default(), &series)
     }
 
     #[test]
     fn where_pinning_gains_the_advice_says_how_much_and_what_it_costs_past_the_set_aside() {
         let found = told(|way, size| match (way, size) {
-            (NONE, _) => 2e12,
+            (Way::Unpinned, _) => 2e12,
             (_, ..30.5) => 3e12,
-            (TUNED, _) => 2e12,
+            (Way::Tuned, _) => 2e12,
             _ => 1.8e12,
         });
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
@@ -300,7 +330,7 @@ mod tests {
 
     #[test]
     fn where_pinning_gains_nothing_it_is_advised_against() {
-        let found = told(|way, _| if way == NONE { 2e12 } else { 1.9e12 });
+        let found = told(|way, _| if way == Way::Unpinned { 2e12 } else { 1.9e12 });
         let advice = found.iter().find(|finding| is_advice(finding)).unwrap();
         assert!(advice.says.starts_with("Don't pin") && advice.says.contains("5.0 % slower"), "{}", advice.says);
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());

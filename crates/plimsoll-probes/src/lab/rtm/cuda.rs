@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::kernels::{BYTES_READ, BYTES_WRITTEN, Block, MARGIN};
-use crate::lab::rtm::{self, CEILING, PRESSURE, WALKS};
+use crate::lab::rtm::{self, AtStep, Cell, Order, PRESSURE, What};
 use crate::stream::kernels::Parameters;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Batch, Check, Clock as _, Effort, Work, Workload};
-use plimsoll_core::series::Value;
+use plimsoll_core::series::Count;
 use plimsoll_core::{Fault, Traffic};
 use plimsoll_gen::kernel::Op;
 use plimsoll_gen::kernel::{Element, KernelDesc, Machine};
@@ -43,15 +43,10 @@ const ARRAYS: u64 = 7;
 #[derive(Debug)]
 pub struct Runner;
 
-/// What is timed at a time step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
-    /// The streaming of as many bytes.
-    Ceiling,
-    /// A walk, by its place among `WALKS`, in plain or in compressible memory.
-    Step(usize, bool),
-}
+/// The order in which time goes on.
+const BETWEEN: Order = Order::WideSlabs;
 
+/// A time step, and what is timed at it.
 type Point = (u32, What);
 
 impl Probe<Cuda> for Runner {
@@ -74,23 +69,17 @@ impl Probe<Cuda> for Runner {
         let points = points(effort, bench.compressible.is_some());
         let late = late(session, begin, rtm::SPEC.budget(effort));
         let sweep = Sweep { series: rtm::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
-        let at = |(step, what): &Point| -> Vec<Value> {
-            let case = match *what {
-                What::Ceiling => CEILING.to_owned(),
-                What::Step(walk, compressible) => rtm::case(WALKS[walk], compressible),
-            };
-            vec![case.as_str().into(), u64::from(*step).into()]
-        };
+        let at = |(step, what): &Point| AtStep { what: *what, step: (*step).into() };
         session.sweep(sweep, at, |_, point| bench.load(*point))?;
 
-        bench.plain.go_to(PICTURE.0, bench.walk(WALKS.len() - 1))?;
+        bench.plain.go_to(PICTURE.0, bench.walk(BETWEEN))?;
         let slice = bench.plain.slice(PICTURE.1)?;
         let shown = |(z, row): (usize, &Vec<f32>)| -> Vec<Pixel> {
             row.iter().enumerate().map(|(x, pressure)| Pixel { x, z, pressure: *pressure }).collect()
         };
         let pixels: Vec<Pixel> = slice.iter().enumerate().flat_map(shown).collect();
         let sweep = Sweep { series: rtm::wavefield(), points: &pixels, share: 0.0, flags: Flags::NONE };
-        let at = |pixel: &Pixel| vec![Value::from(pixel.x as u64), Value::from(pixel.z as u64)];
+        let at = |pixel: &Pixel| Cell { x: Count(pixel.x as u64), z: Count(pixel.z as u64) };
         session.sweep(sweep, at, |_, pixel| Ok(*pixel)).map(drop)
     }
 
@@ -103,7 +92,8 @@ impl Probe<Cuda> for Runner {
 fn points(effort: Effort, compressible: bool) -> Vec<Point> {
     let steps = STEPS[usize::from(effort != Effort::Quick)];
     let kinds: &[bool] = if compressible { &[false, true] } else { &[false] };
-    let walks = (0..WALKS.len()).flat_map(|walk| kinds.iter().map(move |kind| What::Step(walk, *kind)));
+    let step = |order| kinds.iter().map(move |kind| What::Step { order, compressible: *kind });
+    let walks = Order::ALL.into_iter().flat_map(step);
     let cases: Vec<What> = std::iter::once(What::Ceiling).chain(walks).collect();
     steps.iter().flat_map(|step| cases.iter().map(move |case| (*step, *case))).collect()
 }
@@ -140,10 +130,15 @@ impl Bench {
         Ok(Self { lab, stream, plain, compressible, scratch })
     }
 
-    /// One of `WALKS`, by its place.
-    fn walk(&self, place: usize) -> Walk {
-        let block = Block::ALL[place / 2 % 2];
-        Walk { block, depth: if place.is_multiple_of(2) { self.plain.shape.cells[2] } else { SLAB } }
+    fn walk(&self, order: Order) -> Walk {
+        let all = self.plain.shape.cells[2];
+        let (block, depth) = match order {
+            Order::Usual => (Block::Square, all),
+            Order::SquareSlabs => (Block::Square, SLAB),
+            Order::Wide => (Block::Long, all),
+            Order::WideSlabs => (Block::Long, SLAB),
+        };
+        Walk { block, depth }
     }
 
     fn work(&self) -> Work {
@@ -158,11 +153,11 @@ impl Bench {
     }
 
     fn load(self: &Rc<Self>, (step, what): Point) -> Result<Load, Fault> {
-        let compressible = matches!(what, What::Step(_, true));
-        self.model(compressible).go_to(step, self.walk(WALKS.len() - 1))?;
+        let compressible = matches!(what, What::Step { compressible: true, .. });
+        self.model(compressible).go_to(step, self.walk(BETWEEN))?;
         match what {
             What::Ceiling => self.ceiling(),
-            What::Step(walk, _) => self.stepping(self.walk(walk), compressible),
+            What::Step { order, .. } => self.stepping(self.walk(order), compressible),
         }
     }
 

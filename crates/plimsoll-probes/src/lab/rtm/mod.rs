@@ -12,15 +12,17 @@ mod oracle;
 #[cfg(feature = "cuda")]
 mod verify;
 
+use std::fmt;
+
 use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Coordinate, Count, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice;
-use plimsoll_suite::findings::{derived, finding};
+use plimsoll_suite::findings::{derived, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -31,29 +33,95 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// What memory gives at the same reads and writes, in cells per second: three arrays read, one written.
-pub const CEILING: &str = "stream 3:1";
-/// The usual way: square blocks that walk through all planes.
-pub const USUAL: &str = "32x32, full z";
-/// Blocks and how they walk, the usual way first.
-pub const WALKS: [&str; 4] = [USUAL, "32x32, slabs", "128x8, full z", "128x8, slabs"];
-/// What a case on compressible memory has behind its walk.
-const COMPRESSIBLE: &str = ", compressible";
+plimsoll_core::names! {
+    /// Blocks and how they walk through the grid, the usual way first.
+    pub enum Order {
+        /// Square blocks that walk through all planes.
+        Usual = "32x32, full z",
+        /// The same through some planes each.
+        SquareSlabs = "32x32, slabs",
+        /// Wide blocks that walk through all planes.
+        Wide = "128x8, full z",
+        /// The same through some planes each.
+        WideSlabs = "128x8, slabs",
+    }
+}
 
-/// The name of a walk on plain or compressible memory.
-#[must_use]
-pub fn case(walk: &str, compressible: bool) -> String {
-    format!("{walk}{}", if compressible { COMPRESSIBLE } else { "" })
+/// What is timed at a time step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// What memory gives at the same reads and writes, in cells per second: three arrays read, one written.
+    Ceiling,
+    /// A time step, in plain or in compressible memory.
+    Step {
+        /// How blocks walk.
+        order: Order,
+        /// Whether the memory is compressible.
+        compressible: bool,
+    },
+}
+
+impl What {
+    /// The name of the streaming.
+    const CEILING: &'static str = "stream 3:1";
+    /// What a step on compressible memory has behind its order.
+    const COMPRESSIBLE: &'static str = ", compressible";
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ceiling => f.write_str(Self::CEILING),
+            Self::Step { order, compressible: false } => order.fmt(f),
+            Self::Step { order, compressible: true } => write!(f, "{order}{}", Self::COMPRESSIBLE),
+        }
+    }
+}
+
+impl Coordinate for What {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.to_string().as_str().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let name = value.text()?;
+        if name == Self::CEILING {
+            return Some(Self::Ceiling);
+        }
+        let order = name.strip_suffix(Self::COMPRESSIBLE);
+        Some(Self::Step { order: Order::from_name(order.unwrap_or(name))?, compressible: order.is_some() })
+    }
+}
+
+plimsoll_core::axes! {
+    /// Something at a time step.
+    pub struct AtStep {
+        /// What is timed.
+        what as "case": What,
+        /// The time step.
+        step: Count,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A cell of the picture.
+    pub struct Cell {
+        /// Its column.
+        x: Count,
+        /// Its row.
+        z: Count,
+    }
 }
 
 /// Cells per second by case and time step.
 #[must_use]
-pub fn speed() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn speed() -> TypedSeries<AtStep> {
+    TypedSeries::new(
         "speed",
         Figure::Throughput,
         CachePolicy::Stream,
-        vec![axis("case", Unit::One), axis("step", Unit::One)],
         vec![
             metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
@@ -68,12 +136,11 @@ pub const PRESSURE: &str = "pressure";
 /// The wavefield in the plane through the middle, a cell of the picture for some of the grid's. It is what was computed:
 /// nothing is timed.
 #[must_use]
-pub fn wavefield() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn wavefield() -> TypedSeries<Cell> {
+    TypedSeries::new(
         "wavefield",
         Figure::Throughput,
         CachePolicy::Hot,
-        vec![axis("x", Unit::One), axis("z", Unit::One)],
         vec![metric(PRESSURE, Unit::One, Quantity::Extra)],
         Draw::Heat { x: "x".into(), y: "z".into(), value: PRESSURE.into() },
     )
@@ -85,27 +152,26 @@ type Known<'s> = (&'s Row, Estimate);
 /// The speeds of all cases at the first and at the last time step.
 struct Speeds<'s> {
     series: &'s Series,
-    steps: [f64; 2],
+    steps: [Count; 2],
 }
 
 impl<'s> Speeds<'s> {
     fn of(series: &'s [Series]) -> Option<Self> {
         let series = series.iter().find(|series| series.spec.case == "speed")?;
-        let steps = || series.rows.iter().filter_map(|row| series.number(row, "step"));
-        let (first, last) = (steps().min_by(f64::total_cmp)?, steps().max_by(f64::total_cmp)?);
+        let steps = || known_rows(series).map(|(at, _): (AtStep, &Row)| at.step);
+        let (first, last) = (steps().min()?, steps().max()?);
         Some(Self { series, steps: [first, last] })
     }
 
-    fn at(&self, case: &str, step: f64) -> Option<Known<'s>> {
-        let here =
-            |row: &&Row| self.series.text(row, "case") == Some(case) && self.series.number(row, "step") == Some(step);
-        let row = self.series.rows.iter().find(here)?;
+    fn at(&self, what: What, step: Count) -> Option<Known<'s>> {
+        let (_, row) = known_rows(self.series).find(|(at, _): &(AtStep, &Row)| *at == AtStep { what, step })?;
         Some((row, self.series.estimate(row, "speed")?))
     }
 
-    /// The fastest walk at a step.
-    fn fastest(&self, compressible: bool, step: f64) -> Option<(&'static str, Known<'s>)> {
-        let known = WALKS.into_iter().filter_map(|walk| Some((walk, self.at(&case(walk, compressible), step)?)));
+    /// The fastest order at a step.
+    fn fastest(&self, compressible: bool, step: Count) -> Option<(Order, Known<'s>)> {
+        let speed = |order| Some((order, self.at(What::Step { order, compressible }, step)?));
+        let known = Order::ALL.into_iter().filter_map(speed);
         known.max_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value))
     }
 }
@@ -114,15 +180,15 @@ impl<'s> Speeds<'s> {
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(speeds) = Speeds::of(series) else { return Vec::new() };
     let mut found = Vec::new();
-    for (compressible, walk) in [false, true].into_iter().flat_map(|kind| WALKS.map(|walk| (kind, walk))) {
-        let case = case(walk, compressible);
+    for (compressible, order) in [false, true].into_iter().flat_map(|kind| Order::ALL.map(|order| (kind, order))) {
+        let case = What::Step { order, compressible };
         for (step, grid) in speeds.steps.into_iter().zip(["empty", "full"]) {
-            let Some((row, speed)) = speeds.at(&case, step) else { continue };
-            let says = format!("At time step {step:.0}.");
+            let Some((row, speed)) = speeds.at(case, step) else { continue };
+            let says = format!("At time step {}.", step.0);
             let plain = finding(format!("{case}, {grid} grid"), Unit::ElementPerSecond, row, speed);
             found.push(Finding { says, ..plain });
         }
-        let full = speeds.at(&case, speeds.steps[1]).zip(speeds.at(CEILING, speeds.steps[1]));
+        let full = speeds.at(case, speeds.steps[1]).zip(speeds.at(What::Ceiling, speeds.steps[1]));
         found.extend(full.filter(|_| !compressible).map(|((row, speed), (ceiling_row, ceiling))| {
             let share = advice::ratio(speed, ceiling);
             let flags = row.flags.union(ceiling_row.flags);
@@ -138,23 +204,23 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 /// What to do, decided by the fastest walk over the usual one on a full grid.
 fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
     let [first, last] = speeds.steps;
-    let (usual_row, usual) = speeds.at(USUAL, last)?;
+    let (usual_row, usual) = speeds.at(What::Step { order: Order::Usual, compressible: false }, last)?;
     let (walk, (row, best)) = speeds.fastest(false, last)?;
     let gain = advice::ratio(best, usual);
     let faster = ["faster", "as fast", "slower"];
     let words = advice::differs(gain, faster);
     let speed = Unit::ElementPerSecond.format(best.value);
-    let of_memory = match speeds.at(CEILING, last) {
+    let of_memory = match speeds.at(What::Ceiling, last) {
         Some((_, ceiling)) => format!("{speed}, {:.0} % of what memory streams", 100.0 * best.value / ceiling.value),
         None => speed,
     };
     let mut rows = vec![usual_row, row];
     let locality = if words == faster[1] {
-        format!("The order of the walk hardly matters here: '{walk}' is as fast as '{USUAL}' ({of_memory})")
+        format!("The order of the walk hardly matters here: '{walk}' is as fast as '{}' ({of_memory})", Order::Usual)
     } else {
-        format!("Walk as '{walk}': {words} than '{USUAL}' ({of_memory})")
+        format!("Walk as '{walk}': {words} than '{}' ({of_memory})", Order::Usual)
     };
-    let mut compared = |step: f64| {
+    let mut compared = |step: Count| {
         let ((_, (plain_row, plain)), (_, (other_row, other))) =
             (speeds.fastest(false, step)?, speeds.fastest(true, step)?);
         rows.extend([plain_row, other_row]);
@@ -162,7 +228,7 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
     };
     let compression = match (compared(first), compared(last)) {
         (Some(empty), Some(full)) => {
-            format!("; compressible memory is {empty} at step {first:.0} and {full} at step {last:.0}.")
+            format!("; compressible memory is {empty} at step {} and {full} at step {}.", first.0, last.0)
         }
         _ => "; compressible memory was not to be had.".to_owned(),
     };
@@ -173,13 +239,17 @@ fn advise(speeds: &Speeds<'_>) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
+    fn plain(order: Order) -> What {
+        What::Step { order, compressible: false }
+    }
+
     /// A step of so many Gcells/s.
-    fn point(case: &str, step: u64, speed: f64) -> Point {
+    fn point(what: What, step: u64, speed: f64) -> Point {
         synthetic::point(
-            vec![case.into(), step.into()],
+            AtStep { what, step: Count(step) }.to_values(),
             1e6 / (speed * 1e9),
             Work { operations: 1e6, ..Work::default() },
             &[],
@@ -190,18 +260,18 @@ mod tests {
         findings(&DeviceInfo::default(), &[Series::new(speed(), points)])
     }
 
-    fn curve(case: &str, first: f64, last: f64) -> Vec<Point> {
-        vec![point(case, 0, first), point(case, 400, 0.5 * (first + last)), point(case, 900, last)]
+    fn curve(what: What, first: f64, last: f64) -> Vec<Point> {
+        vec![point(what, 0, first), point(what, 400, 0.5 * (first + last)), point(what, 900, last)]
     }
 
     #[test]
     fn gains_of_the_walk_and_of_compression_are_told_from_an_empty_to_a_full_grid() {
-        let slabs = WALKS[3];
+        let order = Order::WideSlabs;
         let points = [
-            curve(USUAL, 150.0, 150.0),
-            curve(slabs, 180.0, 180.0),
-            curve(&case(slabs, true), 270.0, 171.0),
-            curve(CEILING, 240.0, 240.0),
+            curve(plain(Order::Usual), 150.0, 150.0),
+            curve(plain(order), 180.0, 180.0),
+            curve(What::Step { order, compressible: true }, 270.0, 171.0),
+            curve(What::Ceiling, 240.0, 240.0),
         ];
         let found = found(points.concat());
         let value = |name: &str| found.iter().find(|finding| finding.name == name).map(|finding| finding.value);
@@ -216,11 +286,12 @@ mod tests {
 
     #[test]
     fn what_makes_no_difference_and_what_was_not_measured_is_said_so() {
-        let told = found([curve(USUAL, 150.0, 150.0), curve(WALKS[1], 150.5, 150.5)].concat());
+        let told =
+            found([curve(plain(Order::Usual), 150.0, 150.0), curve(plain(Order::SquareSlabs), 150.5, 150.5)].concat());
         let told = told.iter().find(|finding| advice::is_advice(finding)).unwrap();
         assert!(told.says.starts_with("The order of the walk hardly matters here"), "{}", told.says);
         assert!(told.says.ends_with("compressible memory was not to be had."), "{}", told.says);
         assert!(found(vec![]).is_empty());
-        assert!(!found(curve(WALKS[3], 1.0, 1.0)).iter().any(advice::is_advice));
+        assert!(!found(curve(plain(Order::WideSlabs), 1.0, 1.0)).iter().any(advice::is_advice));
     }
 }

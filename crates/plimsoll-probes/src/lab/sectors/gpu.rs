@@ -16,7 +16,7 @@ use plimsoll_gpu::kit::{Kit, late};
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, THREADS, UNROLL};
-use super::{ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, touched};
+use super::{ACCESSES, COUNTED, FIRST, LANES, LINE, LINES, Pattern, RULES, SECOND, SECTOR, Shape, touched};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::sectors;
@@ -81,7 +81,7 @@ impl<G: Gpu> Probe<G> for Runner {
         for (case, past, share) in [(FIRST, false, 0.4 + late), (SECOND, true, 0.6)] {
             let points = loads(past, effort);
             let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
-            let at = |load: &Load| vec![u64::from(load.access).into(), load.pattern.name().as_str().into()];
+            let at = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
             session.sweep(sweep, at, |_, load| bench.load(*load, [WARM, load.turns()], SOME))?;
         }
         sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.doubt(what))

@@ -12,12 +12,12 @@ use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Bytes, Coordinate, Draw, Estimate, Quantity, Row, Series, TypedSeries, Value, metric};
 use plimsoll_core::stats::{Interval, median_sorted};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::advice;
-use plimsoll_suite::findings::{LAB, derived, finding};
+use plimsoll_suite::findings::{LAB, derived, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -108,6 +108,25 @@ impl Pattern {
         }
     }
 
+    /// The pattern of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "one element" => Self::Stride(0),
+            "in order" => Self::Stride(1),
+            "reversed" => Self::Reversed,
+            "transposed" => Self::Transposed,
+            "shuffled" => Self::Shuffled,
+            "in pairs" => Self::Pairs,
+            "scattered" => Self::Scattered,
+            _ => match name.split_once(' ')? {
+                ("stride", stride) => Self::Stride(stride.parse().ok()?),
+                ("offset", bytes) => Self::Offset(bytes.strip_suffix(" B")?.parse().ok()?),
+                _ => return None,
+            },
+        })
+    }
+
     /// Bytes from a line's beginning to where each lane loads `access` bytes.
     #[must_use]
     pub fn places(self, access: u32) -> [u32; LANES] {
@@ -128,6 +147,28 @@ impl Pattern {
     }
 }
 
+impl Coordinate for Pattern {
+    const UNIT: Unit = Unit::One;
+
+    fn to_value(&self) -> Value {
+        self.name().as_str().into()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_name(value.text()?)
+    }
+}
+
+plimsoll_core::axes! {
+    /// A warp's load.
+    pub struct Shape {
+        /// Bytes of a lane's part of it.
+        access: Bytes,
+        /// Where lanes read.
+        pattern: Pattern,
+    }
+}
+
 /// Distinct pieces of `piece` bytes that lanes touch which load `access` bytes each, `together` lanes being looked up at once:
 /// sectors, or lines. Naive: it lists them.
 #[must_use]
@@ -143,7 +184,7 @@ pub fn touched(places: &[u32; LANES], access: u32, piece: u32, together: usize) 
 
 /// Cycles, time and sectors of a warp's load from one level; an operation is a warp's load.
 #[must_use]
-pub fn level(case: &str) -> SeriesSpec {
+pub fn level(case: &str) -> TypedSeries<Shape> {
     let mut metrics = vec![
         metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
         metric("time", Unit::Second, Quantity::TimePerOperation),
@@ -151,14 +192,13 @@ pub fn level(case: &str) -> SeriesSpec {
     let computed = [SECTORS, HALVES, QUARTERS, LINES, COUNTED];
     metrics.extend(computed.map(|name| metric(name, Unit::One, Quantity::Extra)));
     let draw = Draw::Heat { x: "access".into(), y: "pattern".into(), value: "cycles".into() };
-    let axes = vec![axis("access", Unit::Byte), axis("pattern", Unit::One)];
-    SeriesSpec::new(case, Figure::Throughput, CachePolicy::Hot, axes, metrics, draw)
+    TypedSeries::new(case, Figure::Throughput, CachePolicy::Hot, metrics, draw)
 }
 
 /// One load as measured.
 struct Load<'s> {
-    access: f64,
-    pattern: &'s str,
+    access: u64,
+    pattern: Pattern,
     cycles: Estimate,
     /// By each of [`RULES`].
     sectors: [f64; RULES.len()],
@@ -169,26 +209,26 @@ struct Load<'s> {
 fn loads<'s>(series: &'s [Series], case: &str) -> Vec<Load<'s>> {
     let Some(series) = series.iter().find(|series| series.spec.case == case) else { return Vec::new() };
     let value = |row: &Row, metric: &str| series.estimate(row, metric).map(|known| known.value);
-    let load = |row: &'s Row| {
+    let load = |(at, row): (Shape, &'s Row)| {
         let mut sectors = [0.0; RULES.len()];
         for (sectors, (_, metric)) in sectors.iter_mut().zip(RULES) {
             *sectors = value(row, metric)?;
         }
         Some(Load {
-            access: series.number(row, "access")?,
-            pattern: series.text(row, "pattern")?,
+            access: at.access.0,
+            pattern: at.pattern,
             cycles: series.estimate(row, "cycles")?,
             sectors,
             counted: value(row, COUNTED),
             row,
         })
     };
-    series.rows.iter().filter_map(load).collect()
+    known_rows(series).filter_map(load).collect()
 }
 
 /// Loads of one width, whichever the level.
 fn of_width<'l, 's>(loads: &'l [Load<'s>], access: u32) -> impl Iterator<Item = &'l Load<'s>> {
-    loads.iter().filter(move |load| load.access == f64::from(access))
+    loads.iter().filter(move |load| load.access == u64::from(access))
 }
 
 /// The rule that most counts follow, by its place in [`RULES`], and the loads that don't; `None` where nothing was counted.
@@ -215,7 +255,7 @@ pub fn disagreements(series: &[Series]) -> Vec<String> {
             told.extend(others.into_iter().map(|load| {
                 let counted = load.counted.unwrap_or_default();
                 let (sectors, lanes) = (load.sectors[rule], RULES[rule].0);
-                let (pattern, access) = (load.pattern, load.access);
+                let (pattern, access) = (load.pattern.name(), load.access);
                 format!(
                     "{access} B {pattern}, {case}: {counted:.2} sectors counted, {sectors} computed by {lanes} lanes at a time"
                 )
@@ -248,7 +288,7 @@ fn lookup(loads: &[Load<'_>], case: &str, access: u32) -> Option<Finding> {
         [first, ..] => format!(
             "{} of {all} patterns count otherwise than by {lanes} lanes at a time, the first of them {}",
             others.len(),
-            first.pattern
+            first.pattern.name()
         ),
     };
     let name = format!("lanes looked up together, {access} B, {case}");
@@ -261,11 +301,12 @@ fn exactly(value: f64) -> Estimate {
 
 /// What lanes in order cost, and the pattern that costs most.
 fn ordered_and_worst(loads: &[Load<'_>], case: &str, access: u32) -> Vec<Finding> {
-    let Some(ordered) = of_width(loads, access).find(|load| load.pattern == Pattern::Stride(1).name()) else {
+    let Some(ordered) = of_width(loads, access).find(|load| load.pattern == Pattern::Stride(1)) else {
         return Vec::new();
     };
     let worst = of_width(loads, access).max_by(|a, b| a.cycles.value.total_cmp(&b.cycles.value)).unwrap_or(ordered);
-    let says = format!("{}: {:.1} times lanes in order", worst.pattern, worst.cycles.value / ordered.cycles.value);
+    let says =
+        format!("{}: {:.1} times lanes in order", worst.pattern.name(), worst.cycles.value / ordered.cycles.value);
     let named = |what: &str| format!("{what}, {access} B, {case}");
     vec![
         finding(named("lanes in order"), Unit::CyclePerOp, ordered.row, ordered.cycles),
@@ -295,7 +336,7 @@ impl Model {
         // Of wide loads a rule must be known; what was counted tells it, else the loads of 4 bytes, of which none is needed.
         let with = |load: &Load<'_>| {
             let rule = rule_of(&loads, load.access as u32).map(|(rule, _)| rule);
-            rule.or((load.access <= 4.0).then_some(0)).map(|rule| load.sectors[rule])
+            rule.or((load.access <= 4).then_some(0)).map(|rule| load.sectors[rule])
         };
         let known: Vec<(&Load<'_>, f64)> = loads.iter().filter_map(|load| Some((load, with(load)?))).collect();
         let many = || known.iter().filter(|(_, sectors)| *sectors >= MANY);
@@ -309,7 +350,7 @@ impl Model {
             floor,
             per_sector: Estimate { value, interval: Interval { lo, hi } },
             worst: off(worst),
-            at: format!("{} B {}", worst.0.access, worst.0.pattern),
+            at: format!("{} B {}", worst.0.access, worst.0.pattern.name()),
             flags: known.iter().fold(Flags::NONE, |flags, (load, _)| flags.union(load.row.flags)),
         })
     }
@@ -330,7 +371,7 @@ impl Model {
 /// What to do on this device.
 fn advise(series: &[Series]) -> Option<Finding> {
     let (model, loads) = (Model::of(series)?, loads(series, SECOND));
-    let of = |pattern: Pattern| of_width(&loads, 4).find(|load| load.pattern == pattern.name());
+    let of = |pattern: Pattern| of_width(&loads, 4).find(|load| load.pattern == pattern);
     let (ordered, offset, strided) = (of(Pattern::Stride(1))?, of(Pattern::Offset(4))?, of(Pattern::Stride(8))?);
     let sectors = |load: &Load<'_>| load.counted.unwrap_or(load.sectors[0]).round();
     let says = format!(
@@ -351,7 +392,7 @@ fn advise(series: &[Series]) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     fn sectors(pattern: Pattern, access: u32) -> u64 {
@@ -390,6 +431,9 @@ mod tests {
     #[test]
     fn every_access_is_aligned_and_lies_inside_the_rows_of_the_largest_stride() {
         for access in ACCESSES {
+            for pattern in Pattern::all(access) {
+                assert_eq!(Pattern::from_name(&pattern.name()), Some(pattern));
+            }
             let mut names: Vec<String> = Pattern::all(access).into_iter().map(Pattern::name).collect();
             for pattern in Pattern::all(access) {
                 let places = pattern.places(access);
@@ -412,9 +456,9 @@ mod tests {
         let cycles = (0.5 * sectors[0] as f64).max(2.0);
         let mut extra: Vec<(&str, f64)> = RULES.iter().zip(sectors).map(|(rule, n)| (rule.1, n as f64)).collect();
         extra.extend(counted(&sectors).map(|counted| (COUNTED, counted)));
-        let at = vec![u64::from(access).into(), pattern.name().as_str().into()];
+        let at = Shape { access: access.into(), pattern };
         let work = Work { operations: 1e6, in_kernel: true, ..Work::default() };
-        synthetic::point(at, cycles * 1e6 / synthetic::CLOCK, work, &extra)
+        synthetic::point(at.to_values(), cycles * 1e6 / synthetic::CLOCK, work, &extra)
     }
 
     fn measured(counted: impl Fn(&[u64; 3], u32) -> Option<f64>) -> [Series; 2] {

@@ -16,7 +16,7 @@ use plimsoll_gpu::{Gpu, Memory, Need, Span};
 
 use super::kernels::{self, BYTES_READ, BYTES_WRITTEN, Loads, MARGIN, Tile};
 use super::model::{ARRAYS, Lab, Model, tile};
-use super::{ASYNC, BULK, DIRECT, NONE, verify};
+use super::{ByWay, Way, verify};
 use crate::lab::grid::{Wanted, grid};
 use crate::lab::tti;
 
@@ -51,7 +51,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let late = late(session, begin, tti::SPEC.budget(effort));
         let points = bench.lab.ways.clone();
         let sweep = Sweep { series: tti::speed(), points: &points, share: 1.0 + late, flags: Flags::NONE };
-        session.sweep(sweep, |loads| vec![name(*loads).into()], |_, loads| bench.load(*loads)).map(drop)
+        session.sweep(sweep, |loads| ByWay { way: way(*loads) }, |_, loads| bench.load(*loads)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -59,12 +59,13 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 }
 
-fn name(loads: Loads) -> &'static str {
+/// Loads as the axis calls them.
+fn way(loads: Loads) -> Way {
     match loads {
-        Loads::Direct => DIRECT,
-        Loads::Async => ASYNC,
-        Loads::Bulk => BULK,
-        Loads::None => NONE,
+        Loads::Direct => Way::Direct,
+        Loads::Async => Way::Async,
+        Loads::Bulk => Way::Bulk,
+        Loads::None => Way::NoCopies,
     }
 }
 

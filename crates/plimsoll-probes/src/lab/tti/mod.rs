@@ -16,11 +16,11 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Draw, Estimate, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice;
-use plimsoll_suite::findings::{derived, finding};
+use plimsoll_suite::findings::{derived, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -31,25 +31,35 @@ pub static SPEC: ProbeSpec = ProbeSpec {
     findings,
 };
 
-/// Loads and stores of the threads, when a plane is needed: the control.
-pub const DIRECT: &str = "direct loads";
-/// `cp.async` of the next plane.
-pub const ASYNC: &str = "cp.async";
-/// `cp.async.bulk` of the next plane.
-pub const BULK: &str = "bulk copies";
-/// The same work on planes of zeros that nobody brought.
-pub const NONE: &str = "no copies";
-/// Every way, in the order in which they are shown.
-pub const WAYS: [&str; 4] = [DIRECT, ASYNC, BULK, NONE];
+plimsoll_core::names! {
+    /// How planes come, in the order in which ways are shown.
+    pub enum Way {
+        /// Loads and stores of the threads, when a plane is needed: the control.
+        Direct = "direct loads",
+        /// `cp.async` of the next plane.
+        Async = "cp.async",
+        /// `cp.async.bulk` of the next plane.
+        Bulk = "bulk copies",
+        /// The same work on planes of zeros that nobody brought.
+        NoCopies = "no copies",
+    }
+}
+
+plimsoll_core::axes! {
+    /// A time step by how planes come.
+    pub struct ByWay {
+        /// How they come.
+        way as "copies": Way,
+    }
+}
 
 /// Cells per second by the way in which planes come.
 #[must_use]
-pub fn speed() -> SeriesSpec {
-    SeriesSpec::new(
+pub fn speed() -> TypedSeries<ByWay> {
+    TypedSeries::new(
         "speed",
         Figure::Throughput,
         CachePolicy::Stream,
-        vec![axis("copies", Unit::One)],
         vec![
             metric("speed", Unit::ElementPerSecond, Quantity::OperationsPerSecond),
             metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
@@ -59,8 +69,8 @@ pub fn speed() -> SeriesSpec {
 }
 
 /// A row of a way with its speed.
-fn known<'s>(series: &'s Series, way: &str) -> Option<(&'s Row, Estimate)> {
-    let row = series.rows.iter().find(|row| series.text(row, "copies") == Some(way))?;
+fn known(series: &Series, way: Way) -> Option<(&Row, Estimate)> {
+    let (_, row) = known_rows(series).find(|(at, _): &(ByWay, &Row)| *at == ByWay { way })?;
     Some((row, series.estimate(row, "speed")?))
 }
 
@@ -68,9 +78,9 @@ fn known<'s>(series: &'s Series, way: &str) -> Option<(&'s Row, Estimate)> {
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(series) = series.iter().find(|series| series.spec.case == "speed") else { return Vec::new() };
     let mut found = Vec::new();
-    for (way, (row, speed)) in WAYS.into_iter().filter_map(|way| Some((way, known(series, way)?))) {
-        found.push(finding(way, Unit::ElementPerSecond, row, speed));
-        if let Some((other, without)) = known(series, NONE).filter(|_| way != NONE) {
+    for (way, (row, speed)) in Way::ALL.into_iter().filter_map(|way| Some((way, known(series, way)?))) {
+        found.push(finding(way.name(), Unit::ElementPerSecond, row, speed));
+        if let Some((other, without)) = known(series, Way::NoCopies).filter(|_| way != Way::NoCopies) {
             let share = advice::ratio(speed, without);
             let flags = row.flags.union(other.flags);
             let says = "Of the speed without any copies: what is missing to 1 isn't hidden.".to_owned();
@@ -84,25 +94,26 @@ fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
 
 /// Which way to take, decided by the fastest over direct loads.
 fn advise(series: &Series) -> Option<Finding> {
-    let (control_row, control) = known(series, DIRECT)?;
-    let ahead = [ASYNC, BULK].into_iter().filter_map(|way| Some((way, known(series, way)?)));
+    let (control_row, control) = known(series, Way::Direct)?;
+    let ahead = [Way::Async, Way::Bulk].into_iter().filter_map(|way| Some((way, known(series, way)?)));
     let (way, (row, best)) = ahead.max_by(|a, b| a.1.1.value.total_cmp(&b.1.1.value))?;
     let gain = advice::ratio(best, control);
     let words = advice::differs(gain, ["faster", "as fast", "slower"]);
     let speed = Unit::ElementPerSecond.format(best.value);
     let advice = match words.as_str() {
-        "as fast" => format!("Copies a plane ahead gain nothing here: {way} are as fast as {DIRECT} ({speed})"),
+        "as fast" => format!("Copies a plane ahead gain nothing here: {way} are as fast as {} ({speed})", Way::Direct),
         _ if gain.value < 1.0 => {
             format!("Load planes directly: {way}, the better of the copies ahead, is {words} ({speed})")
         }
-        _ => format!("Bring the next plane by {way}: {words} than {DIRECT} ({speed})"),
+        _ => format!("Bring the next plane by {way}: {words} than {} ({speed})", Way::Direct),
     };
-    let left = known(series, NONE).map(|(_, without)| {
+    let left = known(series, Way::NoCopies).map(|(_, without)| {
         let percent = |estimate: Estimate| 100.0 * (1.0 - estimate.value / without.value).max(0.0);
         format!(
-            "; {:.0} % of the time goes on copies with it and {:.0} % with {DIRECT}",
+            "; {:.0} % of the time goes on copies with it and {:.0} % with {}",
             percent(best),
-            percent(control)
+            percent(control),
+            Way::Direct
         )
     });
     let says = format!("{advice}{}.", left.unwrap_or_default());
@@ -113,39 +124,46 @@ fn advise(series: &Series) -> Option<Finding> {
 mod tests {
     use super::*;
     use plimsoll_core::sample::Work;
-    use plimsoll_core::series::Point;
+    use plimsoll_core::series::{Axes as _, Point};
     use plimsoll_suite::findings::synthetic;
 
     /// A step of so many Gcells/s.
-    fn point(way: &str, speed: f64) -> Point {
-        synthetic::point(vec![way.into()], 1e6 / (speed * 1e9), Work { operations: 1e6, ..Work::default() }, &[])
+    fn point(way: Way, speed: f64) -> Point {
+        synthetic::point(
+            ByWay { way }.to_values(),
+            1e6 / (speed * 1e9),
+            Work { operations: 1e6, ..Work::default() },
+            &[],
+        )
     }
 
-    fn found(speeds: &[(&str, f64)]) -> Vec<Finding> {
-        let points = speeds.iter().map(|(way, speed)| point(way, *speed));
+    fn found(speeds: &[(Way, f64)]) -> Vec<Finding> {
+        let points = speeds.iter().map(|(way, speed)| point(*way, *speed));
         findings(&DeviceInfo::default(), &[Series::new(speed(), points)])
     }
 
-    fn told(speeds: &[(&str, f64)]) -> Finding {
+    fn told(speeds: &[(Way, f64)]) -> Finding {
         found(speeds).into_iter().find(advice::is_advice).unwrap()
     }
 
     #[test]
     fn the_better_way_is_named_with_what_is_left_of_the_copies() {
-        let told = told(&[(DIRECT, 15.0), (ASYNC, 18.0), (BULK, 17.0), (NONE, 20.0)]);
+        let told = told(&[(Way::Direct, 15.0), (Way::Async, 18.0), (Way::Bulk, 17.0), (Way::NoCopies, 20.0)]);
         assert!((told.value - 1.2).abs() < 1e-5);
         let expected = "Bring the next plane by cp.async: 20 % faster than direct loads (18.0 Gelement/s); 10 % of the \
                         time goes on copies with it and 25 % with direct loads.";
         assert_eq!(told.says, expected);
-        let all = found(&[(DIRECT, 15.0), (NONE, 20.0)]);
+        let all = found(&[(Way::Direct, 15.0), (Way::NoCopies, 20.0)]);
         assert_eq!(all.len(), 3);
         assert!((all[1].value - 0.75).abs() < 1e-5 && all[1].name == "direct loads, share hidden");
     }
 
     #[test]
     fn copies_that_gain_nothing_or_lose_are_not_advised() {
-        assert!(told(&[(DIRECT, 15.0), (ASYNC, 15.0)]).says.starts_with("Copies a plane ahead gain nothing here"));
-        assert!(told(&[(DIRECT, 15.0), (ASYNC, 12.0)]).says.starts_with("Load planes directly"));
-        assert!(found(&[]).is_empty() && found(&[(DIRECT, 15.0)]).len() == 1);
+        assert!(
+            told(&[(Way::Direct, 15.0), (Way::Async, 15.0)]).says.starts_with("Copies a plane ahead gain nothing here")
+        );
+        assert!(told(&[(Way::Direct, 15.0), (Way::Async, 12.0)]).says.starts_with("Load planes directly"));
+        assert!(found(&[]).is_empty() && found(&[(Way::Direct, 15.0)]).len() == 1);
     }
 }

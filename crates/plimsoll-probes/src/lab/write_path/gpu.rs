@@ -16,10 +16,7 @@ use plimsoll_gpu::window::{Rotation, room};
 use plimsoll_gpu::{Arguments, Gpu, Memory, Need, Span};
 
 use super::kernels::{self, AGAIN_THREADS, CHAIN_THREADS, PARTS, SECTOR, STEPS, Step, UNROLL};
-use super::{
-    BEHIND_FIRST, BEHIND_LOCAL, BEHIND_SECOND, DEVICE_FIRST, DEVICE_PAST, HOST_FIRST, HOST_PAST, L2, LOAD_FIRST,
-    LOAD_SECOND, MEMORY,
-};
+use super::{Chain, L2, MEMORY, Part, Passes};
 use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::write_path;
@@ -44,7 +41,7 @@ pub struct Runner;
 /// What is read again, which way, and how often.
 #[derive(Clone, Copy, Debug)]
 struct Again {
-    way: &'static str,
+    memory: write_path::Memory,
     from: Span,
     passes: u32,
 }
@@ -79,14 +76,14 @@ impl<G: Gpu> Probe<G> for Runner {
             (L2, Rotation::hot(SLICES[1].min(bytes)), SHARES[1], Flags::NONE),
         ] {
             let sweep = Sweep { series: write_path::stores(case), points: &PARTS, share, flags };
-            session.sweep(sweep, |part| vec![u64::from(*part).into()], |_, part| bench.part(*part, rotation))?;
+            session.sweep(sweep, |part| Part { stored: (*part).into() }, |_, part| bench.part(*part, rotation))?;
         }
         let sweep = Sweep { series: write_path::chains(), points: &Step::ALL, share: SHARES[2], flags: Flags::NONE };
-        session.sweep(sweep, |step| vec![name(*step).into()], |_, step| bench.chain(*step, TURNS))?;
+        session.sweep(sweep, |step| Chain { step: step_axis(*step) }, |_, step| bench.chain(*step, TURNS))?;
         let both = Both::new(&bench.kit, session.device, session.request.seed)?;
         let points = both.agains(&PASSES);
         let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
-        let at = |again: &Again| vec![again.way.into(), u64::from(again.passes).into()];
+        let at = |again: &Again| Passes { memory: again.memory, passes: again.passes.into() };
         session.sweep(sweep, at, |_, again| bench.again(*again, both.seed, SOME)).map(drop)
     }
 
@@ -119,24 +116,25 @@ impl<G: Gpu> Probe<G> for Runner {
         for again in both.agains(&[1, 3]) {
             let mut load = bench.again(again, both.seed, MANY)?;
             load.once()?;
-            let on = format!("{}, {} passes", again.way, again.passes);
-            told(kernels::again(is_past(again.way)).name, on, load.check()?);
+            let on = format!("{}, {} passes", again.memory, again.passes);
+            told(kernels::again(is_past(again.memory)).name, on, load.check()?);
         }
         Ok(())
     }
 }
 
-fn is_past(way: &str) -> bool {
-    matches!(way, HOST_PAST | DEVICE_PAST)
+fn is_past(memory: write_path::Memory) -> bool {
+    matches!(memory, write_path::Memory::HostPast | write_path::Memory::DevicePast)
 }
 
-fn name(step: Step) -> &'static str {
+/// A step as the axis calls it.
+fn step_axis(step: Step) -> write_path::Step {
     match step {
-        Step::LoadFirst => LOAD_FIRST,
-        Step::LoadSecond => LOAD_SECOND,
-        Step::StoreLoadFirst => BEHIND_FIRST,
-        Step::StoreLoadSecond => BEHIND_SECOND,
-        Step::StoreLoadLocal => BEHIND_LOCAL,
+        Step::LoadFirst => write_path::Step::LoadFirst,
+        Step::LoadSecond => write_path::Step::LoadSecond,
+        Step::StoreLoadFirst => write_path::Step::BehindFirst,
+        Step::StoreLoadSecond => write_path::Step::BehindSecond,
+        Step::StoreLoadLocal => write_path::Step::BehindLocal,
     }
 }
 
@@ -180,10 +178,14 @@ impl<G: Gpu> Both<G> {
     }
 
     fn agains(&self, passes: &[u32]) -> Vec<Again> {
-        let host = self.host.iter().flat_map(|host| [HOST_FIRST, HOST_PAST].map(|way| (way, host.whole())));
-        let device = [DEVICE_FIRST, DEVICE_PAST].map(|way| (way, self.device.whole()));
+        let host = self.host.iter().flat_map(|host| {
+            [write_path::Memory::HostFirst, write_path::Memory::HostPast].map(|memory| (memory, host.whole()))
+        });
+        let device = [write_path::Memory::DeviceFirst, write_path::Memory::DevicePast]
+            .map(|memory| (memory, self.device.whole()));
         let ways = host.chain(device);
-        ways.flat_map(|(way, from)| passes.iter().map(move |passes| Again { way, from, passes: *passes })).collect()
+        ways.flat_map(|(memory, from)| passes.iter().map(move |passes| Again { memory, from, passes: *passes }))
+            .collect()
     }
 }
 
@@ -277,13 +279,13 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Passes over memory that holds the data of a seed.
-    fn again(&self, Again { way, from, passes }: Again, seed: u64, every: usize) -> Result<Load<G>, Fault> {
+    fn again(&self, Again { memory, from, passes }: Again, seed: u64, every: usize) -> Result<Load<G>, Fault> {
         let blocks = u64::from(self.kit.unit.machine().multiprocessors);
         let bytes = PIECE * blocks * u64::from(passes);
         let work = Work { traffic: Traffic::new(bytes, 0), operations: f64::from(passes), ..Work::default() };
-        let host = matches!(way, HOST_FIRST | HOST_PAST);
+        let host = matches!(memory, write_path::Memory::HostFirst | write_path::Memory::HostPast);
         let list = Arguments::new().buffer(&self.left).span(from).u32((PIECE / 16) as u32).u32(passes);
-        let launch = self.kit.unit.launch(&kernels::again(is_past(way)), 1, list)?;
+        let launch = self.kit.unit.launch(&kernels::again(is_past(memory)), 1, list)?;
         self.kit.checker.poison(self.left.whole())?;
         let load = if host {
             Load::new(self.kit.stream(), Shape::Stream, vec![Action::Launch(launch)], work)?

@@ -12,12 +12,12 @@ use plimsoll_core::device::DeviceInfo;
 use plimsoll_core::probe::ProbeSpec;
 use plimsoll_core::record::Finding;
 use plimsoll_core::sample::{CachePolicy, Figure};
-use plimsoll_core::series::{Axis, Draw, Estimate, Metric, Quantity, Row, Series, SeriesSpec, axis, metric};
+use plimsoll_core::series::{Axes, Bytes, Count, Draw, Estimate, Metric, Quantity, Row, Series, TypedSeries, metric};
 use plimsoll_core::stats::Interval;
 use plimsoll_core::unit::Unit;
 
 use plimsoll_suite::findings::advice::{advice, ratio};
-use plimsoll_suite::findings::{LAB, derived, finding};
+use plimsoll_suite::findings::{LAB, derived, finding, known_rows};
 
 /// What the probe is.
 pub static SPEC: ProbeSpec = ProbeSpec {
@@ -40,90 +40,121 @@ pub const CHAINS: &str = "loads behind stores";
 /// Memory that each multiprocessor reads several times.
 pub const AGAIN: &str = "read again";
 
-/// Steps of a chain: a load from the first level, and from the second.
-pub const LOAD_FIRST: &str = "load from L1";
-/// See [`LOAD_FIRST`].
-pub const LOAD_SECOND: &str = "load from L2";
-/// A store and a load of the same word, through the first level, and past it.
-pub const BEHIND_FIRST: &str = "store, then load";
-/// See [`BEHIND_FIRST`].
-pub const BEHIND_SECOND: &str = "store, then load past L1";
-/// The same of local memory, as of a register that was spilled.
-pub const BEHIND_LOCAL: &str = "store, then load of local memory";
+plimsoll_core::names! {
+    /// A step of a chain.
+    pub enum Step {
+        /// A load from the first level.
+        LoadFirst = "load from L1",
+        /// A load from the second.
+        LoadSecond = "load from L2",
+        /// A store and a load of the same word, through the first level.
+        BehindFirst = "store, then load",
+        /// The same past the first level.
+        BehindSecond = "store, then load past L1",
+        /// The same of local memory, as of a register that was spilled.
+        BehindLocal = "store, then load of local memory",
+    }
+}
 
-/// Whose memory is read, and which way.
-pub const HOST_FIRST: &str = "host, through L1";
-/// See [`HOST_FIRST`].
-pub const HOST_PAST: &str = "host, past L1";
-/// See [`HOST_FIRST`].
-pub const DEVICE_FIRST: &str = "device, through L1";
-/// See [`HOST_FIRST`].
-pub const DEVICE_PAST: &str = "device, past L1";
+plimsoll_core::names! {
+    /// Whose memory is read, and which way.
+    pub enum Memory {
+        /// The host's, through the first level.
+        HostFirst = "host, through L1",
+        /// The host's, past it.
+        HostPast = "host, past L1",
+        /// The device's, through the first level.
+        DeviceFirst = "device, through L1",
+        /// The device's, past it.
+        DevicePast = "device, past L1",
+    }
+}
+
+plimsoll_core::axes! {
+    /// Stores to every sector.
+    pub struct Part {
+        /// Bytes of a sector that are stored.
+        stored: Bytes,
+    }
+}
+
+plimsoll_core::axes! {
+    /// A chain.
+    pub struct Chain {
+        /// One step of it.
+        step: Step,
+    }
+}
+
+plimsoll_core::axes! {
+    /// Memory that is read again.
+    pub struct Passes {
+        /// Whose it is, and which way it is read.
+        memory: Memory,
+        /// How often.
+        passes: Count,
+    }
+}
 
 /// Stores of the first bytes of every sector: `case` is [`MEMORY`] or [`L2`]. An operation is a sector.
 #[must_use]
-pub fn stores(case: &str) -> SeriesSpec {
+pub fn stores(case: &str) -> TypedSeries<Part> {
     let cache = if case == MEMORY { CachePolicy::ColdRotate } else { CachePolicy::Hot };
     let metrics = vec![
         metric(PER_SECTOR, Unit::Second, Quantity::TimePerOperation),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
     ];
-    bars(case, cache, vec![axis("stored", Unit::Byte)], metrics)
+    bars(case, cache, metrics)
 }
 
 const PER_SECTOR: &str = "time per sector";
 
 /// Chains of loads and stores. An operation is a step.
 #[must_use]
-pub fn chains() -> SeriesSpec {
+pub fn chains() -> TypedSeries<Chain> {
     let metrics = vec![
         metric("cycles", Unit::CyclePerOp, Quantity::CyclesPerOperation),
         metric("latency", Unit::Second, Quantity::TimePerOperation),
     ];
-    bars(CHAINS, CachePolicy::Hot, vec![axis("step", Unit::One)], metrics)
+    bars(CHAINS, CachePolicy::Hot, metrics)
 }
 
 /// Passes over memory that fits the L2, and a multiprocessor's share of it its first level.
 #[must_use]
-pub fn again() -> SeriesSpec {
+pub fn again() -> TypedSeries<Passes> {
     let metrics = vec![
         metric("time", Unit::Second, Quantity::Time),
         metric("bandwidth", Unit::BytePerSecond, Quantity::Bandwidth),
     ];
-    let axes = vec![axis("memory", Unit::One), axis("passes", Unit::One)];
-    bars(AGAIN, CachePolicy::Hot, axes, metrics)
+    bars(AGAIN, CachePolicy::Hot, metrics)
 }
 
 /// Bars of the first metric over the first axis, grouped by the second.
-fn bars(case: &str, cache: CachePolicy, axes: Vec<Axis>, metrics: Vec<Metric>) -> SeriesSpec {
+fn bars<A: Axes>(case: &str, cache: CachePolicy, metrics: Vec<Metric>) -> TypedSeries<A> {
+    let axes = A::axes();
     let name = |place: usize| axes.get(place).map(|axis| axis.name.clone());
     let y = metrics.first().map_or(String::new(), |metric| metric.name.clone());
     let draw = Draw::Bars { x: name(0).unwrap_or_default(), y, by: name(1) };
-    SeriesSpec::new(case, Figure::Throughput, cache, axes, metrics, draw)
+    TypedSeries::new(case, Figure::Throughput, cache, metrics, draw)
 }
 
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let case = |case: &str| series.iter().find(|series| series.spec.case == case);
     let mut found: Vec<Finding> = [MEMORY, L2].into_iter().filter_map(|name| partial(case(name)?)).collect();
     found.extend(case(CHAINS).into_iter().flat_map(steps));
-    let ways = [HOST_FIRST, HOST_PAST, DEVICE_FIRST, DEVICE_PAST];
-    found.extend(case(AGAIN).into_iter().flat_map(|again| ways.into_iter().filter_map(|way| further(again, way))));
+    let further_of = |again| Memory::ALL.into_iter().filter_map(move |memory| further(again, memory));
+    found.extend(case(AGAIN).into_iter().flat_map(further_of));
     found.extend(advise(&found, case(MEMORY)));
     found
-}
-
-/// The row on which the first axis has this number.
-fn stored(series: &Series, bytes: f64) -> Option<&Row> {
-    series.rows.iter().find(|row| series.number(row, "stored") == Some(bytes))
 }
 
 /// The part of a sector that costs most beside a whole one, and what memory read for it, where that was counted.
 fn partial(series: &Series) -> Option<Finding> {
     let time = |row: &Row| series.estimate(row, PER_SECTOR);
-    let whole = stored(series, f64::from(SECTOR))?;
-    let parts = series.rows.iter().filter(|row| series.number(row, "stored") < Some(f64::from(SECTOR)));
-    let slowest = |a: &&Row, b: &&Row| a.time.value.total_cmp(&b.time.value);
-    let worst = parts.max_by(slowest)?;
+    let sector = Bytes::from(SECTOR);
+    let (_, whole) = known_rows(series).find(|(at, _): &(Part, &Row)| at.stored == sector)?;
+    let parts = known_rows(series).filter(|(at, _): &(Part, &Row)| at.stored < sector);
+    let (part, worst) = parts.max_by(|(_, a), (_, b)| a.time.value.total_cmp(&b.time.value))?;
     let slower = ratio(time(worst)?, time(whole)?);
     let read = |row: &Row| {
         let sectors = row.points.first().map(|point| point.work.operations)?;
@@ -135,31 +166,29 @@ fn partial(series: &Series) -> Option<Finding> {
         }
         _ => String::new(),
     };
-    let says =
-        format!("{} B of a sector: {:.2} times the time of a whole one{counted}", series.number(worst, "stored")?, {
-            slower.value
-        });
+    let says = format!("{} B of a sector: {:.2} times the time of a whole one{counted}", part.stored.0, slower.value);
     let name = format!("parts of sectors, {}", series.spec.case);
     Some(Finding { says, ..derived(name, Unit::One, slower, worst.flags.union(whole.flags)) })
 }
 
 /// Cycles of each step.
 fn steps(chains: &Series) -> Vec<Finding> {
-    let of = |row| Some(finding(chains.text(row, "step")?, Unit::CyclePerOp, row, chains.estimate(row, "cycles")?));
-    chains.rows.iter().filter_map(of).collect()
+    let of = |(at, row): (Chain, &Row)| {
+        Some(finding(at.step.name(), Unit::CyclePerOp, row, chains.estimate(row, "cycles")?))
+    };
+    known_rows(chains).filter_map(of).collect()
 }
 
 /// Time of a further pass beside the first one.
-fn further(again: &Series, way: &str) -> Option<Finding> {
-    let mut rows: Vec<(f64, &Row)> = (again.rows.iter())
-        .filter(|row| again.text(row, "memory") == Some(way))
-        .filter_map(|row| Some((again.number(row, "passes")?, row)))
-        .collect();
-    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+fn further(again: &Series, memory: Memory) -> Option<Finding> {
+    let of_memory = known_rows(again).filter(|(at, _): &(Passes, &Row)| at.memory == memory);
+    let mut rows: Vec<(Count, &Row)> = of_memory.map(|(at, row)| (at.passes, row)).collect();
+    rows.sort_by_key(|(passes, _)| *passes);
     let ((one, first), (most, last)) = (*rows.first()?, *rows.last()?);
-    if one != 1.0 || most <= one {
+    if one != Count(1) || most <= one {
         return None;
     }
+    let most = most.0 as f64;
     let share = |all: f64, first: f64| (all / first - 1.0) / (most - 1.0);
     let known = Estimate {
         value: share(last.time.value, first.time.value),
@@ -170,7 +199,7 @@ fn further(again: &Series, way: &str) -> Option<Finding> {
     };
     let says = format!("a further pass takes {:.0} % of the time of the first", 100.0 * known.value);
     let flags = first.flags.union(last.flags);
-    Some(Finding { says, ..derived(format!("{AGAIN}: {way}"), Unit::One, known, flags) })
+    Some(Finding { says, ..derived(format!("{AGAIN}: {memory}"), Unit::One, known, flags) })
 }
 
 /// What to do on this device.
@@ -185,10 +214,10 @@ fn advise(found: &[Finding], memory: Option<&Series>) -> Option<Finding> {
     } else {
         format!("Parts of sectors may be written: they take {:.2} times the time of whole ones in memory", parts.value)
     };
-    let behind = value(BEHIND_FIRST).zip(value(BEHIND_SECOND)).map(|(first, past)| {
+    let behind = value(Step::BehindFirst.name()).zip(value(Step::BehindSecond.name())).map(|(first, past)| {
         format!("; what was just stored comes back in {first:.0} cycles, past the L1 in {past:.0}")
     });
-    let host = value(&format!("{AGAIN}: {HOST_PAST}")).map(|share| {
+    let host = value(&format!("{AGAIN}: {}", Memory::HostPast)).map(|share| {
         let verdict = if share > 0.5 { "copy what is read twice" } else { "it is kept" };
         format!("; reading the host's memory a second time takes {:.0} % of the first: {verdict}", 100.0 * share)
     });
@@ -202,6 +231,7 @@ mod tests {
     use super::*;
     use plimsoll_core::Traffic;
     use plimsoll_core::sample::Work;
+    use plimsoll_core::series::SeriesSpec;
     use plimsoll_suite::findings::synthetic::{CLOCK, point};
 
     fn work(operations: f64) -> Work {
@@ -211,9 +241,9 @@ mod tests {
     /// Stores of whole sectors at 1 ps each and of parts at `part` times as much, for which memory reads a sector.
     fn measured(case: &str, part: f64) -> Series {
         let row = |bytes: u64, seconds: f64, read: f64| {
-            point(vec![bytes.into()], seconds, work(1e6), &[(counted::DRAM_READ, read * 1e6)])
+            point(Part { stored: Bytes(bytes) }.to_values(), seconds, work(1e6), &[(counted::DRAM_READ, read * 1e6)])
         };
-        let mut spec = stores(case);
+        let mut spec = SeriesSpec::from(stores(case));
         spec.metrics.extend(counted::metrics());
         Series::new(spec, [row(1, part * 1e-6, 32.0), row(4, part * 0.99e-6, 32.0), row(32, 1e-6, 0.0)])
     }
@@ -236,20 +266,21 @@ mod tests {
 
     #[test]
     fn a_further_pass_is_told_beside_the_first_and_steps_in_cycles() {
-        let pass =
-            |way: &str, passes: u64, seconds: f64| point(vec![way.into(), passes.into()], seconds, work(1.0), &[]);
-        let host = [pass(HOST_PAST, 1, 1e-3), pass(HOST_PAST, 4, 4e-3), pass(HOST_PAST, 2, 2e-3)];
-        let device = [pass(DEVICE_PAST, 1, 1e-5), pass(DEVICE_PAST, 4, 2.5e-5)];
-        let step = |name: &str, cycles: f64| point(vec![name.into()], cycles * 1e3 / CLOCK, work(1e3), &[]);
+        let pass = |memory, passes: u64, seconds: f64| {
+            point(Passes { memory, passes: Count(passes) }.to_values(), seconds, work(1.0), &[])
+        };
+        let host = [pass(Memory::HostPast, 1, 1e-3), pass(Memory::HostPast, 4, 4e-3), pass(Memory::HostPast, 2, 2e-3)];
+        let device = [pass(Memory::DevicePast, 1, 1e-5), pass(Memory::DevicePast, 4, 2.5e-5)];
+        let step = |step, cycles: f64| point(Chain { step }.to_values(), cycles * 1e3 / CLOCK, work(1e3), &[]);
         let series = [
             measured(MEMORY, 2.0),
-            Series::new(chains(), [step(BEHIND_FIRST, 40.0), step(BEHIND_SECOND, 300.0)]),
+            Series::new(chains(), [step(Step::BehindFirst, 40.0), step(Step::BehindSecond, 300.0)]),
             Series::new(again(), host.into_iter().chain(device)),
         ];
         let found = findings(&DeviceInfo::default(), &series);
         assert!((named(&found, "read again: host, past L1").value - 1.0).abs() < 1e-6);
         assert!((named(&found, "read again: device, past L1").value - 0.5).abs() < 1e-6);
-        assert!((named(&found, BEHIND_FIRST).value - 40.0).abs() < 1e-3);
+        assert!((named(&found, Step::BehindFirst.name()).value - 40.0).abs() < 1e-3);
         let advice = &named(&found, "advice").says;
         assert!(
             advice.contains("in 40 cycles, past the L1 in 300") && advice.contains("100 % of the first: copy"),
@@ -260,7 +291,8 @@ mod tests {
     #[test]
     fn nothing_is_said_of_what_was_not_measured() {
         assert!(findings(&DeviceInfo::default(), &[]).is_empty());
-        let one = Series::new(again(), [point(vec![HOST_PAST.into(), 1_u64.into()], 1e-3, work(1.0), &[])]);
+        let at = Passes { memory: Memory::HostPast, passes: Count(1) };
+        let one = Series::new(again(), [point(at.to_values(), 1e-3, work(1.0), &[])]);
         assert!(findings(&DeviceInfo::default(), &[one]).is_empty());
     }
 }

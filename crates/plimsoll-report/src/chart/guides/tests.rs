@@ -184,7 +184,7 @@ fn hot_and_cold_launches_in_one_picture_each_have_their_line() {
 #[test]
 fn power_has_the_clock_beside_it() {
     let mut made = Maker::new("Box", "2026-01-02T03:04:05Z");
-    let mut energy = roofline::energy();
+    let mut energy = SeriesSpec::from(roofline::energy());
     // Without a counter of energy there is no power; any metric will do here.
     energy.metrics[0].of = Quantity::Time;
     made.series("roofline", energy);

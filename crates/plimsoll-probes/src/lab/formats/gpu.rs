@@ -4,29 +4,24 @@
 
 use std::rc::Rc;
 
-use super::kernels::{kernel, of};
+use super::kernels::{self, kernel, of};
 use crate::incore::kernels as links;
-use crate::lab::formats::{self, Form};
+use crate::lab::formats::{self, Form, Known, Limits};
 use crate::tensor::kernels as products;
 use crate::tensor::kernels::Number;
 use plimsoll_core::Fault;
 use plimsoll_core::flag::Flags;
 use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
 use plimsoll_core::sample::{Check, Clock as _, Work};
-use plimsoll_core::series::Value;
-use plimsoll_gen::Target;
-use plimsoll_gpu::Need;
-use plimsoll_suite::formats::{Format, LIMITS};
+use plimsoll_gpu::kit::{GRAPH, Kit, late};
+use plimsoll_gpu::load::{Action, Load};
+use plimsoll_gpu::steady::Steady;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+use plimsoll_suite::formats::{Format, LIMITS, format};
 
 use crate::TRUST;
-use crate::cuda::kit::{GRAPH, Kit, late};
-use crate::cuda::steady::Steady;
 use crate::tensor::oracle::Data;
 use crate::{incore::gpu as incore, tensor::gpu as tensor};
-use plimsoll_cuda::launch::{Arguments, Launch};
-use plimsoll_cuda::memory::DeviceBuffer;
-use plimsoll_cuda::{Action, Load};
-use plimsoll_cuda::{Cuda, CudaDevice};
 
 /// Bytes of the limits that one thread leaves.
 const ONE: u64 = 8 * LIMITS.len() as u64;
@@ -58,73 +53,67 @@ const PRODUCTS: [(&str, Number); 6] = [
 #[derive(Debug)]
 pub struct Runner;
 
-fn target(device: &CudaDevice) -> Target {
-    device.kernels.target().parse().unwrap_or(Target::plain(80))
-}
-
 /// The multiply-adds of the table that a device has.
-fn chains(device: &CudaDevice) -> Vec<(&'static str, Form, &'static links::Instruction, f64)> {
-    let find = |name: &str| links::Instruction::of(target(device)).find(|one| one.name == name);
-    LINKS.into_iter().filter_map(|(format, form, name, flop)| Some((format, form, find(name)?, flop))).collect()
+fn chains<G: Gpu>(device: &G::Device) -> Vec<(Known, Form, &'static links::Instruction, f64)> {
+    let find = |name: &str| links::Instruction::of(G::target(device)).find(|one| one.name == name);
+    let known = |name| format(name).map(Known);
+    LINKS.into_iter().filter_map(|(of, form, name, flop)| Some((known(of)?, form, find(name)?, flop))).collect()
 }
 
 /// The matrix instructions of each format that a device has any for.
-fn matrices(device: &CudaDevice) -> Vec<(&'static str, Vec<&'static products::Instruction>)> {
-    let all = tensor::dense::<Cuda>(device);
+fn matrices<G: Gpu>(device: &G::Device) -> Vec<(Known, Vec<&'static products::Instruction>)> {
+    let all = tensor::dense::<G>(device);
     let of = |number| all.iter().copied().filter(|one| one.number == number).collect::<Vec<_>>();
-    let formats = PRODUCTS.into_iter().map(|(format, number)| (format, of(number)));
+    let formats = PRODUCTS.into_iter().filter_map(|(name, number)| Some((Known(format(name)?), of(number))));
     formats.filter(|(_, instructions)| !instructions.is_empty()).collect()
 }
 
 /// A point of `rates`.
 #[derive(Clone, Copy, Debug)]
 enum Rate {
-    Chains { format: &'static str, form: Form, spot: incore::Spot, flop: f64 },
-    Products { format: &'static str, spot: tensor::Spot },
+    Chains { format: Known, form: Form, spot: incore::Spot, flop: f64 },
+    Products { format: Known, spot: tensor::Spot },
 }
 
 impl Rate {
-    fn at(&self) -> Vec<Value> {
-        match self {
-            Self::Chains { format, form, spot, .. } => {
-                vec![(*format).into(), form.name().into(), spot.of.name.into()]
-            }
-            Self::Products { format, spot } => {
-                vec![(*format).into(), Form::Matrix.name().into(), spot.of.name.into()]
-            }
-        }
+    fn at(&self) -> formats::Rate {
+        let (format, form, instruction) = match self {
+            Self::Chains { format, form, spot, .. } => (format, *form, spot.of.name),
+            Self::Products { format, spot } => (format, Form::Matrix, spot.of.name),
+        };
+        formats::Rate { format: *format, form, instruction: instruction.into() }
     }
 }
 
-impl Probe<Cuda> for Runner {
+impl<G: Gpu> Probe<G> for Runner {
     fn spec(&self) -> &'static ProbeSpec {
         &formats::SPEC
     }
 
     fn needs(&self) -> &'static [Need] {
-        &[Need::Graphs]
+        const { &[Need::Code(&kernels::SOURCE), Need::Graphs] }
     }
 
     fn sized(&self) -> bool {
         false
     }
 
-    fn points(&self, device: &CudaDevice, _: &Request) -> usize {
-        of(target(device)).count() + chains(device).len() + matrices(device).len()
+    fn points(&self, device: &G::Device, _: &Request) -> usize {
+        of(G::target(device)).count() + chains::<G>(device).len() + matrices::<G>(device).len()
     }
 
-    fn run(&self, session: &mut Session<'_, Cuda>) -> Result<(), Fault> {
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
         let begin = session.clock().now();
-        let bench = Bench::new(session.device)?;
+        let bench = Bench::<G>::new(session.device)?;
         let found = |format: &'static Format| Ok((format, bench.found(format, BEFORE[0])?));
-        let held = of(target(session.device)).map(found).collect::<Result<Vec<_>, Fault>>()?;
-        let machines = Machines::new(session.device)?;
+        let held = of(G::target(session.device)).map(found).collect::<Result<Vec<_>, Fault>>()?;
+        let machines = Machines::<G>::new(session.device)?;
         let rates = machines.rates(session.device)?;
         let late = late(session, begin, formats::SPEC.budget(session.request.effort));
         let sweep = Sweep { series: formats::limits(), points: &held, share: 0.1 + late, flags: Flags::NONE };
         session.sweep(
             sweep,
-            |(format, bits)| formats::at(format, bits),
+            |(format, bits)| Limits::new(format, *bits),
             |_, (format, bits)| bench.load(format, bits),
         )?;
         let sweep = Sweep { series: formats::rates(), points: &rates, share: 0.9, flags: Flags::NONE };
@@ -132,14 +121,14 @@ impl Probe<Cuda> for Runner {
         Ok(())
     }
 
-    fn verify(&self, device: &mut CudaDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let bench = Bench::new(device)?;
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device)?;
         let copies: &[u64] = match depth {
             Depth::Small => &[1, 33],
             Depth::Usual => &[1, 31, 33, 257],
             Depth::Exhaustive => &[1, 2, 31, 32, 33, 255, 256, 257, 511, MOST],
         };
-        for format in of(target(device)) {
+        for format in of(G::target(device)) {
             for &n in copies {
                 let wrong = bench.wrong(format, n)?;
                 report(Case { kernel: kernel(format).name, on: format!("{n} threads"), wrong });
@@ -150,26 +139,20 @@ impl Probe<Cuda> for Runner {
 }
 
 /// The kernels that look for limits.
-#[derive(Clone)]
-struct Bench {
-    kit: Rc<Kit>,
-    out: Rc<DeviceBuffer>,
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    out: G::Buffer,
 }
 
-impl Bench {
-    fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let kit = Rc::new(Kit::new(
-            device,
-            &crate::lab::formats::kernels::SOURCE,
-            &crate::lab::formats::kernels::SOURCE.kernels(target(device)),
-            TRUST,
-        )?);
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device) -> Result<Rc<Self>, Fault> {
+        let kit = Kit::<G>::new(device, &kernels::SOURCE, &kernels::kernels(G::target(device)), TRUST)?;
         // One copy more than is written, which must stay as it was.
-        let out = Rc::new(kit.array((MOST + 1) * ONE)?);
-        Ok(Self { kit, out })
+        let out = kit.array((MOST + 1) * ONE)?;
+        Ok(Rc::new(Self { kit, out }))
     }
 
-    fn launch(&self, format: &Format, n: u64) -> Result<Launch, Fault> {
+    fn launch(&self, format: &Format, n: u64) -> Result<G::Launch, Fault> {
         self.kit.unit.launch(&kernel(format), n, Arguments::new().buffer(&self.out).u64(n))
     }
 
@@ -177,24 +160,23 @@ impl Bench {
     fn left(&self, format: &Format, n: u64, before: u8) -> Result<Vec<u64>, Fault> {
         let room = self.out.part(0, (n + 1) * ONE)?;
         self.kit.run(&[Action::Fill(room, before), Action::Launch(self.launch(format, n)?)])?;
-        let mut bytes = vec![0; (room.bytes()) as usize];
-        self.out.download(self.kit.stream(), &mut bytes)?;
+        let mut bytes = vec![0; room.bytes() as usize];
+        G::download(self.kit.stream(), room, &mut bytes)?;
         Ok(bytes.chunks_exact(8).map(|word| u64::from_le_bytes(std::array::from_fn(|at| word[at]))).collect())
     }
 
     /// A format's limits as one thread finds them.
-    fn found(&self, format: &Format, before: u8) -> Result<Vec<u64>, Fault> {
-        let mut bits = self.left(format, 1, before)?;
-        bits.truncate(LIMITS.len());
-        Ok(bits)
+    fn found(&self, format: &Format, before: u8) -> Result<[u64; LIMITS.len()], Fault> {
+        let left = self.left(format, 1, before)?;
+        Ok(std::array::from_fn(|place| left[place]))
     }
 
     /// Launches that find these limits. Whether they are the standard's is a finding and no failure; that a launch leaves
     /// the same over other bytes is the check.
-    fn load(&self, format: &'static Format, bits: &[u64]) -> Result<Load, Fault> {
+    fn load(self: &Rc<Self>, format: &'static Format, bits: &[u64]) -> Result<Load<G>, Fault> {
         let load = self.kit.load(GRAPH, vec![self.launch(format, 1)?], Work::default())?;
         let load = formats::values(format, bits).fold(load, |load, (metric, value)| load.with_extra(metric, value));
-        let (bench, bits) = (self.clone(), bits.to_vec());
+        let (bench, bits) = (Rc::clone(self), bits.to_vec());
         Ok(load.with_check(move |_| {
             let again = bench.found(format, BEFORE[1])?;
             let other = LIMITS.iter().zip(bits.iter().zip(&again)).find(|(_, (bits, again))| bits != again);
@@ -220,33 +202,33 @@ impl Bench {
 }
 
 /// The kernels of `incore` and `tensor`.
-struct Machines {
-    chains: incore::Bench<Cuda>,
-    products: Rc<tensor::Bench<Cuda>>,
+struct Machines<G: Gpu> {
+    chains: incore::Bench<G>,
+    products: Rc<tensor::Bench<G>>,
 }
 
-impl Machines {
-    fn new(device: &CudaDevice) -> Result<Self, Fault> {
-        let instructions = chains(device).into_iter().map(|(_, _, of, _)| of);
+impl<G: Gpu> Machines<G> {
+    fn new(device: &G::Device) -> Result<Self, Fault> {
+        let instructions = chains::<G>(device).into_iter().map(|(_, _, of, _)| of);
         let chains = incore::Bench::of_instructions(device, instructions)?;
         Ok(Self { chains, products: tensor::Bench::new(device)? })
     }
 
     /// Every format in every form, at the configuration that is fastest at a glance.
-    fn rates(&self, device: &CudaDevice) -> Result<Vec<Rate>, Fault> {
+    fn rates(&self, device: &G::Device) -> Result<Vec<Rate>, Fault> {
         let mut rates = Vec::new();
-        for (format, form, of, flop) in chains(device) {
+        for (format, form, of, flop) in chains::<G>(device) {
             let spot = self.chains.fastest(of)?;
             rates.extend(spot.map(|spot| Rate::Chains { format, form, spot, flop }));
         }
-        for (format, instructions) in matrices(device) {
+        for (format, instructions) in matrices::<G>(device) {
             let spot = self.products.fastest(&instructions, Data::Whole)?;
             rates.extend(spot.map(|spot| Rate::Products { format, spot }));
         }
         Ok(rates)
     }
 
-    fn load(&self, rate: Rate) -> Result<Load, Fault> {
+    fn load(&self, rate: Rate) -> Result<Load<G>, Fault> {
         match rate {
             Rate::Chains { spot, flop, .. } => self.chains.whole(spot, flop),
             Rate::Products { spot, .. } => self.products.whole(spot),
