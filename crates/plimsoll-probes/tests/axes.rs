@@ -248,7 +248,8 @@ fn block_order_keeps_its_axes() {
 fn formats_keeps_its_axes() {
     let shapes = [shape(formats::limits()), shape(formats::rates())];
     let expected = [
-        "limits: format (1), largest (1), largest doubled (1), smallest normal (1), smallest (1), step at 1 (1), after 1 (1), not a number (1)",
+        "limits: format (1), largest (1), largest doubled (1), smallest normal (1), \
+         smallest (1), step at 1 (1), after 1 (1), not a number (1)",
         "rates: format (1), form (1), instruction (1)",
     ];
     assert_eq!(shapes, expected);
@@ -375,12 +376,14 @@ fn names_on_axes_are_kept() {
     assert_eq!(roofline::Type::ALL.map(roofline::Type::name).join("; "), "f64; f32; f16x2; bf16x2");
     assert_eq!(
         transfer::Path::ALL.map(transfer::Path::name).join("; "),
-        "H2D pinned; D2H pinned; both pinned; H2D pageable; D2H pageable; D2D; H2D write-combined; H2D by a kernel; D2H by a kernel"
+        "H2D pinned; D2H pinned; both pinned; H2D pageable; D2H pageable; D2D; \
+         H2D write-combined; H2D by a kernel; D2H by a kernel"
     );
     assert_eq!(interference::Task::ALL.map(interference::Task::name).join("; "), "kernel read; kernel copy; H2D; D2H");
     assert_eq!(
         managed::Placement::ALL.map(managed::Placement::name).join("; "),
-        "device memory; resident; first touch; from the host; from the host, read mostly; staying with the host; prefetch to the device; prefetch to the host"
+        "device memory; resident; first touch; from the host; from the host, read mostly; \
+         staying with the host; prefetch to the device; prefetch to the host"
     );
     assert_eq!(l2_reuse::Form::ALL.map(l2_reuse::Form::name).join("; "), "stream; graph; cooperative; no tiles");
     assert_eq!(

@@ -105,7 +105,10 @@ fn rows_of_kept_records_are_points_of_todays_types() {
             *probes.entry(series.spec.probe.clone()).or_default() += series.rows.len();
         }
     }
-    assert_eq!(probes.keys().collect::<Vec<_>>(), ["cluster", "copy", "latency", "launch", "stream"]);
+    let expected = "async-copy block-order cluster compression copy fetch-granularity formats gemm interference \
+                    l2-reuse latency launch managed peer pic residency roofline rtm sectors stream tensor transfer \
+                    tti write-path";
+    assert_eq!(probes.keys().map(String::as_str).collect::<Vec<&str>>().join(" "), expected);
     assert!(probes.values().all(|rows| *rows > 0), "{probes:?}");
 }
 
