@@ -36,6 +36,7 @@ registry! {
     topology: gpu kernels;
     atomics: gpu kernels;
     cluster: gpu kernels;
+    constant: gpu kernels;
     incore: cpu gpu kernels;
     l1: gpu kernels;
     l2: gpu kernels;

@@ -1,0 +1,189 @@
+//! constant on a GPU: one thread follows chains through the constant table, then all warps of every multiprocessor read lines of it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use plimsoll_core::flag::Flags;
+use plimsoll_core::probe::{Case, Depth, Probe, ProbeSpec, Request, Session, Sweep};
+use plimsoll_core::sample::{Check, Effort, Work, Workload as _};
+use plimsoll_core::{Fault, Traffic};
+use plimsoll_gen::kernel::chain::HOPS;
+use plimsoll_gpu::in_kernel::{Inside, Last, Of};
+use plimsoll_gpu::kit::Kit;
+use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
+
+use super::kernels::{self, CHAINS, LINE, LINES, LOAD, LOADS, THREADS};
+use super::{Chase, Read, SMALL, SPEC};
+use crate::TRUST;
+
+/// Hops of a launch.
+const LENGTH: u64 = 4096;
+/// Lines that a lane reads in a timed launch.
+const TURNS: u32 = 4096;
+/// Different addresses in a warp.
+const ADDRESSES: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// Every so many threads are held against the walk: a prime, so that all lanes and warps come up.
+const SOME: usize = 97;
+
+/// The probe.
+#[derive(Debug)]
+pub struct Runner;
+
+impl<G: Gpu> Probe<G> for Runner {
+    fn spec(&self) -> &'static ProbeSpec {
+        &SPEC
+    }
+
+    fn needs(&self) -> &'static [Need] {
+        const { &[Need::Code(&kernels::SOURCE), Need::KernelClock] }
+    }
+
+    fn sized(&self) -> bool {
+        false
+    }
+
+    fn points(&self, _: &G::Device, request: &Request) -> usize {
+        CHAINS as usize + reads(request.effort).len()
+    }
+
+    fn run(&self, session: &mut Session<'_, G>) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(session.device)?;
+        let chains: Vec<u32> = (0..CHAINS).collect();
+        let sweep = Sweep { series: super::latency(), points: &chains, share: 0.3, flags: Flags::NONE };
+        let at = |chain: &u32| Chase { footprint: u64::from(kernels::lines(*chain) * LINE).into() };
+        session.sweep(sweep, at, |_, chain| bench.chase(*chain, LENGTH))?;
+        let reads = reads(session.request.effort);
+        let sweep = Sweep { series: super::loads(), points: &reads, share: 0.7, flags: Flags::NONE };
+        session.sweep(sweep, Point::at, |_, point| bench.read(*point, TURNS)).map(drop)
+    }
+
+    fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
+        let bench = Bench::<G>::new(device)?;
+        let mut once = |kernel: String, on: String, mut load: Inside<G>| {
+            load.sample(1, &mut [0])?;
+            let wrong = match load.check()? {
+                Check::Passed => String::new(),
+                Check::Failed(wrong) => wrong,
+            };
+            report(Case { kernel, on, wrong });
+            Ok::<(), Fault>(())
+        };
+        let lengths: &[u64] = if depth == Depth::Small { &[HOPS] } else { &[HOPS, 2 * HOPS, 33 * HOPS] };
+        for chain in 0..CHAINS {
+            for hops in lengths {
+                let on = format!("{} lines, {hops} hops", kernels::lines(chain));
+                once(kernels::chase().name, on, bench.chase(chain, *hops)?)?;
+            }
+        }
+        for addresses in ADDRESSES {
+            for lines in [addresses, addresses + 1, 33.max(addresses), LINES] {
+                let on = format!("{lines} lines, {addresses} addresses");
+                once(kernels::read().name, on, bench.read(Point { addresses, lines }, 77)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lines that are read by all warps, so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    addresses: u32,
+    lines: u32,
+}
+
+impl Point {
+    fn at(&self) -> Read {
+        Read { addresses: self.addresses.into(), footprint: u64::from(self.lines * LINE).into() }
+    }
+
+    /// The sum of what a thread reads in launches of `warm` and `turns` lines.
+    fn sum(self, thread: u32, turns: [u32; 2]) -> u64 {
+        let mut sum = 0_u64;
+        for turns in turns {
+            let mut line = thread % 32 % self.addresses;
+            for _ in 0..turns {
+                for load in 0..LOADS {
+                    let [low, high] = [0, 1].map(|half| u64::from(kernels::word(line, 2 * load + half)));
+                    sum = sum.wrapping_add(high << 32 | low);
+                }
+                line += self.addresses;
+                line -= if line >= self.lines { self.lines } else { 0 };
+            }
+        }
+        sum
+    }
+}
+
+/// One address over every footprint; several over what the nearest cache holds and over all of the table.
+fn reads(effort: Effort) -> Vec<Point> {
+    let alone = (0..CHAINS).filter(|chain| effort != Effort::Quick || chain.is_multiple_of(2));
+    let alone = alone.map(|chain| Point { addresses: 1, lines: kernels::lines(chain) });
+    let small = SMALL as u32 / LINE;
+    let several = ADDRESSES[1..].iter().flat_map(|&addresses| [small, LINES].map(|lines| Point { addresses, lines }));
+    alone.chain(several).collect()
+}
+
+/// What all points share.
+struct Bench<G: Gpu> {
+    kit: Kit<G>,
+    sums: Rc<G::Buffer>,
+}
+
+impl<G: Gpu> Bench<G> {
+    fn new(device: &G::Device) -> Result<Self, Fault> {
+        let kit = Kit::new(device, &kernels::SOURCE, &kernels::SOURCE.kernels(G::target(device)), TRUST)?;
+        let threads = u64::from(kit.unit.machine().multiprocessors * THREADS);
+        let sums = Rc::new(kit.array(8 * threads)?);
+        Ok(Self { kit, sums })
+    }
+
+    /// One thread follows a chain, all of it once untimed.
+    fn chase(&self, chain: u32, hops: u64) -> Result<Inside<G>, Fault> {
+        let warm = u64::from(kernels::lines(chain)).next_multiple_of(HOPS);
+        let begin = kernels::place(chain, 0) as u32;
+        let work = Work { operations: hops as f64, ..Work::default() };
+        let load = Inside::alone(&self.kit, "cycles", work, |place| {
+            let arguments = Arguments::new().span(place.out).u32(begin).u64(warm).u64(hops);
+            self.kit.unit.launch(&kernels::chase(), 1, arguments)
+        })?;
+        let expected = kernels::place(chain, 1 + warm + hops);
+        Ok(load.with_check(move |last: &Last<'_, G>| {
+            let ended = last.told.last().map(|told| told.count);
+            let right = ended == Some(expected);
+            let wrong = || Check::Failed(format!("{hops} hops ended at {ended:?}, not at {expected}"));
+            Ok(if right { Check::Passed } else { wrong() })
+        }))
+    }
+
+    /// Every multiprocessor reads lines, all of them once untimed.
+    fn read(&self, point: Point, turns: u32) -> Result<Inside<G>, Fault> {
+        let blocks = self.kit.unit.machine().multiprocessors;
+        let warm = point.lines.div_ceil(point.addresses);
+        let warps = u64::from(THREADS / 32) * u64::from(turns) * u64::from(LOADS);
+        let bytes = warps * u64::from(point.addresses) * u64::from(LOAD);
+        let work = Work { operations: warps as f64, traffic: Traffic::new(bytes, 0), ..Work::default() };
+        self.kit.checker.poison(self.sums.whole())?;
+        let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
+            let list = Arguments::new().buffer(&*self.sums).span(cycles).u32(point.lines).u32(point.addresses);
+            self.kit.unit.launch(&kernels::read(), 0, list.u32(warm).u32(turns))
+        })?;
+        let sums = Rc::clone(&self.sums);
+        Ok(load.with_check(move |last: &Last<'_, G>| {
+            check::<G>(last.stream, &sums, |thread| point.sum(thread, [warm, turns]))
+        }))
+    }
+}
+
+/// Some threads' sums against what they should have read.
+fn check<G: Gpu>(stream: &Arc<G::Stream>, sums: &G::Buffer, oracle: impl Fn(u32) -> u64) -> Result<Check, Fault> {
+    let mut bytes = vec![0; usize::try_from(sums.bytes()).unwrap_or(usize::MAX)];
+    G::download(stream, sums.whole(), &mut bytes)?;
+    for (thread, found) in bytes.as_chunks::<8>().0.iter().enumerate().step_by(SOME) {
+        let (found, expected) = (u64::from_le_bytes(*found), oracle(thread as u32));
+        if found != expected {
+            return Ok(Check::Failed(format!("thread {thread} read {found:#x} in all, not {expected:#x}")));
+        }
+    }
+    Ok(Check::Passed)
+}
