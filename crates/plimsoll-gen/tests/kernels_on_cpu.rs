@@ -34,12 +34,14 @@ fn run(source: &Source, kernels: &[KernelDesc], checks: &str) -> String {
     );
     let (main, program) = (folder.join("main.cpp"), folder.join("main"));
     std::fs::write(&main, text).unwrap();
+    for (name, header) in source.headers() {
+        std::fs::write(folder.join(name), header).unwrap();
+    }
     let compiled = Command::new("g++")
         .args(["-std=c++17", "-O1", "-g0", "-fno-strict-aliasing", "-ffp-contract=off", "-Wno-psabi"])
         .args(["-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
-        .args([Path::new("-I"), &here.join("kernels"), Path::new("-I"), &here.join("tests/shim"), Path::new("-o")])
-        .args([&program, &main])
-        .args([Path::new("-pthread"), Path::new("-I"), &here.join("kernels/lab")])
+        .args([Path::new("-I"), &folder, Path::new("-I"), &here.join("tests/shim"), Path::new("-pthread")])
+        .args([Path::new("-o"), &program, &main])
         .output()
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));

@@ -1,7 +1,7 @@
 //! The probes, a folder each. `mod.rs` is what a probe means: its spec, axes and series, and its findings as pure functions of them.
-//! `cpu.rs` (feature `cpu`) is how a CPU runs it, `gpu.rs` (feature `gpu`) how any GPU does, whose kernels are `plimsoll-gen`'s.
-//! How a device is driven is each backend's business. Probes of GPUs
-//! without `gpu.rs` are `plimsoll-cuda`'s.
+//! `kernels.rs` (feature `kernels`) is what its GPU kernels state of themselves. `cpu.rs` (feature `cpu`) is how a CPU runs it, `gpu.rs`
+//! (feature `gpu`) how any GPU does, and `cuda.rs` (feature `cuda`) how CUDA does where no other GPU can. How a device is driven is each
+//! backend's business.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "cuda")]
@@ -60,7 +60,7 @@ pub use registry::gpu_probes;
 pub use registry::sources;
 pub use registry::{ALL, find, in_order};
 
-// SAFETY: these probes launch kernels of plimsoll-gen alone, which keep to their descriptions: `cargo xtask sass` and the sanitizers
+// SAFETY: these probes launch kernels of this crate and of plimsoll-gen alone, which keep to their descriptions: `cargo xtask sass` and the sanitizers
 // hold them to it.
 #[cfg(feature = "gpu")]
 #[allow(unsafe_code)]

@@ -24,7 +24,7 @@ const COMPILER: &str = "glslangValidator";
 struct Mutant {
     /// What is wrong with it.
     name: &'static str,
-    /// The file in `kernels/vulkan`.
+    /// The GLSL file, in its source's folder.
     source: &'static str,
     /// What stands there, and what stands there instead.
     changes: &'static [(&'static str, &'static str)],

@@ -48,8 +48,10 @@ fn a_device_says_what_it_is(bench: &mut Bench<Vulkan>) -> Result<(), Fault> {
     assert!(info.selector.starts_with("vulkan:") && info.id.starts_with("VULKAN-") && info.backend == "vulkan");
     assert!(info.memory_total > 0 && info.memory_free <= info.memory_total && info.multiprocessors > 0);
     assert!(info.calibration.resolution > 0.0);
-    assert!(info.calibration.clock_hz.is_none_or(|hz| (1e8..1e11).contains(&hz)));
     let software = Vulkan::capabilities(bench.device()).software;
+    // Software counts whatever the CPU leaves it.
+    let likely = |hz: f64| if software { hz > 0.0 && hz.is_finite() } else { (1e8..1e11).contains(&hz) };
+    assert!(info.calibration.clock_hz.is_none_or(likely));
     // What nobody told is marked.
     assert!(info.notes.contains_key("caches"));
     assert!(!software || info.notes["multiprocessors"].starts_with("assumed: "));

@@ -46,7 +46,7 @@ fn main() {
 }
 
 fn opened(index: u32) -> Result<(Bench<Vulkan>, Arc<Stream>), Fault> {
-    let mut bench = open(index, &Options::default(), &[])?;
+    let mut bench = open(index, &Options::default(), plimsoll::probes::gpu_probes().leak())?;
     let stream = Arc::clone(Vulkan::stream(bench.device()));
     Ok((bench, stream))
 }
@@ -190,7 +190,11 @@ fn threads_share_a_stream(index: u32) -> Result<(), Fault> {
 }
 
 fn a_device_that_was_given_up(index: u32) -> Result<(), Fault> {
-    let mut bench = open(index, &Options { deadline: Some(Duration::from_secs(2)), ..Options::default() }, &[])?;
+    let mut bench = open(
+        index,
+        &Options { deadline: Some(Duration::from_secs(2)), ..Options::default() },
+        plimsoll::probes::gpu_probes().leak(),
+    )?;
     let stream = Arc::clone(Vulkan::stream(bench.device()));
     let Some(blocker) = Vulkan::blocker(bench.device()).cloned() else { return Ok(()) };
     let (buffer, mark) = (Vulkan::allocate(&stream, 4096)?, Vulkan::event(&stream)?);

@@ -1,5 +1,5 @@
 //! atomics on a GPU: chains of additions and additions of all threads. What the figures mean is
-//! `crate::atomics`'s; the kernels are `atomics.cu`'s.
+//! `crate::atomics`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
 //! cluster on a GPU of compute capability 9.0 or later: a chase through and moves to and from the shared memory of other
-//! blocks. What the figures mean is told in `mod.rs`; the kernels are `cluster.cu`'s.
+//! blocks. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

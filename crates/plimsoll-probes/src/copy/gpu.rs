@@ -1,6 +1,6 @@
 //! copy on a GPU: the seed's three kernels by size, hot and cold, by grid and by index width, one multiprocessor alone,
 //! and the trace of one copy from its first call. What the figures mean is told in `mod.rs`; the kernels
-//! are `copy.cu`'s.
+//! are `kernel.cu`'s.
 
 use std::rc::Rc;
 

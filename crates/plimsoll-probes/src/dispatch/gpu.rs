@@ -1,5 +1,5 @@
 //! dispatch on a GPU: grids of empty blocks. What the figures mean is `crate::dispatch`'s; the kernels are
-//! `dispatch.cu`'s.
+//! `kernel.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! footprint on a GPU: read, copy and triad over private data of every block, from what a first-level cache holds to memory.
-//! What the figures mean is `crate::footprint`'s; the kernels are `footprint.cu`'s.
+//! What the figures mean is `crate::footprint`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
 //! gather on a GPU: reads, writes and additions at random places. What the figures mean is
-//! `crate::gather`'s; the kernels are `gather.cu`'s.
+//! `crate::gather`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;

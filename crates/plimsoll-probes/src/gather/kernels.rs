@@ -81,7 +81,7 @@ pub fn kernels() -> Vec<KernelDesc> {
     moves.chain(ADDED.map(add)).collect()
 }
 
-/// Where access `i` (the seed included) of so many bytes begins, bytes from the array's beginning: what `gather.cu`
+/// Where access `i` (the seed included) of so many bytes begins, bytes from the array's beginning: what `kernel.cu`
 /// computes. The hash is lowbias32 (Wellons, 'Prospecting for Hash Functions', 2018).
 #[must_use]
 pub fn place(i: u32, size: u32, lines: u32) -> u64 {

@@ -1,6 +1,6 @@
 //! incore on a GPU: chains of every instruction in one block per multiprocessor, by its own clock. Every instruction in one
 //! chain of one warp and with all warps, some over chains and warps, and each once more where it went fastest. What the
-//! figures mean is `crate::incore`'s; the kernels are `incore.cu`'s.
+//! figures mean is `crate::incore`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

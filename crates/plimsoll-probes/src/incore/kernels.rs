@@ -16,7 +16,7 @@ pub const CHAINS: [u32; 4] = [1, 2, 4, 8];
 pub struct Instruction {
     /// As the axis names it.
     pub name: &'static str,
-    /// The struct in `incore.cu`.
+    /// The struct in `kernel.cu`.
     pub link: &'static str,
     /// What a chain's value is.
     pub element: Element,

@@ -1,4 +1,4 @@
-//! What one link of each chain of `incore.cu` must be, computed by the host from the same beginning: in f64 for what is
+//! What one link of each chain of `kernel.cu` must be, computed by the host from the same beginning: in f64 for what is
 //! real, in integers for what isn't. That long chains are as many such links is checked on the device.
 
 /// Where a chain begins, in a lane of the first chain.

@@ -1,5 +1,5 @@
 //! l1 on a GPU: one block per multiprocessor walks over a piece of its own. What the figures mean is
-//! `crate::l1`'s; the kernels are `l1.cu`'s.
+//! `crate::l1`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! l2 on a GPU: walks past the first-level cache, each multiprocessor over its own lines or all over the same in turn. What
-//! the figures mean is `crate::l2`'s; the kernels are `l2.cu`'s.
+//! the figures mean is `crate::l2`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
 //! latency on a GPU: one thread follows chains through footprints of every size, in three orders. What the figures mean is told in
-//! `device.rs`; the kernels are `latency.cu`'s.
+//! `device.rs`; the kernels are `kernel.cu`'s.
 //!
 //! The first sweep is coarse; a second one measures between the neighbours of every knee that it shows.
 

@@ -1,5 +1,5 @@
 //! launch on a GPU: the empty kernel and `scale` in every mode. What the figures mean is told in `mod.rs`;
-//! the kernels are `launch.cu`'s.
+//! the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! loaded-latency on a GPU: one thread chases pointers, alone on its multiprocessor, while all others read or copy and pause
 //! after every piece. What the curve shows is `crate::loaded_latency`'s; the kernels are
-//! `loaded_latency.cu`'s.
+//! `kernel.cu`'s.
 
 use std::cell::Cell;
 use std::rc::Rc;

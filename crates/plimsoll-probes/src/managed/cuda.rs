@@ -1,5 +1,5 @@
 //! managed on a GPU: one triad over unified memory by where its pages are, and prefetches. What the figures mean is
-//! `crate::managed`'s; the kernel is one of `stream.cu`.
+//! `crate::managed`'s; the kernel is one of `stream`.
 
 use std::rc::Rc;
 use std::sync::Arc;

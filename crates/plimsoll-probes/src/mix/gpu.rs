@@ -1,5 +1,5 @@
 //! mix on a GPU: every mix by burst, the best burst of each measured afresh, and the copy in phases through the
-//! second-level cache. What the figures mean is `crate::mix`'s; the kernels are `mix.cu`'s.
+//! second-level cache. What the figures mean is `crate::mix`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
 //! peer on GPUs: copies, reads and loads between every two devices of one process. What the figures mean is
-//! `crate::peer`'s; the chase is `loaded_latency.cu`'s without a background, the read one of `stream.cu`.
+//! `crate::peer`'s; the chase is `loaded_latency`'s without a background, the read one of `stream`.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! roofline on a GPU: multiply-adds of growing intensity over an array that no cache holds, on all multiprocessors, in four
 //! types; in runs to be quoted also the energy of steady loads. What the curve shows is `crate::roofline`'s;
-//! the kernels are `roofline.cu`'s.
+//! the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ impl Real {
         if matches!(self, Self::F64 | Self::F32) { 2 } else { 4 }
     }
 
-    /// The struct in `roofline.cu`, and the mnemonic.
+    /// The struct in `kernel.cu`, and the mnemonic.
     fn code(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::F64 => ("F64", &["DFMA"]),
@@ -72,7 +72,7 @@ pub struct Form {
 const INTENSITIES: std::ops::RangeInclusive<i32> = -3..=8;
 /// Up to so many multiply-adds per word memory decides, and more is kept in flight.
 const MEMORY_BOUND: u32 = 8;
-/// Multiply-adds for a word in the innermost loop, `ROUND` in `roofline.cu`.
+/// Multiply-adds for a word in the innermost loop, `ROUND` in `kernel.cu`.
 fn round(fma: u32) -> u32 {
     if fma < 32 { fma } else { (fma / 2).min(64) }
 }

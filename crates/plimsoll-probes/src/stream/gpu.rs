@@ -1,5 +1,5 @@
 //! stream on a GPU: bandwidth by occupancy and by bytes in flight, and the best configuration of each of the ten kernels
-//! measured afresh. What the figures mean is told in `mod.rs`; the kernels are `stream.cu`'s.
+//! measured afresh. What the figures mean is told in `mod.rs`; the kernels are `kernel.cu`'s.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The stream kernels: what `stream.cu` can do, and which of it the probe wants.
+//! The stream kernels: what `kernel.cu` can do, and which of it the probe wants.
 
 use plimsoll_gen::kernel::spirv::{Features, NOT_WRITTEN, Spirv, spirv_builds};
 use plimsoll_gen::kernel::takes;

@@ -1,5 +1,5 @@
 //! strides on a GPU: warps that read at a stride, or in rows, from the first-level cache and from shared memory. What the
-//! figures mean is `crate::strides`'s; the kernels are `strides.cu`'s.
+//! figures mean is `crate::strides`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

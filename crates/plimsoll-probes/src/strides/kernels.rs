@@ -11,7 +11,7 @@ pub static SOURCE: Source =
 pub const THREADS: u32 = 1024;
 /// Loads of a thread in one turn.
 pub const UNROLL: u32 = 8;
-/// Bytes between two of them, as `strides.cu` has it.
+/// Bytes between two of them, as `kernel.cu` has it.
 pub const APART: u32 = 128;
 /// Bytes of an element.
 pub const ELEMENTS: [u32; 3] = [4, 8, 16];
@@ -28,7 +28,7 @@ pub fn shared(bytes: u32) -> KernelDesc {
     kernel("shared", "STRIDES_SHARED", bytes)
 }
 
-/// Bytes from a turn's first access to the next turn's, as `strides.cu` has it: a line for each.
+/// Bytes from a turn's first access to the next turn's, as `kernel.cu` has it: a line for each.
 const TURN: u64 = 128 * UNROLL as u64;
 /// Words up to the end of the last lane's last access.
 const WORDS: Amount = {

@@ -1,5 +1,5 @@
 //! sync on a GPU: barriers of every reach by the kernel's own clock, and events by the device's and the host's. What the
-//! figures mean is `crate::sync`'s; the kernels are `sync.cu`'s.
+//! figures mean is `crate::sync`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! tensor on a GPU: every matrix instruction in one block per multiprocessor, by its own clock, and the fastest of each on
 //! the whole device by the device's time. What the figures mean is `crate::tensor`'s; the kernels are
-//! `tensor.cu`'s, what their results must be `tensor_oracle`'s.
+//! `kernel.cu`'s, what their results must be `tensor_oracle`'s.
 
 use std::rc::Rc;
 

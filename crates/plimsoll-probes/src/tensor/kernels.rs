@@ -65,7 +65,7 @@ pub struct Instruction {
     pub name: &'static str,
     /// The type as devices name their peaks and as the findings do.
     pub of: &'static str,
-    /// The struct in `tensor.cu` or `wgmma.h`.
+    /// The struct in `kernel.cu` or `wgmma.h`.
     product: &'static str,
     /// Of A and B.
     pub number: Number,

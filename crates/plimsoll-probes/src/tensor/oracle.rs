@@ -1,4 +1,4 @@
-//! What the matrix products of `tensor.cu` work on and must leave: small whole numbers, whose sums are exact, or random
+//! What the matrix products of `kernel.cu` work on and must leave: small whole numbers, whose sums are exact, or random
 //! ones, multiplied in plain loops in double precision.
 
 use super::kernels::{A_ROWS, B_ROWS, Instruction, Number, ROW_WORDS};
@@ -133,7 +133,7 @@ pub(crate) struct Expected {
     pub(crate) size: f64,
 }
 
-/// What one block must leave after so many turns: as `tensor.cu` lays it out, every accumulator of every thread.
+/// What one block must leave after so many turns: as `kernel.cu` lays it out, every accumulator of every thread.
 pub(crate) fn expected(
     of: &Instruction,
     (data, way): (Data, u32),

@@ -1,5 +1,5 @@
 //! topology on a GPU: atomics from every multiprocessor at lines of the last cache. What the figures mean is
-//! `crate::topology`'s; the kernels are `topology.cu`'s.
+//! `crate::topology`'s; the kernels are `kernel.cu`'s.
 //!
 //! Lines anywhere in an array are sorted by how far they are from one multiprocessor first; the nearest and the farthest are
 //! kept, so that a group of them lies on one side of the cache.

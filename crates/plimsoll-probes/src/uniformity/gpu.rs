@@ -1,5 +1,5 @@
 //! uniformity on a GPU: each multiprocessor alone, each part of the memory alone. What the figures mean is
-//! `crate::uniformity`'s; the kernels are `uniformity.cu`'s.
+//! `crate::uniformity`'s; the kernels are `kernel.cu`'s.
 
 use std::rc::Rc;
 

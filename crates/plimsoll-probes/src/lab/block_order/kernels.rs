@@ -44,7 +44,7 @@ pub fn product(blocks: u32) -> KernelDesc {
     }
 }
 
-/// Row and column of the tile that block `n` of a grid does, as `block_order.cu` has it: `group` rows of tiles at a time, column
+/// Row and column of the tile that block `n` of a grid does, as `kernel.cu` has it: `group` rows of tiles at a time, column
 /// after column; 0 goes along the diagonals.
 #[must_use]
 pub fn tile(n: u32, rows: u32, columns: u32, group: u32) -> (u32, u32) {

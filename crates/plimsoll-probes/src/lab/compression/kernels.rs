@@ -40,7 +40,7 @@ impl Kind {
         [Self::Zeros, Self::Ones, Self::Quarter, Self::Half, Self::Sparse, Self::Weights, Self::Random];
 }
 
-/// Word `i` of an array, as `compression.cu` has it.
+/// Word `i` of an array, as `kernel.cu` has it.
 #[must_use]
 pub fn datum(kind: Kind, seed: u64, i: u64) -> u32 {
     let x = pattern::bits(seed, i) & 0xbfff_ffff;

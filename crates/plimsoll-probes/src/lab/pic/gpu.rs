@@ -1,5 +1,5 @@
 //! pic on a GPU: velocities of particles turned by a magnetic field, a thread per particle or sixteen by a warp's matrix products.
-//! What the figures mean is `crate::lab::pic`'s; the kernels are `pic.cu`'s, what must come out
+//! What the figures mean is `crate::lab::pic`'s; the kernels are `kernel.cu`'s, what must come out
 //! `pic_oracle`'s.
 
 use std::rc::Rc;

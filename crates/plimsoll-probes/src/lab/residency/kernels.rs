@@ -80,7 +80,7 @@ pub fn kernels() -> Vec<KernelDesc> {
     vec![histogram(), sliding(), total(), count(), others()]
 }
 
-/// The bin of a datum, as `residency.cu` has it.
+/// The bin of a datum, as `kernel.cu` has it.
 #[must_use]
 pub fn bin(datum: u32, bins: u32) -> u32 {
     ((u64::from(datum) * u64::from(bins)) >> 32) as u32

@@ -1,5 +1,5 @@
 //! rtm on a GPU: time steps of a wave equation in blocks of two shapes, through all planes or in slabs, while the wave fills
-//! the grid. What the figures mean is `crate::lab::rtm`'s; the kernels are `rtm.cu`'s, the fields
+//! the grid. What the figures mean is `crate::lab::rtm`'s; the kernels are `kernel.cu`'s, the fields
 //! `rtm_model`'s.
 
 use std::collections::BTreeMap;

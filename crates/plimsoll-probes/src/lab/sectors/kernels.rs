@@ -11,7 +11,7 @@ pub static SOURCE: Source =
 pub const THREADS: u32 = 1024;
 /// Loads of a thread in one turn.
 pub const UNROLL: u32 = 8;
-/// Bytes between two of them, as `sectors.cu` has it: a line.
+/// Bytes between two of them, as `kernel.cu` has it: a line.
 pub const LINE: u32 = 128;
 /// Bytes of a load.
 pub const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];

@@ -1,5 +1,5 @@
 //! tti on a GPU: time steps in a tilted medium, one block per multiprocessor, by the way in which planes come into shared
-//! memory. What the figures mean is `crate::lab::tti`'s; the kernels are `tti.cu`'s, the fields
+//! memory. What the figures mean is `crate::lab::tti`'s; the kernels are `kernel.cu`'s, the fields
 //! `tti_model`'s.
 
 use std::rc::Rc;
