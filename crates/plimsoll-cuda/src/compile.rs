@@ -199,7 +199,7 @@ impl Kernels {
     ///
     /// # Errors
     /// Those of [`Kernels::load_with`].
-    pub fn load_stated(
+    pub(crate) fn load_stated(
         &self,
         target: &str,
         source: &'static Source,
