@@ -29,7 +29,7 @@
 //! | `cuda` | expressions on CUDA GPUs: [`elementwise`], what they should cost ([`predict`]), their machine code ([`sass`]); with `probes` CUDA devices |
 //! | `vulkan` | Vulkan devices; turns on `probes` |
 //! | `sim` | the simulated device; turns on `probes` |
-//! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`bench`], [`explain`] and [`tune`], whose device may be any of the three |
+//! | `probes` | [`open()`], [`measure`] and the [`probes`]. With `cpu`, `cuda` and `sim` also [`mod@bench`], [`explain`] and [`tune`], whose device may be any of the three |
 //! | `report` | [`report`]: terminal, CSV, Markdown, JSON, SVG and HTML from records |
 //! | `cudarc` | `elementwise::cudarc`: memory and streams of the crate cudarc; turns on `cuda` |
 #![forbid(unsafe_code)]
