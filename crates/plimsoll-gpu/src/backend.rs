@@ -75,7 +75,7 @@ pub trait Gpu: Backend<Need = Need> + Sized + 'static {
     fn clock_hz(device: &Self::Device) -> Option<f64>;
     /// The stream that probes work on.
     fn stream(device: &Self::Device) -> &Arc<Self::Stream>;
-    /// A stream beside that one, where [`Capabilities::second_stream`] says so.
+    /// A further stream, where [`Capabilities::second_stream`] says so.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] where there is one stream only; the driver's.

@@ -86,7 +86,7 @@ pub struct Capabilities {
     pub cooperative: Result<(), Unavailable>,
     /// Clusters of blocks.
     pub clusters: Result<ClusterSizes, Unavailable>,
-    /// Streams whose work runs beside the first one's.
+    /// Further streams, whose work may overlap with that of the first.
     pub second_stream: Result<(), Unavailable>,
     /// Memory of the host that kernels read where it is.
     pub host_memory: Result<(), Unavailable>,
