@@ -107,21 +107,21 @@ pub struct Capability {
     #[serde(default)]
     pub why_not: String,
     /// What would bring it; empty where it is there.
-    #[serde(default)]
-    pub mend: String,
+    #[serde(default, rename = "mend")]
+    pub hint: String,
 }
 
 impl Capability {
     /// One that is there.
     #[must_use]
     pub fn there(name: impl Into<String>) -> Self {
-        Self { name: name.into(), why_not: String::new(), mend: String::new() }
+        Self { name: name.into(), why_not: String::new(), hint: String::new() }
     }
 
     /// One that is not there, why not, and what would bring it.
     #[must_use]
-    pub fn missing(name: impl Into<String>, why_not: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { name: name.into(), why_not: why_not.into(), mend: mend.into() }
+    pub fn missing(name: impl Into<String>, why_not: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { name: name.into(), why_not: why_not.into(), hint: hint.into() }
     }
 
     /// Whether it is there.

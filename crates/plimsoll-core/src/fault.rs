@@ -12,14 +12,14 @@ use crate::unit::ByteSize;
 #[non_exhaustive]
 pub enum Fault {
     /// A capability that this machine does not give: what is missing, why, and what would bring it.
-    #[error("{what}: {why}. {mend}")]
+    #[error("{what}: {why}. {hint}")]
     Unavailable {
         /// The capability, as a noun.
         what: &'static str,
         /// The reason found on this machine.
         why: String,
         /// What the user can do about it, as a sentence without its full stop.
-        mend: String,
+        hint: String,
     },
     /// An allocation that the device refused.
     #[error("out of memory: asked for {} where {} are free", ByteSize(*asked), ByteSize(*free))]

@@ -93,7 +93,7 @@ pub trait Backend: 'static {
         Err(Fault::Unavailable {
             what: "hardware counters",
             why,
-            mend: "The times are measured without them".to_owned(),
+            hint: "The times are measured without them".to_owned(),
         })
     }
 
@@ -126,7 +126,7 @@ pub trait Backend: 'static {
         _report: &mut dyn FnMut(Case),
     ) -> Result<(), Fault> {
         let why = format!("{} runs none", Self::NAME);
-        Err(Fault::Unavailable { what: "expressions", why, mend: "Use another device".to_owned() })
+        Err(Fault::Unavailable { what: "expressions", why, hint: "Use another device".to_owned() })
     }
 }
 

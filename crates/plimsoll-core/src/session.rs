@@ -292,8 +292,8 @@ impl<'s, B: Backend> Session<'s, B> {
         }
         if unjudged > 0 && unjudged == looked_at {
             let why = format!("all {unjudged} elements looked at depend on rounding errors that are allowed");
-            let mend = "see whether an expression without its steps passes".to_owned();
-            self.tell(&Fault::Unavailable { what: "a check of the results", why, mend })?;
+            let hint = "see whether an expression without its steps passes".to_owned();
+            self.tell(&Fault::Unavailable { what: "a check of the results", why, hint })?;
         }
         match ended {
             Ended::Fault(fault) => Err(fault),

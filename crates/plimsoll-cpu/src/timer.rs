@@ -149,7 +149,7 @@ pub fn core_hz(timer: &Timer) -> Result<f64, Fault> {
     let unavailable = |why: &str| Fault::Unavailable {
         what: "core frequency",
         why: why.to_owned(),
-        mend: "Cycle counts are left out; times are unaffected".to_owned(),
+        hint: "Cycle counts are left out; times are unaffected".to_owned(),
     };
     if !cycle::exists() {
         return Err(unavailable("no cycle-exact loop is written for this architecture"));

@@ -43,8 +43,8 @@ pub struct Cache {
 }
 
 fn refused(why: String) -> Unavailable {
-    let mend = "Kernels are compiled anew each time; give this user a folder of its own in XDG_CACHE_HOME";
-    Unavailable::new("kernel cache", why, mend)
+    let hint = "Kernels are compiled anew each time; give this user a folder of its own in XDG_CACHE_HOME";
+    Unavailable::new("kernel cache", why, hint)
 }
 
 impl Cache {

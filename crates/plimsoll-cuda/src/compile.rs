@@ -150,8 +150,8 @@ impl Kernels {
             Err(_) if !compiled => self.image(program, true, wanted),
             Err(why) => {
                 let why = format!("what {} was compiled to, {size} bytes, can't be used: {why}", program.name);
-                let mend = "Install another NVRTC: pip install nvidia-cuda-nvrtc";
-                Err(Unavailable::new("kernel image", why, mend).into())
+                let hint = "Install another NVRTC: pip install nvidia-cuda-nvrtc";
+                Err(Unavailable::new("kernel image", why, hint).into())
             }
         }
     }

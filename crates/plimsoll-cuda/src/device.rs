@@ -23,7 +23,7 @@ use crate::cupti::Cupti;
 use crate::driver;
 use crate::driver::nvml::Nvml;
 use crate::driver::{
-    Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, mend,
+    Attribute, Context, DEVICE_UNAVAILABLE, DeviceHandle, Driver, DriverError, NO_DEVICE, STUB_LIBRARY, Stream, hint,
 };
 use crate::elementwise_verify;
 use crate::info::{Found, info};
@@ -127,8 +127,8 @@ impl CudaDevice {
         let capability = 10 * attribute(Attribute::CapabilityMajor)? + attribute(Attribute::CapabilityMinor)?;
         if capability != self.capability {
             let why = format!("cuda:{index} has compute capability {}.{}", capability / 10, capability % 10);
-            let mend = "Let CUDA_VISIBLE_DEVICES show devices of one compute capability".to_owned();
-            return Err(Fault::Unavailable { what: "a second device of the same kind", why, mend });
+            let hint = "Let CUDA_VISIBLE_DEVICES show devices of one compute capability".to_owned();
+            return Err(Fault::Unavailable { what: "a second device of the same kind", why, hint });
         }
         let context = make_context(&handle, self.context.deadline())?;
         let stream = Arc::new(Stream::new(&context)?);
@@ -233,8 +233,8 @@ impl Options {
                 None => {
                     let (major, minor) = nvrtc.version();
                     let why = format!("CUDA {major}.{minor} compiles for no target that the device ({own}) runs");
-                    let mend = "Install an NVRTC that knows the device: pip install nvidia-cuda-nvrtc";
-                    (Err(Unavailable::new("NVRTC", why, mend)), own)
+                    let hint = "Install an NVRTC that knows the device: pip install nvidia-cuda-nvrtc";
+                    (Err(Unavailable::new("NVRTC", why, hint)), own)
                 }
             },
             Err(reason) => (Err(reason), own),
@@ -286,8 +286,8 @@ fn handle(driver: &Arc<Driver>, index: u32) -> Result<DeviceHandle, Fault> {
     let there = count(driver)?;
     if index >= there {
         let why = format!("there is no cuda:{index}: this process sees {there} device(s)");
-        let mend = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers count from 0";
-        return Err(Fault::Unavailable { what: "CUDA device", why, mend: mend.to_owned() });
+        let hint = "See what nvidia-smi lists and what CUDA_VISIBLE_DEVICES allows; numbers count from 0";
+        return Err(Fault::Unavailable { what: "CUDA device", why, hint: hint.to_owned() });
     }
     DeviceHandle::new(driver, index).map_err(refusal)
 }
@@ -364,7 +364,7 @@ fn make_context(handle: &DeviceHandle, deadline: Duration) -> Result<Arc<Context
     const EXCLUSIVE: i32 = 3;
     let mode = handle.attribute(Attribute::ComputeMode)?;
     let unavailable =
-        |why: &str, mend: &str| Fault::Unavailable { what: "CUDA device", why: why.to_owned(), mend: mend.to_owned() };
+        |why: &str, hint: &str| Fault::Unavailable { what: "CUDA device", why: why.to_owned(), hint: hint.to_owned() };
     if mode == PROHIBITED {
         return Err(unavailable(
             "its compute mode prohibits computing",
@@ -385,7 +385,7 @@ fn refusal(error: DriverError) -> Fault {
     let why = error.to_string();
     match error {
         DriverError::Call { code: code @ (STUB_LIBRARY | DEVICE_UNAVAILABLE | NO_DEVICE | 101 | 802), .. } => {
-            Fault::Unavailable { what: "CUDA device", why, mend: mend(code).to_owned() }
+            Fault::Unavailable { what: "CUDA device", why, hint: hint(code).to_owned() }
         }
         error => error.into(),
     }
@@ -405,7 +405,7 @@ fn own_kernels(
     };
     match load() {
         Ok(own) => Ok(Ok(own)),
-        Err(Fault::Unavailable { what, why, mend }) => Ok(Err(Unavailable { what, why, mend })),
+        Err(Fault::Unavailable { what, why, hint }) => Ok(Err(Unavailable { what, why, hint })),
         Err(fault) => Err(fault),
     }
 }

@@ -1,4 +1,4 @@
-//! nvdisasm, which turns cubins into text: found and run, with limits, as it may be given any file. Reading its text is
+//! nvdisasm, which iterations cubins into text: found and run, with limits, as it may be given any file. Reading its text is
 //! `plimsoll-gen`'s.
 
 use std::ffi::OsString;
@@ -133,7 +133,7 @@ mod tests {
     fn a_machine_without_it_is_told_what_brings_it() {
         let places = Places { root: "/nowhere".into(), ..Places::default() };
         let error = Disassembler::among(&places, None, None).unwrap_err();
-        assert!(error.mend.contains("pip install nvidia-cuda-nvdisasm"), "{error}");
+        assert!(error.hint.contains("pip install nvidia-cuda-nvdisasm"), "{error}");
     }
 
     #[test]

@@ -58,8 +58,8 @@ pub(crate) fn capabilities(context: &Context, kernels: &Kernels, capability: u32
     let attributes = || driver.has("cuLaunchKernelEx");
     let since = |what, least: u32| {
         let why = || format!("the device has compute capability {}.{}", capability / 10, capability % 10);
-        let mend = format!("Use a device of compute capability {}.{} or later", least / 10, least % 10);
-        if capability >= least { Ok(()) } else { Err(Unavailable::new(what, why(), mend)) }
+        let hint = format!("Use a device of compute capability {}.{} or later", least / 10, least % 10);
+        if capability >= least { Ok(()) } else { Err(Unavailable::new(what, why(), hint)) }
     };
     let cooperative = match device.attribute(Attribute::Cooperative) {
         Ok(1) => attributes(),
@@ -179,8 +179,8 @@ impl Gpu for Cuda {
         let Some(target) = Self::specific_target(device) else {
             let why =
                 format!("the device has compute capability {}.{}", device.capability / 10, device.capability % 10);
-            let mend = "Use a device of compute capability 9.0";
-            return Err(Unavailable::new("architecture-specific kernels", why, mend).into());
+            let hint = "Use a device of compute capability 9.0";
+            return Err(Unavailable::new("architecture-specific kernels", why, hint).into());
         };
         // SAFETY: the caller's promise.
         let trust = unsafe { Trust::new() };

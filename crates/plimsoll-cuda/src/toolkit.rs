@@ -104,8 +104,8 @@ impl Wanted {
             (None, None) => return Ok(None),
         };
         let refuse = |why: &str| {
-            let mend = format!("Give the absolute path of {} or of the folder that holds it", self.file);
-            Err(Unavailable::new(self.what, format!("{by} '{}' {why}", path.display()), mend))
+            let hint = format!("Give the absolute path of {} or of the folder that holds it", self.file);
+            Err(Unavailable::new(self.what, format!("{by} '{}' {why}", path.display()), hint))
         };
         if !path.is_absolute() {
             return refuse("is relative");

@@ -127,8 +127,8 @@ fn every_refusal_of_every_call_is_a_reason_and_leaves_nothing_behind() {
                     let nothing = counts == Default::default();
                     assert!(may_pass || (nothing && call.contains("Properties")), "{call} answered {code} unnoticed");
                 }
-                Err(Fault::Unavailable { what, why, mend }) => {
-                    assert!(what == "CUPTI" && why.contains(call) && !mend.is_empty(), "{call} {code}: {why}");
+                Err(Fault::Unavailable { what, why, hint }) => {
+                    assert!(what == "CUPTI" && why.contains(call) && !hint.is_empty(), "{call} {code}: {why}");
                     let ours = !call.contains("Disable") && !call.contains("HostDeinitialize");
                     assert!(!ours || profiler.number("fakecupti_alive") == 0, "{call} {code}");
                 }

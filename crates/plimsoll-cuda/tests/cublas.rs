@@ -99,7 +99,7 @@ fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
         let folder = tempfile::tempdir().unwrap();
         let vendor = Vendor::without(folder.path(), &[missing]);
         let reason = Cublas::find(Some(&vendor.path), None).unwrap_err();
-        assert!(reason.why.contains(missing) && reason.mend.contains("pip install"), "{reason}");
+        assert!(reason.why.contains(missing) && reason.hint.contains("pip install"), "{reason}");
     }
     let vendor = Vendor::without(fake.folder.path(), &[]);
     let newer = Cublas::find(Some(&vendor.order("version=14").path), Some(13)).unwrap_err();
@@ -111,8 +111,8 @@ fn whatever_is_missing_or_refused_is_a_reason_with_the_way_out() {
         vendor.order(&format!("fail={call}:{code}"));
         let cublas = Cublas::find(Some(&vendor.path), Some(13)).unwrap();
         let ended = Products::new(&cublas, &bare.stream).and_then(|made| made.square(Numbers::F64, N as u32, parts));
-        let Err(Fault::Unavailable { what, why, mend }) = ended else { panic!("{call}: {ended:?}") };
-        assert!(what == "cuBLAS" && !mend.is_empty(), "{why}");
+        let Err(Fault::Unavailable { what, why, hint }) = ended else { panic!("{call}: {ended:?}") };
+        assert!(what == "cuBLAS" && !hint.is_empty(), "{why}");
         let said = if code == 13 { "failed to execute" } else { "gave error" };
         assert!(why.contains(said), "{call}: {why}");
         assert_eq!(vendor.number("fakecublas_alive"), 0, "{call}");

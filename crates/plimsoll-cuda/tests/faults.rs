@@ -101,8 +101,8 @@ fn an_older_driver_lacks_only_what_needs_the_missing_call() {
                 let instead = ["cuDeviceGetUuid_v2", "cuMemAllocAsync", "cuMemFreeAsync", "cuPointerGetAttributes"];
                 assert!(may_pass(call, 0) || instead.contains(call), "{call} is missing and nobody noticed")
             }
-            Err(Fault::Unavailable { why, mend, .. }) => {
-                assert!(why.contains(call) && mend.contains("Update"), "{call}: {why} {mend}");
+            Err(Fault::Unavailable { why, hint, .. }) => {
+                assert!(why.contains(call) && hint.contains("Update"), "{call}: {why} {hint}");
             }
             Err(other) => panic!("without {call}: {other}"),
         }

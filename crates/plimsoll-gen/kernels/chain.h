@@ -60,7 +60,7 @@ template <int NEAREST> __device__ __forceinline__ u64 hop(u64 p) {
     return next;
 }
 
-// Hops in one turn of a chase's loop, whose counter runs beside the loads and so takes no time.
+// Hops in one iteration of a chase's loop, whose counter runs beside the loads and so takes no time.
 #define HOPS 32
 
 // Follows a chain for `hops`, a multiple of HOPS.

@@ -42,11 +42,11 @@ __device__ __forceinline__ u32 exchange(u32* p, u32 word) {
 }
 
 // Whether this block is the one to work: the first of the launch on multiprocessor `wanted`. All threads must ask. `ticket`
-// holds the turn of the launch before, so `turn` must differ from that one's.
-__device__ __forceinline__ bool takes_turn(u32* ticket, u32 turn, u32 wanted) {
+// holds the iteration of the launch before, so `iteration` must differ from that one's.
+__device__ __forceinline__ bool takes_turn(u32* ticket, u32 iteration, u32 wanted) {
     __shared__ u32 mine;
     if (multiprocessor() != wanted) return false;
-    if (threadIdx.x == 0) mine = exchange(ticket, turn) != turn;
+    if (threadIdx.x == 0) mine = exchange(ticket, iteration) != iteration;
     __syncthreads();
     return mine != 0;
 }

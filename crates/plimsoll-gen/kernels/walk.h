@@ -3,7 +3,7 @@
 // The array is one piece of `slice` bytes per block, one behind the other. Warp w visits chunks w, w + warps, … of its
 // block's piece, counted on past the end: after each whole pass the block goes on in the piece `shift` further on, so that
 // with shift 0 every line is one multiprocessor's own, and with shift 1 all of them come to it in turn. `slice` is a
-// multiple of the chunk. `step` and `hop` are what a turn adds to a warp's place: warps · chunk modulo slice, and
+// multiple of the chunk. `step` and `hop` are what an iteration adds to a warp's place: warps · chunk modulo slice, and
 // warps · chunk / slice · shift modulo the pieces. CUDA only.
 #pragma once
 
@@ -42,14 +42,14 @@ template <int BYTES> __device__ __forceinline__ u32 folded(const Vector<u32, BYT
     return bits;
 }
 
-// Does `body` for `warm` turns untimed and for `turns` turns timed, by the same code; the block's cycles in cycles[block].
-template <typename Body> __device__ __forceinline__ void timed(u64* out, u32 warm, u32 turns, Body body) {
+// Does `body` for `warm` iterations untimed and for `iterations` iterations timed, by the same code; the block's cycles in cycles[block].
+template <typename Body> __device__ __forceinline__ void timed(u64* out, u32 warm, u32 iterations, Body body) {
     u64 first = 0;
 #pragma unroll 1
     for (u32 phase = 0; phase < 2; ++phase) {
         __syncthreads();
         first = cycles();
-        body(phase == 0 ? warm : turns);
+        body(phase == 0 ? warm : iterations);
     }
     __syncthreads();
     const u64 last = cycles();

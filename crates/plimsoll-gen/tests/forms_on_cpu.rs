@@ -262,12 +262,12 @@ fn common(cases: &[Case]) -> Vec<&Case> {
     let mut drawn: HashMap<String, usize> = HashMap::new();
     for case in cases {
         if kernels.iter().all(|(_, kernel)| **kernel != case.plan.spec) {
-            let turn = drawn.entry(way(case)).or_default();
-            kernels.push((*turn, &case.plan.spec));
-            *turn += 1;
+            let iteration = drawn.entry(way(case)).or_default();
+            kernels.push((*iteration, &case.plan.spec));
+            *iteration += 1;
         }
     }
-    kernels.sort_by_key(|(turn, _)| *turn);
+    kernels.sort_by_key(|(iteration, _)| *iteration);
     kernels.truncate(MOST_KERNELS);
     cases.iter().filter(|case| kernels.iter().any(|(_, kernel)| **kernel == case.plan.spec)).collect()
 }

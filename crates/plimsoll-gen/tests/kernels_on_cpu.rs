@@ -117,9 +117,9 @@ fn footprint_kernels_pass_over_every_piece() {
 #[test]
 #[cfg_attr(not(gxx), ignore = "g++ is not installed")]
 fn tiles_are_read_once_in_every_order() {
-    let (kernel, turn) = (block_order::product(1), block_order::TURN / 16);
+    let (kernel, iteration) = (block_order::product(1), block_order::ITERATION / 16);
     let name = &kernel.name;
-    let checks = format!("  failed |= check(\"{name}\", {}, {turn}, {name});\n", kernel.threads);
+    let checks = format!("  failed |= check(\"{name}\", {}, {iteration}, {name});\n", kernel.threads);
     run(&plimsoll_probes::lab::block_order::kernels::SOURCE, &[kernel], &checks);
 }
 
@@ -219,7 +219,7 @@ fn steps_of_a_wave_equation_are_right_in_blocks_of_any_shape() {
 fn steps_in_an_anisotropic_medium_are_right_with_any_axis() {
     let mut kernels = vec![tti::begin(), tti::check()];
     let mut checks = String::new();
-    for (loads, how) in [("DIRECT", "check"), ("NONE", "turns")] {
+    for (loads, how) in [("DIRECT", "check"), ("NONE", "iterations")] {
         for (x, y) in [(16, 4), (8, 16)] {
             let (name, rest) = (format!("tti_{x}x{y}_{loads}"), if how == "check" { ", tti_check" } else { "" });
             writeln!(checks, "  failed |= {how}(\"{name}\", {x}, {y}, {name}{rest});").unwrap();

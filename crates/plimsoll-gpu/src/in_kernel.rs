@@ -87,10 +87,10 @@ impl Of {
 pub struct Place {
     /// The blocks' reports.
     pub out: Span,
-    /// Words of the kernels' own: a ticket that holds the turn of the launch before, or zeros.
+    /// Words of the kernels' own: a ticket that holds the iteration of the launch before, or zeros.
     pub state: Span,
     /// Of this launch.
-    pub turn: u64,
+    pub iteration: u64,
 }
 
 /// What a check is made from.
@@ -98,7 +98,7 @@ pub struct Last<'a, G: Gpu> {
     /// What the blocks of the latest launches told, launch by launch.
     pub told: &'a [Told],
     /// Launches so far.
-    pub turns: u64,
+    pub iterations: u64,
     /// Where they were launched; all are done.
     pub stream: &'a Arc<G::Stream>,
 }
@@ -136,7 +136,7 @@ impl Seen {
         let unknown = || Fault::Unavailable {
             what: "the multiprocessors' clock",
             why: "the device's timer stood still while it was measured".to_owned(),
-            mend: "Update the device's driver, or reset the device: without the clock, cycles are no time".to_owned(),
+            hint: "Update the device's driver, or reset the device: without the clock, cycles are no time".to_owned(),
         };
         let hertz = self.hertz().ok_or_else(unknown)?;
         Ok(((cycles / hertz * 1e9).round() as u64).max(1))
@@ -149,7 +149,7 @@ type Verify<G> = Box<dyn FnMut(&Last<'_, G>) -> Result<Check, Fault>>;
 type Extra = Box<dyn Fn(&mut BTreeMap<String, f64>)>;
 type Figure = (&'static str, Box<dyn Fn(&[Told]) -> f64>, Vec<f64>);
 
-/// Launches made beforehand, each with a slot of its own, or one made anew for every turn.
+/// Launches made beforehand, each with a slot of its own, or one made anew for every iteration.
 enum Launches<G: Gpu> {
     Ready(Vec<G::Launch>),
     Anew(Make<G>),
@@ -173,10 +173,10 @@ impl<G: Gpu> Room<G> {
         Ok(Self { buffer: kit.array(reports + STATE)?, blocks, report, slots, cleared: reports })
     }
 
-    fn place(&self, turn: u64) -> Result<Place, Fault> {
+    fn place(&self, iteration: u64) -> Result<Place, Fault> {
         let each = (self.blocks * self.report) as u64;
-        let out = self.buffer.part(turn % self.slots as u64 * each, each)?;
-        Ok(Place { out, state: self.buffer.part(each * self.slots as u64, STATE)?, turn })
+        let out = self.buffer.part(iteration % self.slots as u64 * each, each)?;
+        Ok(Place { out, state: self.buffer.part(each * self.slots as u64, STATE)?, iteration })
     }
 }
 
@@ -191,7 +191,7 @@ pub struct Inside<G: Gpu> {
     bytes: Vec<u8>,
     last: Vec<Told>,
     sorted: Vec<f64>,
-    turn: u64,
+    iteration: u64,
     sampled: usize,
     figures: Vec<Figure>,
     extra: Option<Extra>,
@@ -212,7 +212,7 @@ impl<G: Gpu> Inside<G> {
             last: Vec::with_capacity(reports),
             sorted: Vec::with_capacity(room.blocks),
             room,
-            turn: 0,
+            iteration: 0,
             sampled: 0,
             figures: Vec::new(),
             extra: None,
@@ -234,7 +234,8 @@ impl<G: Gpu> Inside<G> {
     ) -> Result<Self, Fault> {
         let room = Room::new(kit, 1, ALL, SLOTS)?;
         kit.checker.words(room.buffer.whole(), u32::MAX)?;
-        let launches = (0..SLOTS as u64).map(|turn| launch(room.place(turn)?)).collect::<Result<Vec<_>, Fault>>()?;
+        let launches =
+            (0..SLOTS as u64).map(|iteration| launch(room.place(iteration)?)).collect::<Result<Vec<_>, Fault>>()?;
         let inside = Self::new(kit, room, Of::First, work, Launches::Ready(launches));
         if work.operations <= 0.0 {
             return Ok(inside);
@@ -255,11 +256,11 @@ impl<G: Gpu> Inside<G> {
     ) -> Result<Self, Fault> {
         let room = Room::new(kit, blocks, CYCLES, SLOTS)?;
         let launches =
-            (0..SLOTS as u64).map(|turn| launch(room.place(turn)?.out)).collect::<Result<Vec<_>, Fault>>()?;
+            (0..SLOTS as u64).map(|iteration| launch(room.place(iteration)?.out)).collect::<Result<Vec<_>, Fault>>()?;
         Ok(Self::new(kit, room, of, work, Launches::Ready(launches)))
     }
 
-    /// Launches of so many blocks, each of which tells all, made anew for every turn: the place's state is zero before each.
+    /// Launches of so many blocks, each of which tells all, made anew for every iteration: the place's state is zero before each.
     ///
     /// # Errors
     /// Those of the allocation.
@@ -272,7 +273,7 @@ impl<G: Gpu> Inside<G> {
         let mut room = Room::new(kit, blocks, ALL, 1)?;
         room.cleared += STATE;
         let place = room.place(0)?;
-        let make = move |turn| make(Place { turn, ..place });
+        let make = move |iteration| make(Place { iteration, ..place });
         Ok(Self::new(kit, room, of, work, Launches::Anew(Box::new(make))))
     }
 
@@ -329,24 +330,24 @@ impl<G: Gpu> Inside<G> {
 
     fn launch(&mut self) -> Result<(), Fault> {
         match &self.launches {
-            Launches::Ready(launches) => G::launch(&self.stream, &launches[self.turn as usize % launches.len()])?,
-            Launches::Anew(make) => G::launch(&self.stream, &make(self.turn)?)?,
+            Launches::Ready(launches) => G::launch(&self.stream, &launches[self.iteration as usize % launches.len()])?,
+            Launches::Anew(make) => G::launch(&self.stream, &make(self.iteration)?)?,
         }
-        self.turn += 1;
+        self.iteration += 1;
         Ok(())
     }
 
     /// Queues so many launches, waits once, and reads what they told.
     fn slice(&mut self, launches: usize) -> Result<(), Fault> {
         self.clear()?;
-        let first = self.turn as usize;
+        let first = self.iteration as usize;
         (0..launches).try_for_each(|_| self.launch())?;
         G::wait(&self.stream)?;
         G::download(&self.stream, self.room.buffer.whole(), &mut self.bytes)?;
         self.last.clear();
         let each = self.room.blocks * self.room.report;
-        for turn in first..first + launches {
-            let begin = turn % self.room.slots * each;
+        for iteration in first..first + launches {
+            let begin = iteration % self.room.slots * each;
             let reports = self.bytes[begin..begin + each].chunks_exact(self.room.report);
             self.last.extend(reports.map(Told::read));
         }
@@ -399,7 +400,7 @@ impl<G: Gpu> Workload for Inside<G> {
         if self.last.chunks_exact(self.room.blocks).any(|told| of.length(told, sorted) <= 0.0) {
             return Ok(Check::Failed("a launch counted no cycles: no block worked".to_owned()));
         }
-        let last = Last { told: &self.last, turns: self.turn, stream: &self.stream };
+        let last = Last { told: &self.last, iterations: self.iteration, stream: &self.stream };
         self.check.as_mut().map_or(Ok(Check::Passed), |check| check(&last))
     }
 

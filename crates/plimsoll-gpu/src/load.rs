@@ -118,7 +118,7 @@ pub struct Load<G: Gpu> {
     lead_length: Duration,
     /// Samples whose calls outlasted every hold.
     outlasted: u32,
-    turn: usize,
+    iteration: usize,
     prepare: Option<Prepare<G>>,
     check: Option<Verify<G>>,
     unjudged: Rc<Cell<[u64; 2]>>,
@@ -150,7 +150,7 @@ impl<G: Gpu> Load<G> {
             lead: None,
             lead_length: LEAD.0,
             outlasted: 0,
-            turn: 0,
+            iteration: 0,
             prepare: None,
             check: None,
             unjudged: Rc::default(),
@@ -268,11 +268,11 @@ impl<G: Gpu> Load<G> {
             (0..k / kernels).try_for_each(|_| G::launch_graph(&self.stream, graph))?;
         } else {
             for _ in 0..k {
-                self.cycle[self.turn].enqueue(&self.stream)?;
+                self.cycle[self.iteration].enqueue(&self.stream)?;
                 if self.shape == Shape::Stream {
                     G::submit(&self.stream)?;
                 }
-                self.turn = (self.turn + 1) % self.cycle.len();
+                self.iteration = (self.iteration + 1) % self.cycle.len();
                 if let Some(beside) = &self.beside {
                     beside.actions.iter().try_for_each(|action| action.enqueue(&beside.stream))?;
                 }
@@ -411,7 +411,7 @@ impl<G: Gpu> Workload for Load<G> {
             return Ok(0);
         }
         G::bind(&self.stream)?;
-        self.turn = 0;
+        self.iteration = 0;
         // A rotation leaves in the caches what the one before a sample leaves there.
         if self.before.is_empty() {
             self.once()?;

@@ -5,26 +5,26 @@ use plimsoll_core::device::Capability;
 
 /// What is missing, why, and what would bring it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: {why}. {mend}")]
+#[error("{what}: {why}. {hint}")]
 pub struct Unavailable {
     /// The capability, as a noun.
     pub what: &'static str,
     /// The reason found on this machine.
     pub why: String,
     /// What the user can do about it, as a sentence without its full stop.
-    pub mend: String,
+    pub hint: String,
 }
 
 impl Unavailable {
     /// A reason from its three parts.
-    pub fn new(what: &'static str, why: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { what, why: why.into(), mend: mend.into() }
+    pub fn new(what: &'static str, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what, why: why.into(), hint: hint.into() }
     }
 }
 
 impl From<Unavailable> for Fault {
     fn from(reason: Unavailable) -> Self {
-        Self::Unavailable { what: reason.what, why: reason.why, mend: reason.mend }
+        Self::Unavailable { what: reason.what, why: reason.why, hint: reason.hint }
     }
 }
 
@@ -33,6 +33,6 @@ impl From<Unavailable> for Fault {
 pub fn capability<T>(name: &str, found: &Result<T, Unavailable>) -> Capability {
     match found {
         Ok(_) => Capability::there(name),
-        Err(reason) => Capability::missing(name, reason.why.as_str(), reason.mend.as_str()),
+        Err(reason) => Capability::missing(name, reason.why.as_str(), reason.hint.as_str()),
     }
 }

@@ -127,7 +127,7 @@ pub fn sizes(kernel: &KernelDesc, machine: Machine, depth: Depth) -> BTreeSet<u6
     let warp = 32 * lanes;
     sizes.extend([lanes, warp, block, 2 * block].into_iter().flat_map(|n| [n.saturating_sub(1), n, n + 1]));
     if kernel.looping {
-        // Where every block has done one turn and the first begins another.
+        // Where every block has done one iteration and the first begins another.
         let resident =
             u64::from(machine.multiprocessors) * u64::from(machine.threads_per_multiprocessor / kernel.threads);
         sizes.extend([(resident * block).saturating_sub(1), resident * block + 1]);

@@ -28,7 +28,7 @@ pub(crate) struct Walk {
     unroll: u64,
 }
 
-/// Bytes that a warp reads in one turn.
+/// Bytes that a warp reads in one iteration.
 pub(crate) fn chunk(kernel: &KernelDesc) -> u64 {
     WARP * u64::from(kernel.vector_bytes) * u64::from(kernel.unroll)
 }
@@ -56,36 +56,36 @@ impl Walk {
         self.slice * self.pieces
     }
 
-    /// Bytes that one block moves in one turn.
-    pub(crate) fn turn(&self) -> u64 {
+    /// Bytes that one block moves in one iteration.
+    pub(crate) fn iteration(&self) -> u64 {
         self.warps * self.chunk()
     }
 
     /// Turns after which every chunk of a piece was visited.
     pub(crate) fn pass(&self) -> u64 {
-        self.slice.div_ceil(self.turn())
+        self.slice.div_ceil(self.iteration())
     }
 
     /// `slice` and `step`, and for walks that shift `hop` and `shift`, as `walk.h` wants them.
     pub(crate) fn arguments(&self, list: Arguments, shifts: bool) -> Arguments {
-        let list = list.u32(self.slice as u32).u32((self.turn() % self.slice) as u32);
+        let list = list.u32(self.slice as u32).u32((self.iteration() % self.slice) as u32);
         if !shifts {
             return list;
         }
-        list.u32((self.turn() / self.slice * self.shift % self.pieces) as u32).u32(self.shift as u32)
+        list.u32((self.iteration() / self.slice * self.shift % self.pieces) as u32).u32(self.shift as u32)
     }
 
     /// Where a warp's chunks begin, bytes from the array's beginning.
-    fn places(&self, block: u64, warp: u64, turns: u64) -> impl Iterator<Item = u64> {
+    fn places(&self, block: u64, warp: u64, iterations: u64) -> impl Iterator<Item = u64> {
         let walk = *self;
-        (0..turns).map(move |turn| {
-            let far = (turn * walk.warps + warp) * walk.chunk();
+        (0..iterations).map(move |iteration| {
+            let far = (iteration * walk.warps + warp) * walk.chunk();
             let piece = (block + far / walk.slice * walk.shift) % walk.pieces;
             piece * walk.slice + far % walk.slice
         })
     }
 
-    /// The exclusive or of all that a thread reads in phases of so many turns, each from the walk's beginning.
+    /// The exclusive or of all that a thread reads in phases of so many iterations, each from the walk's beginning.
     pub(crate) fn fold(&self, seed: u64, thread: usize, phases: &[u64]) -> u32 {
         let (thread, threads) = (thread as u64, self.warps * WARP);
         let (block, warp, lane) = (thread / threads, thread % threads / WARP, thread % WARP);
@@ -93,15 +93,18 @@ impl Walk {
             let vectors = (0..self.unroll).map(move |u| (place + u * WARP * self.vector + lane * self.vector) / 4);
             vectors.flat_map(|word| word..word + self.vector / 4).fold(0, |bits, word| bits ^ pattern::bits(seed, word))
         };
-        phases.iter().flat_map(|turns| self.places(block, warp, *turns)).fold(0, |bits, place| bits ^ read(place))
+        phases
+            .iter()
+            .flat_map(|iterations| self.places(block, warp, *iterations))
+            .fold(0, |bits, place| bits ^ read(place))
     }
 
-    /// How often each chunk of a block's own piece is visited in phases of so many turns.
+    /// How often each chunk of a block's own piece is visited in phases of so many iterations.
     pub(crate) fn visits(&self, phases: &[u64]) -> Vec<u32> {
         let mut visits = vec![0; (self.slice / self.chunk()) as usize];
         let alone = Self { shift: 0, ..*self };
-        for turns in phases {
-            for place in (0..self.warps).flat_map(|warp| alone.places(0, warp, *turns)) {
+        for iterations in phases {
+            for place in (0..self.warps).flat_map(|warp| alone.places(0, warp, *iterations)) {
                 visits[(place / self.chunk()) as usize] += 1;
             }
         }
@@ -160,7 +163,7 @@ mod tests {
         let kernel = l2::read();
         for slice in [1, 3, 32, 33, 100].map(|chunks| chunks * chunk(&kernel)) {
             let walk = Walk::new(&kernel, slice, 1, MACHINE);
-            let (step, hop) = (walk.turn() % walk.slice, walk.turn() / walk.slice % walk.pieces);
+            let (step, hop) = (walk.iteration() % walk.slice, walk.iteration() / walk.slice % walk.pieces);
             for (block, warp) in [(0, 0), (6, 31), (3, 17)] {
                 let begin = warp * walk.chunk();
                 let (mut offset, mut piece) = (begin % walk.slice, (block + begin / walk.slice) % walk.pieces);

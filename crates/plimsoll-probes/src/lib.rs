@@ -11,10 +11,10 @@ mod cuda;
 mod folds;
 #[cfg(feature = "gpu")]
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
-mod meter;
+mod iterations;
 #[cfg(feature = "gpu")]
 #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "only runners in cuda.rs use all of it"))]
-mod turns;
+mod meter;
 
 #[macro_use]
 mod registry;

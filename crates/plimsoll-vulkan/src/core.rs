@@ -361,6 +361,6 @@ impl Drop for Slot {
 }
 
 /// The reason for what no device of this backend does.
-pub(crate) fn never(what: &'static str, why: &str, mend: &str) -> Unavailable {
-    Unavailable::new(what, why, mend)
+pub(crate) fn never(what: &'static str, why: &str, hint: &str) -> Unavailable {
+    Unavailable::new(what, why, hint)
 }

@@ -103,8 +103,8 @@ fn choose(found: &[Adapter]) -> Result<u32, Unavailable> {
             |adapter| format!("the only one is {}, {}, which is never chosen by itself", adapter.name, adapter.kind),
         );
         let number = software.map_or(0, |adapter| adapter.index);
-        let mend = format!("Install the GPU's driver, or ask for software by its number: vulkan:{number}");
-        Unavailable::new("Vulkan device", why, mend)
+        let hint = format!("Install the GPU's driver, or ask for software by its number: vulkan:{number}");
+        Unavailable::new("Vulkan device", why, hint)
     }))
 }
 
@@ -118,8 +118,8 @@ pub fn open(index: u32, options: &Options, probes: Probes) -> Result<Bench<Vulka
     let (place, there) = (index as usize, found.len());
     if place >= there {
         let why = format!("there is no vulkan:{index}: the drivers find {there} device(s)");
-        let mend = "See what vulkaninfo --summary lists; numbers count from 0, hardware first";
-        return Err(Unavailable::new("Vulkan device", why, mend).into());
+        let hint = "See what vulkaninfo --summary lists; numbers count from 0, hardware first";
+        return Err(Unavailable::new("Vulkan device", why, hint).into());
     }
     let core = Core::new(found.swap_remove(place), options.deadline.unwrap_or(DEADLINE))?;
     let stream = Stream::new(&core)?;

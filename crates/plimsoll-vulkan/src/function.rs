@@ -51,8 +51,8 @@ pub(crate) fn find(core: &Core, kernel: &KernelDesc) -> Result<Spirv, Unavailabl
     #[cfg(test)]
     let found = found.and_then(|spirv| crate::mutants::instead(kernel, spirv));
     found.map_err(|why| {
-        let mend = "Use the CUDA backend on an NVIDIA GPU; the other kernels go on";
-        Unavailable::new("kernel for Vulkan", format!("{}: {why}", kernel.name), mend)
+        let hint = "Use the CUDA backend on an NVIDIA GPU; the other kernels go on";
+        Unavailable::new("kernel for Vulkan", format!("{}: {why}", kernel.name), hint)
     })
 }
 

@@ -36,8 +36,8 @@ impl Instance {
         };
         let entry = entry.map_err(|error| {
             let named = loader.map_or_else(String::new, |path| format!("{}: ", path.display()));
-            let mend = "Install the Vulkan loader (Debian's package libvulkan1), or name its library";
-            Unavailable::new(WHAT, format!("{named}{error}"), mend)
+            let hint = "Install the Vulkan loader (Debian's package libvulkan1), or name its library";
+            Unavailable::new(WHAT, format!("{named}{error}"), hint)
         })?;
         // The library stays: drivers leave threads behind that still run its code when it would be unloaded.
         std::mem::forget(entry.clone());
@@ -54,7 +54,7 @@ impl Instance {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
                 Unavailable::new(WHAT, "the loader found no driver that it can use", NO_DRIVER)
             }
-            other => Unavailable { mend: DAMAGED.to_owned(), ..failed("vkCreateInstance", other) },
+            other => Unavailable { hint: DAMAGED.to_owned(), ..failed("vkCreateInstance", other) },
         })?;
         Ok(Arc::new(Self { raw, entry }))
     }
@@ -100,6 +100,6 @@ fn offers(entry: &Entry, name: &CStr) -> bool {
 
 /// A call that failed before there was a device to lose.
 pub(crate) fn failed(call: &str, result: vk::Result) -> Unavailable {
-    let mend = "Update the Vulkan driver, or use another device or backend";
-    Unavailable::new(WHAT, format!("{call}: {result} ({})", result.as_raw()), mend)
+    let hint = "Update the Vulkan driver, or use another device or backend";
+    Unavailable::new(WHAT, format!("{call}: {result} ({})", result.as_raw()), hint)
 }

@@ -241,7 +241,7 @@ impl Staging {
         let nothing = || Fault::Unavailable {
             what: "memory of the host",
             why: "vkMapMemory answered with no address".to_owned(),
-            mend: "Update the Vulkan driver".to_owned(),
+            hint: "Update the Vulkan driver".to_owned(),
         };
         Ok(Self { allocation, host: NonNull::new(host.cast()).ok_or_else(nothing)? })
     }

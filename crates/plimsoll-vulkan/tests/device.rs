@@ -318,9 +318,9 @@ fn a_graph_does_its_launches_in_turn(bench: &mut Bench<Vulkan>) -> Result<(), Fa
     let n = 1030_u64;
     let (a, b) = (filled(&stream, &bytes(&[1.0_f32.to_bits(); 1030]))?, Vulkan::allocate(&stream, 4 * n)?);
     let make = |out, input, s| unit.launch(&scale, n, Arguments::new().span(out).span(input).f32(s).u64(n));
-    let turns = [make(b.whole(), a.whole(), 2.0)?, make(a.whole(), b.whole(), 3.0)?];
-    let graph = Vulkan::graph(&stream, &turns, 5, false)?;
-    drop(turns);
+    let iterations = [make(b.whole(), a.whole(), 2.0)?, make(a.whole(), b.whole(), 3.0)?];
+    let graph = Vulkan::graph(&stream, &iterations, 5, false)?;
+    drop(iterations);
     for _ in 0..2 {
         Vulkan::launch_graph(&stream, &graph)?;
     }

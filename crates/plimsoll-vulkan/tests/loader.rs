@@ -27,7 +27,7 @@ fn main() {
         return;
     }
     let without =
-        matches!(devices(&Options::default()), Err(Fault::Unavailable { mend, .. }) if mend.contains("libvulkan1"));
+        matches!(devices(&Options::default()), Err(Fault::Unavailable { hint, .. }) if hint.contains("libvulkan1"));
     let test = |name: &str, run: fn() -> Result<(), Failed>| Trial::test(name, run);
     let with_loader = |name: &str, run: fn() -> Result<(), Failed>| {
         if without {
@@ -74,9 +74,9 @@ fn a_library_that_is_no_loader() -> Result<(), Failed> {
     for loader in libraries {
         let options = Options { loader: Some(loader.clone()), ..Options::default() };
         for fault in [devices(&options).map(drop), open(0, &options, &[]).map(drop)] {
-            let Err(Fault::Unavailable { what, why, mend }) = fault else { return Err("no reason was told".into()) };
+            let Err(Fault::Unavailable { what, why, hint }) = fault else { return Err("no reason was told".into()) };
             assert!(what == "Vulkan" && why.contains(&*loader.to_string_lossy()), "{what}: {why}");
-            assert!(mend.contains("libvulkan1"), "{mend}");
+            assert!(hint.contains("libvulkan1"), "{hint}");
         }
     }
     Ok(())

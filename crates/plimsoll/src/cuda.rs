@@ -39,7 +39,7 @@ fn why_not(root: &Path, library_path: Option<&OsStr>) -> Option<Fault> {
         return None;
     }
     let node = root.join("dev/nvidiactl").exists() || root.join("dev/dxg").exists();
-    let (why, mend) = if node {
+    let (why, hint) = if node {
         (
             format!("an NVIDIA device is here{}, but {LIBRARY} is not on the loader's path", version(root)),
             format!(
@@ -52,7 +52,7 @@ fn why_not(root: &Path, library_path: Option<&OsStr>) -> Option<Fault> {
             "Measure the CPU with --device cpu".to_owned(),
         )
     };
-    Some(Fault::Unavailable { what: "CUDA", why, mend })
+    Some(Fault::Unavailable { what: "CUDA", why, hint })
 }
 
 fn find_library(root: &Path, library_path: Option<&OsStr>) -> bool {

@@ -32,7 +32,7 @@ impl Instrument for Fake {
     }
 
     fn counters(&self) -> Result<(), Fault> {
-        Err(Fault::Unavailable { what: "hardware counters", why: "a test has none".into(), mend: String::new() })
+        Err(Fault::Unavailable { what: "hardware counters", why: "a test has none".into(), hint: String::new() })
     }
 
     fn measure(&mut self, probe: &str, run: &mut RunContext<'_>) -> Result<Outcome, Fault> {

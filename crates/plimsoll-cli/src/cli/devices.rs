@@ -80,7 +80,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
         Format::Table => tables(&infos, &known, &by_vulkan, &absent),
         Format::Json => {
             let devices = serde_json::to_value(&infos).map_err(Failure::usage)?;
-            let row = |[name, why_not, mend]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": mend });
+            let row = |[name, why_not, hint]: &[String; 3]| serde_json::json!({ "name": name, "why_not": why_not, "mend": hint });
             let absent: Vec<_> = absent.iter().map(row).collect();
             let profiles: Vec<_> =
                 infos.iter().zip(&known).filter_map(|(info, known)| Some(row_of(info, known.as_ref()?))).collect();
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<Exit, Failure> {
 /// What is not here, why, and the way out.
 pub(crate) fn absent((name, fault): (String, Fault)) -> [String; 3] {
     match fault {
-        Fault::Unavailable { why, mend, .. } => [name, why, mend],
+        Fault::Unavailable { why, hint, .. } => [name, why, hint],
         other => [name, other.to_string(), String::new()],
     }
 }
@@ -167,7 +167,7 @@ fn device_facts(info: &DeviceInfo, known: Option<&(PathBuf, Profile)>) -> Vec<[S
         fact(&format!("peak {metric}"), unit.format(*value), source);
     }
     for capability in &info.capabilities {
-        fact(&capability.name, capability.to_string(), &capability.mend);
+        fact(&capability.name, capability.to_string(), &capability.hint);
     }
     for (name, note) in &info.notes {
         fact(name, note.clone(), "");

@@ -12,7 +12,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     let capabilities = capabilities();
     let mut sheet = Sheet::new([("capability", ALWAYS), ("here", ALWAYS), ("what to do", ALWAYS)]);
     for capability in &capabilities {
-        sheet.row([capability.name.clone(), capability.to_string(), capability.mend.clone()]);
+        sheet.row([capability.name.clone(), capability.to_string(), capability.hint.clone()]);
     }
     output::print(&sheet.render(Format::Table))?;
     for required in &args.require {
@@ -30,14 +30,14 @@ fn capabilities() -> Vec<Capability> {
             capabilities.extend(opened.devices.iter().flat_map(|device| device.info().capabilities.clone()));
         }
         Err(error) => {
-            let mend = "Report this with the output of `plimsoll doctor`";
-            capabilities.push(Capability::missing("cpu", error.to_string(), mend));
+            let hint = "Report this with the output of `plimsoll doctor`";
+            capabilities.push(Capability::missing("cpu", error.to_string(), hint));
         }
     }
     let cuda = plimsoll::cuda_devices().map_err(Into::into).and_then(|_| plimsoll::open(&DeviceSelector::Cuda(0)));
     capabilities.push(match &cuda {
         Ok(_) => Capability::there("cuda"),
-        Err(OpenError::Device(Fault::Unavailable { why, mend, .. })) => Capability::missing("cuda", why, mend),
+        Err(OpenError::Device(Fault::Unavailable { why, hint, .. })) => Capability::missing("cuda", why, hint),
         Err(other) => Capability::missing("cuda", other.to_string(), "See what nvidia-smi says of the device"),
     });
     capabilities
@@ -62,6 +62,6 @@ fn require(required: &str, capabilities: &[Capability]) -> Result<(), Failure> {
         return Ok(());
     }
     let error = format!("{required} is required: {}", found.why_not);
-    let hints = if found.mend.is_empty() { vec![] } else { vec![found.mend.clone()] };
+    let hints = if found.hint.is_empty() { vec![] } else { vec![found.hint.clone()] };
     Err(Failure { exit: Exit::Unavailable, error, hints })
 }

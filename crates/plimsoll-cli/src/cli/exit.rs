@@ -88,8 +88,8 @@ pub(crate) fn say(kind: &str, text: &str) {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Unavailable { what, why, mend } => {
-                Self { exit: Exit::Unavailable, error: format!("{what}: {why}"), hints: vec![mend] }
+            Fault::Unavailable { what, why, hint } => {
+                Self { exit: Exit::Unavailable, error: format!("{what}: {why}"), hints: vec![hint] }
             }
             Fault::Invalid(what) => Self::usage(what),
             Fault::Sink(error) => Self::usage(format!("can't write the record: {error}")),

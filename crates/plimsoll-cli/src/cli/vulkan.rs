@@ -34,8 +34,8 @@ pub(crate) fn run(format: Format) -> Result<Exit, Failure> {
         (Format::Json, Ok(found)) => plimsoll_report::json::text(&serde_json::json!({ "vulkan": found })),
         (Format::Json, Err(row)) => plimsoll_report::json::text(&serde_json::json!({ "not_here": row })),
         (_, Ok(found)) => sheet(found).render(format),
-        (_, Err([_, why, mend])) => {
-            let fault = Fault::Unavailable { what: "Vulkan", why: why.clone(), mend: mend.clone() };
+        (_, Err([_, why, hint])) => {
+            let fault = Fault::Unavailable { what: "Vulkan", why: why.clone(), hint: hint.clone() };
             return Err(Failure::from(fault));
         }
     };

@@ -11,7 +11,7 @@ use crate::memory::Buffer;
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
-/// Hops per turn of the loop, so that its counter hides in the loads' latency.
+/// Hops per iteration of the loop, so that its counter hides in the loads' latency.
 const UNROLL: u64 = 16;
 
 /// A buffer in which every line leads to a line, so that a chase can't leave it.

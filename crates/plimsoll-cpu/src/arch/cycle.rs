@@ -1,7 +1,7 @@
 //! Chains of instructions of known latency, the yardsticks that turn time into core cycles: additions, and multiplications
 //! amid dense 512-bit code. Timing them is the work of `crate::timer` and `crate::threads::pulse`.
 
-/// Additions per turn of the loop in [`chain`]. Large enough that the loop's own counter hides beside the chain.
+/// Additions per iteration of the loop in [`chain`]. Large enough that the loop's own counter hides beside the chain.
 pub const ADDS_PER_TURN: u64 = 32;
 
 /// True where [`chain`] is written for this architecture.
@@ -13,7 +13,7 @@ pub const fn exists() -> bool {
 /// [`chain`] in the words of one architecture: the addition, the count down, and the jump back.
 macro_rules! chain {
     ($architecture:literal, $add:literal, $down:literal, $back:literal) => {
-        /// Runs `turns` × [`ADDS_PER_TURN`] additions, each dependent on the last, so that they take that many core
+        /// Runs `iterations` × [`ADDS_PER_TURN`] additions, each dependent on the last, so that they take that many core
         /// cycles. Returns the sum, which is the number of additions.
         ///
         /// The addend is a register, not a constant: Intel cores since Golden Cove add small constants while renaming,
@@ -21,9 +21,9 @@ macro_rules! chain {
         #[cfg(target_arch = $architecture)]
         #[inline(never)]
         #[must_use]
-        pub fn chain(turns: u64) -> u64 {
+        pub fn chain(iterations: u64) -> u64 {
             let mut sum = 0_u64;
-            if turns == 0 {
+            if iterations == 0 {
                 return sum;
             }
             // SAFETY: registers only; the counter is at least 1, so the loop ends; flags are declared clobbered by
@@ -39,7 +39,7 @@ macro_rules! chain {
                     $back,
                     sum = inout(reg) sum,
                     one = in(reg) 1_u64,
-                    n = inout(reg) turns => _,
+                    n = inout(reg) iterations => _,
                     options(nomem, nostack),
                 );
             }
@@ -54,11 +54,11 @@ chain!("aarch64", "add {sum}, {sum}, {one}", "subs {n}, {n}, #1", "b.ne 2b");
 /// Not written for this architecture: see [`exists`].
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[must_use]
-pub fn chain(turns: u64) -> u64 {
-    turns.wrapping_mul(ADDS_PER_TURN)
+pub fn chain(iterations: u64) -> u64 {
+    iterations.wrapping_mul(ADDS_PER_TURN)
 }
 
-/// Core cycles of a turn of [`dense`]: 17 multiplications of three cycles, one after the other.
+/// Core cycles of an iteration of [`dense`]: 17 multiplications of three cycles, one after the other.
 pub const CYCLES_PER_DENSE_TURN: u64 = 51;
 
 /// True where [`dense`] is written for this processor.
@@ -71,7 +71,7 @@ pub fn has_dense() -> bool {
     false
 }
 
-/// Runs `turns` × [`CYCLES_PER_DENSE_TURN`] cycles of dependent integer multiplications amid 512-bit FMAs: the yardstick
+/// Runs `iterations` × [`CYCLES_PER_DENSE_TURN`] cycles of dependent integer multiplications amid 512-bit FMAs: the yardstick
 /// for code that a core runs at a lower clock than other code, since within a microsecond of its end the clock may be back.
 ///
 /// A 64-bit multiplication takes three cycles on the x86-64 cores with AVX-512VL (uops.info, IMUL R64, R64: Skylake-X to Golden
@@ -79,24 +79,24 @@ pub fn has_dense() -> bool {
 /// the chain was seen to wait for them (1 % on an Emerald Rapids core); with five it agreed with a chain of additions
 /// right behind it.
 ///
-/// Returns the product, which is 1; 0 where [`has_dense`] is false or `turns` is 0.
+/// Returns the product, which is 1; 0 where [`has_dense`] is false or `iterations` is 0.
 #[must_use]
-pub fn dense(turns: u64) -> u64 {
-    if turns == 0 || !has_dense() {
+pub fn dense(iterations: u64) -> u64 {
+    if iterations == 0 || !has_dense() {
         return 0;
     }
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the processor has AVX-512F, and turns ≥ 1.
-    return unsafe { dense_avx512(turns) };
+    // SAFETY: the processor has AVX-512F, and iterations ≥ 1.
+    return unsafe { dense_avx512(iterations) };
     #[cfg(not(target_arch = "x86_64"))]
     0
 }
 
 /// # Safety
-/// The processor has AVX-512F, and `turns` is at least 1.
+/// The processor has AVX-512F, and `iterations` is at least 1.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
-unsafe fn dense_avx512(turns: u64) -> u64 {
+unsafe fn dense_avx512(iterations: u64) -> u64 {
     // x · 0.75 + 0.4 settles at 1.6: no zeros, denormals or infinities.
     let constants = [0.75_f64, 0.4];
     let mut product = 1_u64;
@@ -122,12 +122,12 @@ unsafe fn dense_avx512(turns: u64) -> u64 {
             "imul {product}, {product}",
             ".endr",
             "imul {product}, {product}",
-            "dec {turns}",
+            "dec {iterations}",
             "jnz 2b",
             "vzeroupper",
             constants = in(reg) constants.as_ptr(),
             product = inout(reg) product,
-            turns = inout(reg) turns => _,
+            iterations = inout(reg) iterations => _,
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
             out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
             out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn the_chain_makes_every_addition_it_counts() {
-        for turns in [0, 1, 2, 1000] {
-            assert_eq!(chain(turns), turns * ADDS_PER_TURN);
+        for iterations in [0, 1, 2, 1000] {
+            assert_eq!(chain(iterations), iterations * ADDS_PER_TURN);
         }
     }
 

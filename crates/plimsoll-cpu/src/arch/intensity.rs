@@ -48,7 +48,7 @@ pub const FORMS: [Form; 13] = [
 /// and with two constants, or one and the two vectors of `PARITIES`, they fit the 16 registers of AVX2.
 pub const CHAINS: usize = 12;
 
-/// FMA per chain in one turn of the inner loop: its counter costs 1 of 96.
+/// FMA per chain in one iteration of the inner loop: its counter costs 1 of 96.
 const ROUND: usize = 8;
 
 /// Vectors that XOR joins elements in, so that its latency of one cycle doesn't hold up the loads.

@@ -16,7 +16,7 @@ use generic as native;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as native;
 
-/// Accesses per turn of the loop.
+/// Accesses per iteration of the loop.
 const UNROLL: usize = 8;
 /// Where the window begins: the 16-byte accesses of x86-64 need it.
 const ALIGNMENT: usize = 16;
@@ -46,12 +46,12 @@ impl ElementBytes {
     }
 }
 
-/// The accesses of one pass: `turns` × [`UNROLL`] of them, each `stride_bytes` after the last.
+/// The accesses of one pass: `iterations` × [`UNROLL`] of them, each `stride_bytes` after the last.
 #[derive(Clone, Copy)]
 struct Walk {
     base: *mut u8,
     stride_bytes: usize,
-    turns: usize,
+    iterations: usize,
     passes: u64,
 }
 
@@ -81,7 +81,7 @@ impl StrideKernel {
         self.stride
     }
 
-    /// Accesses of one pass over `buffer`: as many as fit behind its first 16-byte boundary, in whole turns of eight.
+    /// Accesses of one pass over `buffer`: as many as fit behind its first 16-byte boundary, in whole iterations of eight.
     /// 0, and then nothing is accessed, where not even eight fit.
     pub fn accesses(&self, buffer: &[u64]) -> usize {
         let window = size_of_val(buffer).saturating_sub(Self::skipped(buffer));
@@ -127,12 +127,12 @@ impl StrideKernel {
 
     /// The walk over `buffer`, whose first word `start` is; none where there is nothing to do.
     fn walk(&self, buffer: &[u64], start: *mut u64, passes: u64) -> Option<Walk> {
-        let turns = self.accesses(buffer) / UNROLL;
+        let iterations = self.accesses(buffer) / UNROLL;
         // The last access begins at (accesses − 1) · stride and ends inside its stride, so inside the window.
-        (turns > 0 && passes > 0).then(|| Walk {
+        (iterations > 0 && passes > 0).then(|| Walk {
             base: start.cast::<u8>().wrapping_add(Self::skipped(buffer)),
             stride_bytes: self.stride * self.element.bytes(),
-            turns,
+            iterations,
             passes,
         })
     }

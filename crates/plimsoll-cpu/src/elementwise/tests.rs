@@ -171,12 +171,13 @@ fn property(of: &Expressions, count: u32, near: impl Fn(DType, Value, Value) -> 
         TestRunner::new(ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() });
     let team = RefCell::new(team(2));
     let sets = available();
-    let turn = RefCell::new(0_usize);
+    let iteration = RefCell::new(0_usize);
     runner
         .run(&cases(of), |case| {
-            *turn.borrow_mut() += 1;
-            let isa = sets[*turn.borrow() % sets.len()];
-            let stores = if turn.borrow().is_multiple_of(3) { StorePolicy::NonTemporal } else { StorePolicy::Ordinary };
+            *iteration.borrow_mut() += 1;
+            let isa = sets[*iteration.borrow() % sets.len()];
+            let stores =
+                if iteration.borrow().is_multiple_of(3) { StorePolicy::NonTemporal } else { StorePolicy::Ordinary };
             let how = How { threads: 2, isa, stores };
             check(&case, &how, &mut team.borrow_mut(), &near)
                 .map_err(|wrong| TestCaseError::fail(format!("{isa:?} {wrong}")))

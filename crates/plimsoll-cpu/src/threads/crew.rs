@@ -300,11 +300,11 @@ impl Crew {
     /// A worker's wait at the start. It needs no deadline of its own: the caller either releases the start or, at its
     /// deadline, gives up the team, whose end sets `quit`.
     fn spin_until(&self, done: impl Fn() -> bool) {
-        let mut turns = 0_u32;
+        let mut iterations = 0_u32;
         while !done() {
             std::hint::spin_loop();
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(LOOK) && self.crowded.load(Ordering::Relaxed) {
+            iterations = iterations.wrapping_add(1);
+            if iterations.is_multiple_of(LOOK) && self.crowded.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
         }

@@ -300,6 +300,6 @@ fn no_thread(index: usize, why: &str) -> Fault {
     Fault::Unavailable {
         what: "worker thread",
         why: format!("thread {index} could not be started: {why}"),
-        mend: "Raise the limit on processes (ulimit -u, or the container's pids limit)".to_owned(),
+        hint: "Raise the limit on processes (ulimit -u, or the container's pids limit)".to_owned(),
     }
 }

@@ -68,18 +68,18 @@ impl Pulse {
     }
 
     /// The clock by a chain of at least so many cycles, hertz.
-    fn time(&self, cycles: u64, per_turn: u64, chain: impl Fn(u64) -> u64) -> Option<f64> {
-        let turns = cycles.max(self.least).div_ceil(per_turn);
+    fn time(&self, cycles: u64, per_iteration: u64, chain: impl Fn(u64) -> u64) -> Option<f64> {
+        let iterations = cycles.max(self.least).div_ceil(per_iteration);
         let mut last = self.timer.now();
         let mut fastest = u64::MAX;
         for _ in 0..CHAINS {
-            std::hint::black_box(chain(turns));
+            std::hint::black_box(chain(iterations));
             let now = self.timer.now();
             fastest = fastest.min(now.saturating_sub(last));
             last = now;
         }
         let seconds = self.timer.seconds(fastest) - self.overhead;
-        (seconds > 0.0).then(|| (turns * per_turn) as f64 / seconds)
+        (seconds > 0.0).then(|| (iterations * per_iteration) as f64 / seconds)
     }
 
     /// The median clock of the readings since the last call, hertz; `None` where there was none. Allocates nothing.

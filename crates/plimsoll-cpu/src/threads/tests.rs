@@ -64,29 +64,29 @@ fn the_time_of_a_launch_covers_its_slowest_member() {
 #[test]
 fn a_load_generator_works_until_rank_0_has_finished() {
     let mut team = team(2);
-    let turns = Arc::new(AtomicU64::new(0));
+    let iterations = Arc::new(AtomicU64::new(0));
     let task = Task::new({
-        let turns = Arc::clone(&turns);
+        let iterations = Arc::clone(&iterations);
         move |rank: Rank<'_>| match rank.index {
             // However late the other one gets a processor.
             0 => {
-                let seen = turns.load(Ordering::Relaxed);
-                while turns.load(Ordering::Relaxed) == seen {
+                let seen = iterations.load(Ordering::Relaxed);
+                while iterations.load(Ordering::Relaxed) == seen {
                     std::thread::yield_now();
                 }
             }
             _ => {
                 while !rank.stopping() {
-                    turns.fetch_add(1, Ordering::Relaxed);
+                    iterations.fetch_add(1, Ordering::Relaxed);
                     std::thread::yield_now();
                 }
             }
         }
     });
     for _ in 0..2 {
-        let before = turns.load(Ordering::Relaxed);
+        let before = iterations.load(Ordering::Relaxed);
         team.timed(3, &task).unwrap();
-        assert!(turns.load(Ordering::Relaxed) > before);
+        assert!(iterations.load(Ordering::Relaxed) > before);
     }
 }
 

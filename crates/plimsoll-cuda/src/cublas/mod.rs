@@ -193,10 +193,10 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         for (path, why) in [(empty.path(), "without libcublas.so"), (Path::new("libcublas.so"), "is relative")] {
             let reason = Cublas::find(Some(path), None).unwrap_err();
-            assert!(reason.why.contains(why) && reason.mend.contains("libcublas.so"), "{reason}");
+            assert!(reason.why.contains(why) && reason.hint.contains("libcublas.so"), "{reason}");
         }
         std::fs::write(empty.path().join("libcublas.so.13"), "no library").unwrap();
         let reason = Cublas::find(Some(empty.path()), None).unwrap_err();
-        assert!(reason.mend.contains("pip install nvidia-cublas"), "{reason}");
+        assert!(reason.hint.contains("pip install nvidia-cublas"), "{reason}");
     }
 }

@@ -16,12 +16,12 @@ pub(super) fn refusal(call: &str, code: Code) -> Unavailable {
         "" => format!("{call} answered {code}"),
         meaning => format!("{meaning} ({call} answered {code})"),
     };
-    Unavailable::new(WHAT, why, mend(code))
+    Unavailable::new(WHAT, why, hint(code))
 }
 
 /// The same as the driver's own settings tell it, before anything is asked of CUPTI.
 pub(super) fn restricted() -> Unavailable {
-    Unavailable::new(WHAT, format!("{} (its RmProfilingAdminOnly is 1)", meaning(FORBIDDEN)), mend(FORBIDDEN))
+    Unavailable::new(WHAT, format!("{} (its RmProfilingAdminOnly is 1)", meaning(FORBIDDEN)), hint(FORBIDDEN))
 }
 
 /// What no working CUPTI answers.
@@ -51,7 +51,7 @@ fn meaning(code: Code) -> &'static str {
     }
 }
 
-fn mend(code: Code) -> &'static str {
+fn hint(code: Code) -> &'static str {
     match code {
         FORBIDDEN => {
             "Run as root (in a container with CAP_SYS_ADMIN), or let every user read them: put 'options nvidia \

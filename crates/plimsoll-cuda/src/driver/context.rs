@@ -86,8 +86,8 @@ impl Context {
         self.watch(unsafe { self.call().peer_can(&raw mut can, own, others) })?;
         if can == 0 {
             let why = format!("device {own} can't reach the memory of device {others}");
-            let mend = "Connect them by NVLink or below one PCIe switch, or allow peer access in the virtual machine";
-            return Err(crate::Unavailable::new("peer access", why, mend).into());
+            let hint = "Connect them by NVLink or below one PCIe switch, or allow peer access in the virtual machine";
+            return Err(crate::Unavailable::new("peer access", why, hint).into());
         }
         self.bind()?;
         // SAFETY: the other context is retained as long as `other` lives, and this one is current. Access ends with either.

@@ -80,14 +80,14 @@ impl From<DriverError> for Fault {
                 Fault::DeviceLost { call, why: format!("{} ({code})", name(code)) }
             }
             DriverError::Call { code: OUT_OF_MEMORY, .. } => Fault::OutOfMemory { asked: 0, free: 0 },
-            DriverError::Call { code, .. } => Fault::Unavailable { what: "CUDA", why, mend: mend(code).to_owned() },
+            DriverError::Call { code, .. } => Fault::Unavailable { what: "CUDA", why, hint: hint(code).to_owned() },
         }
     }
 }
 
 /// The way out of an error, as far as the code tells.
 #[must_use]
-pub fn mend(code: Code) -> &'static str {
+pub fn hint(code: Code) -> &'static str {
     match code {
         3 => "Start plimsoll again; if it persists, reload the driver's kernel module",
         STUB_LIBRARY => {

@@ -30,7 +30,7 @@ use plimsoll_gpu::Unavailable;
 
 pub use context::Context;
 pub(crate) use error::{DEVICE_UNAVAILABLE, NO_DEVICE, OUT_OF_MEMORY, STUB_LIBRARY};
-pub use error::{DriverError, mend, name};
+pub use error::{DriverError, hint, name};
 pub use event::Event;
 pub use graph::Graph;
 pub use info::{Attribute, DeviceHandle};
@@ -111,7 +111,7 @@ impl Driver {
         let mut driver = Self { table: table::Table::new(library), version: 0, system, devices: Mutex::default() };
         driver.initialise().map_err(|error| match error {
             DriverError::Unavailable(reason) => reason,
-            DriverError::Call { code, .. } => Unavailable::new("CUDA driver", error.to_string(), mend(code)),
+            DriverError::Call { code, .. } => Unavailable::new("CUDA driver", error.to_string(), hint(code)),
         })?;
         if driver.version < OLDEST {
             let why =

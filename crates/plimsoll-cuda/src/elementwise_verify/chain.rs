@@ -24,7 +24,7 @@ fn expression(engine: &Engine, text: &str) -> Result<Expression, Fault> {
 
 pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
     let step = expression(engine, "in x: u32; scalar a: u32; x = x * 1664525 + a")?;
-    let turn = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
+    let iteration = expression(engine, "in x: u32; scalar a: u32; y = (x ^ a) * 5 + x")?;
     let invalid = |error: LayoutError| Fault::Invalid(error.to_string());
     for side in SIDES {
         let plain = Layout::contiguous(&[side, side]).map_err(invalid)?;
@@ -46,7 +46,7 @@ pub(super) fn run(device: &CudaDevice, engine: &Engine, report: &mut dyn FnMut(C
                     step.bind(std::slice::from_ref(from), std::slice::from_ref(from), &scalar, &choose)?
                 } else {
                     let turned = from.with_layout(plain.transposed());
-                    turn.bind(&[turned], std::slice::from_ref(to), &scalar, &choose)?
+                    iteration.bind(&[turned], std::slice::from_ref(to), &scalar, &choose)?
                 });
             }
             launches.iter().try_for_each(|launch| launch.enqueue(&device.stream))?;

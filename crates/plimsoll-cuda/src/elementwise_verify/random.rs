@@ -208,28 +208,29 @@ impl Tensors {
 /// What is forced in turn: the planner's own choice, each form, bulk copies, each tier, dependent launches that ask for their inputs while they wait
 /// or don't, wide and narrow vectors with indices of 64 bits now and then, every hint.
 fn choices(graph: &Graph, number: usize, kind: Tensors) -> Vec<Choose> {
-    let turn = number + kind as usize;
-    let plain = Choose { dependent: turn % 2 == 1, prefetch: (turn % 4 == 3).then_some(false), ..Choose::default() };
+    let iteration = number + kind as usize;
+    let plain =
+        Choose { dependent: iteration % 2 == 1, prefetch: (iteration % 4 == 3).then_some(false), ..Choose::default() };
     let forms = Form::ALL.into_iter().filter(|form| *form != Form::Batch);
-    let hints = Hints { load_no_allocate: turn / 4 % 2 == 1, store_streaming: turn / 8 % 2 == 1 };
-    let form = forms.cycle().nth(turn).map(|form| Choose { form: Some(form), hints: Some(hints), ..plain });
+    let hints = Hints { load_no_allocate: iteration / 4 % 2 == 1, store_streaming: iteration / 8 % 2 == 1 };
+    let form = forms.cycle().nth(iteration).map(|form| Choose { form: Some(form), hints: Some(hints), ..plain });
     let narrow = Choose {
-        vector: Some([4, 8, 16, 32][turn % 4]),
-        unroll: Some([1, 2, 4, 8][turn / 4 % 4]),
-        threads: Some([64, 128, 256, 512][turn / 2 % 4]),
-        index: turn.is_multiple_of(3).then_some(Index::U64),
+        vector: Some([4, 8, 16, 32][iteration % 4]),
+        unroll: Some([1, 2, 4, 8][iteration / 4 % 4]),
+        threads: Some([64, 128, 256, 512][iteration / 2 % 4]),
+        index: iteration.is_multiple_of(3).then_some(Index::U64),
         ..plain
     };
     // In tiles that are small enough for several of them.
     let bulk = Choose {
         form: Some(Form::Bulk),
-        vector: Some([4, 2, 8, 16][turn / 2 % 4]),
-        unroll: Some([3, 8, 2, 1][turn % 4]),
-        threads: Some([32, 64, 96][turn % 3]),
+        vector: Some([4, 2, 8, 16][iteration / 2 % 4]),
+        unroll: Some([3, 8, 2, 1][iteration % 4]),
+        threads: Some([32, 64, 96][iteration % 3]),
         hints: Some(hints),
         ..plain
     };
-    let tier = if turn.is_multiple_of(3) {
+    let tier = if iteration.is_multiple_of(3) {
         Some(Choose { tier: Tier::Full, ..plain })
     } else {
         keeps_bits(graph).then_some(Choose { tier: Tier::Fast, ..plain })

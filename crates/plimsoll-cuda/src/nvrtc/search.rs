@@ -33,8 +33,8 @@ pub(super) fn given(explicit: Option<&Path>, variable: Option<&OsStr>) -> Result
         (None, None) => return Ok(Vec::new()),
     };
     let refuse = |why: &str| {
-        let mend = "Give the absolute path of libnvrtc.so.13 or of the folder that holds it";
-        Err(Unavailable::new(WHAT, format!("{by} '{}' {why}", path.display()), mend))
+        let hint = "Give the absolute path of libnvrtc.so.13 or of the folder that holds it";
+        Err(Unavailable::new(WHAT, format!("{by} '{}' {why}", path.display()), hint))
     };
     if !path.is_absolute() {
         return refuse("is relative");

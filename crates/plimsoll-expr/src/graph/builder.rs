@@ -306,7 +306,7 @@ impl Builder {
 
 /// The type in which an operation takes operands of `dtype`. A literal stays as precise as it is until it has a type.
 fn takes(domain: Domain, op: &'static str, dtype: DType, strength: Strength) -> Result<DType, ExprError> {
-    let mend = match domain {
+    let hint = match domain {
         Domain::Int | Domain::Bits if dtype.is_float() => "cast it to an integer type, as in 'i32(x)'",
         Domain::Int => "cast it to an integer type, as in 'u8(x)'",
         _ => "cast it to a number, as in 'i32(x)', or use & | ^ !",
@@ -314,7 +314,7 @@ fn takes(domain: Domain, op: &'static str, dtype: DType, strength: Strength) -> 
     match domain.takes(dtype) {
         Some(_) if strength == Strength::Literal && domain == Domain::Float => Ok(DType::F64),
         Some(taken) => Ok(taken),
-        None => Err(ExprError::Domain { op, dtype, mend }),
+        None => Err(ExprError::Domain { op, dtype, hint }),
     }
 }
 

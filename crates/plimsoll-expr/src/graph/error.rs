@@ -8,14 +8,14 @@ use crate::dtype::DType;
 #[non_exhaustive]
 pub enum ExprError {
     /// An operation that isn't meant for the type.
-    #[error("'{op}' takes no {dtype}: {mend}")]
+    #[error("'{op}' takes no {dtype}: {hint}")]
     Domain {
         /// The operation's name in text.
         op: &'static str,
         /// What it was given.
         dtype: DType,
         /// The way out.
-        mend: &'static str,
+        hint: &'static str,
     },
     /// A condition that is no truth value.
     #[error("a condition must be bool and this is {0}: compare it, as in 'x != 0'")]

@@ -257,8 +257,8 @@ fn image_of_one(kind: Kind, op: Unary, carrier: DType, (low, high): (f64, f64)) 
             if width < 1.0 { continuous(near) } else { Allowed::Anything }
         }
         _ => {
-            let turn = turning_point(op).filter(|x| low < *x && *x < high).map(at);
-            continuous(ends.into_iter().chain(turn))
+            let iteration = turning_point(op).filter(|x| low < *x && *x < high).map(at);
+            continuous(ends.into_iter().chain(iteration))
         }
     }
 }

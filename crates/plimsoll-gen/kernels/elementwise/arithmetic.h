@@ -29,7 +29,7 @@ template <typename T> __device__ __forceinline__ T opaque(T a) {
 #endif
     return a;
 }
-// A wrapped result. The compiler mustn't know what made those of 8 and 16 bits: of neg.s16, to which it also turns 0 - x, ~x + 1 and x * (-1), it
+// A wrapped result. The compiler mustn't know what made those of 8 and 16 bits: of neg.s16, to which it also iterations 0 - x, ~x + 1 and x * (-1), it
 // takes -(-32768) for 32768 where the result is widened.
 template <typename T> __device__ __forceinline__ T wrapped(U<T> a) {
     if constexpr (sizeof(T) < 4 && T(-1) < T(0)) return T(opaque(i32(a)));

@@ -1,5 +1,5 @@
 // bulk: every input's part of a tile comes as one copy into shared memory, so that what is in flight needs no registers. One
-// thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL turns.
+// thread asks for all of them on one barrier; all wait, then go over the tile in vectors of LANES elements, UNROLL iterations.
 // LINEAR tensors are aligned to 16 bytes from element `head` on. Of SHIFTED ones, which aren't, the whole 16 bytes come in which the tile
 // begins and ends, and are read from shared memory where they lie; those are within the tensor, as the first and last elements belong to no
 // tile. What is broadcast (walked.h; then there is no head) threads load themselves, before they wait for the copies: it comes from the cache.
@@ -148,7 +148,7 @@ __device__ __forceinline__ void bulk_ask(const Parameters& p, const Tile& tile, 
 }
 #endif
 
-// A thread's elements of inputs that don't come by copies: one for all, or of every turn.
+// A thread's elements of inputs that don't come by copies: one for all, or of every iteration.
 struct Beside {
     Same same;
 #if SETS > 0
@@ -182,8 +182,8 @@ struct Beside {
     }
 };
 
-// The turns over a tile whose inputs are there.
-__device__ __forceinline__ void bulk_turns(const Parameters& p, const Scalars& s, const Tile& tile, const Beside& beside) {
+// The iterations over a tile whose inputs are there.
+__device__ __forceinline__ void bulk_iterations(const Parameters& p, const Scalars& s, const Tile& tile, const Beside& beside) {
 #define BULK_OUTPUT(k) const u64 to##k = OUT_START(p, 0, k) + tile.base * OUT_BYTES(k);
     EACH_OUTPUT(BULK_OUTPUT)
 #undef BULK_OUTPUT
@@ -243,7 +243,7 @@ __device__ __forceinline__ void bulk_tile(const Parameters& p, const Scalars& s,
     __syncthreads();
     wait_for_bytes(&barrier);
 #endif
-    bulk_turns(p, s, tile, beside);
+    bulk_iterations(p, s, tile, beside);
 }
 
 // What no whole tile has, before and behind them.

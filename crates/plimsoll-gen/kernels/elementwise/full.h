@@ -57,10 +57,10 @@ __device__ __forceinline__ float reduced_large(float x, u32* n) {
     u64 window[3];
 #pragma unroll
     for (int i = 0; i < 3; ++i) window[i] = u32(((u64(two_over_pi(word + i)) << 32 | two_over_pi(word + i + 1)) << shift) >> 32);
-    u64 turns = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
-    const u32 quarter = u32((turns + (1ull << 61)) >> 62);
-    turns -= u64(quarter) << 62;
-    const float part = float(i64(turns));
+    u64 iterations = (m * window[0] << 32) + m * window[1] + (m * window[2] >> 32);
+    const u32 quarter = u32((iterations + (1ull << 61)) >> 62);
+    iterations -= u64(quarter) << 62;
+    const float part = float(i64(iterations));
     const float rest = fused(part, 0x1.921fb6p-62f, part * -0x1.777a5cp-87f);
     const bool negative = bits >> 31 != 0;
     *n = negative ? 0u - quarter : quarter;

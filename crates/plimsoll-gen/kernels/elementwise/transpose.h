@@ -16,7 +16,7 @@
 // after it a load from there and a store per vector.
 #include "same.h"
 
-enum { SIDE = LANES * UNROLL, SQUARES = UNROLL * UNROLL, TURNS = (SQUARES + THREADS - 1) / THREADS };
+enum { SIDE = LANES * UNROLL, SQUARES = UNROLL * UNROLL, ITERATIONS = (SQUARES + THREADS - 1) / THREADS };
 enum { VECTORS = SIDE * UNROLL, READS = (VECTORS + THREADS - 1) / THREADS };
 enum { DIVISORS_AT = FORM_AT + 2, STRIDES_AT = DIVISORS_AT + 3 * RANK };
 
@@ -102,34 +102,34 @@ template <typename T, typename R> __device__ __forceinline__ Packed<T> turned(co
 template <typename T, int SET>
 __device__ __forceinline__ void fetch(const Parameters& p, u64 start, const Tile& tile, Packed<T>* shared) {
     typedef Row<T, LANES, HINT & LOAD_NO_ALLOCATE> Line;
-    Line lines[TURNS][LANES];
+    Line lines[ITERATIONS][LANES];
     const u64 from = start + u64(tile.offset[SET]) * sizeof(T);
     const i64 pitch = stride(p, SET, RANK - 1);
 #pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) {
-        const u32 square = threadIdx.x + turn * THREADS;
+    for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
+        const u32 square = threadIdx.x + iteration * THREADS;
         const u32 line = square / UNROLL * LANES, along = square % UNROLL * LANES;
         // Squares outside of the walk read the tile's first one, so that loads depend on no branch.
         const bool inside = line < tile.columns && along < tile.rows;
         const i64 offset = inside ? i64(line) * pitch + i64(along) : 0;
 #pragma unroll
-        for (int j = 0; j < LANES; ++j) lines[turn][j].load(from + u64(offset + j * pitch) * sizeof(T));
+        for (int j = 0; j < LANES; ++j) lines[iteration][j].load(from + u64(offset + j * pitch) * sizeof(T));
     }
 #pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) {
-        const u32 square = threadIdx.x + turn * THREADS;
+    for (int iteration = 0; iteration < ITERATIONS; ++iteration) {
+        const u32 square = threadIdx.x + iteration * THREADS;
         if (SQUARES % THREADS != 0 && square >= SQUARES) continue;
 #pragma unroll
         for (int i = 0; i < LANES; ++i)
-            shared[vector_at(square % UNROLL * LANES + i, square / UNROLL)] = turned<T>(lines[turn], i);
+            shared[vector_at(square % UNROLL * LANES + i, square / UNROLL)] = turned<T>(lines[iteration], i);
     }
 }
 
-// The thread's vector of one turn in the order of the outputs.
+// The thread's vector of one iteration in the order of the outputs.
 struct Piece {
     u32 line, vector, along;
-    __device__ __forceinline__ explicit Piece(int turn) {
-        const u32 v = threadIdx.x + turn * THREADS;
+    __device__ __forceinline__ explicit Piece(int iteration) {
+        const u32 v = threadIdx.x + iteration * THREADS;
         line = v / UNROLL;
         vector = v % UNROLL;
         along = vector * LANES;
@@ -193,8 +193,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) elementwise(const __grid_c
     HALF(1) {
         const Same same = same_for_all(p, 0);
 #pragma unroll
-        for (int turn = 0; turn < READS; ++turn) {
-            const Piece piece(turn);
+        for (int iteration = 0; iteration < READS; ++iteration) {
+            const Piece piece(iteration);
             if (piece.line >= tile.rows || piece.along >= tile.columns) continue;
 #define TRANSPOSE_TAKE(k)                                                                                              \
     in##k##_c x##k[LANES];                                                                                             \

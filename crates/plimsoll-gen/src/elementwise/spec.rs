@@ -186,7 +186,7 @@ pub struct KernelSpec {
     pub streams: Vec<Stream>,
     /// Elements in a row that a thread takes of each tensor at once.
     pub lanes: u32,
-    /// How many such vectors of each tensor a thread has in hand at once. In [`Form::Bulk`] the turns over a tile in shared
+    /// How many such vectors of each tensor a thread has in hand at once. In [`Form::Bulk`] the iterations over a tile in shared
     /// memory, in [`Form::Transpose`] the side of a tile in vectors.
     pub unroll: u32,
     /// Threads per block.
@@ -220,7 +220,7 @@ pub struct KernelSpec {
 }
 
 impl KernelSpec {
-    /// Elements that a block does in one turn.
+    /// Elements that a block does in one iteration.
     #[must_use]
     pub fn tile(&self) -> u64 {
         u64::from(self.lanes) * u64::from(self.unroll) * u64::from(self.threads)

@@ -252,7 +252,7 @@ impl KernelDesc {
         arrays * self.vector_bytes * self.unroll
     }
 
-    /// Elements that one block does in one turn.
+    /// Elements that one block does in one iteration.
     #[must_use]
     pub fn elements_per_block(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.unroll) * u64::from(self.lanes())

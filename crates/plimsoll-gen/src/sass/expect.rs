@@ -56,10 +56,10 @@ pub fn faults(kernel: &KernelDesc, target: Target, found: &KernelReport) -> Vec<
         let (count, registers) = issued(found, issue);
         let (wanted, chains) = (issue.count, issue.chains);
         let names = issue.mnemonics.join(" or ");
-        // The assembler may take the same instruction for a purpose of its own (a constant, the loop's counter), do two turns
+        // The assembler may take the same instruction for a purpose of its own (a constant, the loop's counter), do two iterations
         // of the loop in one, and let one chain in eight pass through a register of another.
-        let turns = |n: u32| (n * wanted..=n * wanted + EXTRA).contains(&count);
-        let right = (turns(1) || turns(2)) && registers >= chains - chains / 8;
+        let iterations = |n: u32| (n * wanted..=n * wanted + EXTRA).contains(&count);
+        let right = (iterations(1) || iterations(2)) && registers >= chains - chains / 8;
         expect(right, format!("{wanted} {names} in {chains} chains, found {count} that write {registers} registers"));
     }
     if kernel.access_rule == AccessRule::BulkCopies {

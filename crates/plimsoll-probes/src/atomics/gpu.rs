@@ -18,10 +18,10 @@ use crate::atomics::{self, Addresses, Memory, Rate};
 use crate::folds;
 
 /// Turns of a launch: where all threads of the device wait for one word, where those of a block do, and where none does.
-const TURNS: (u32, u32, u32) = (2, 8, 64);
+const ITERATIONS: (u32, u32, u32) = (2, 8, 64);
 /// Turns of a chain.
 const CHAIN: u32 = 64;
-/// Untimed turns before.
+/// Untimed iterations before.
 const WARM: u32 = 1;
 /// Bytes of the largest number.
 const WIDEST: u64 = 8;
@@ -125,11 +125,11 @@ impl Point {
     }
 
     /// Few where additions to one word follow each other.
-    fn turns(&self) -> u32 {
+    fn iterations(&self) -> u32 {
         match (self.same, self.space) {
-            (true, Space::Global) => TURNS.0,
-            (true, Space::Shared) => TURNS.1,
-            (false, _) => TURNS.2,
+            (true, Space::Global) => ITERATIONS.0,
+            (true, Space::Shared) => ITERATIONS.1,
+            (false, _) => ITERATIONS.2,
         }
     }
 }
@@ -175,14 +175,14 @@ impl<G: Gpu> Bench<G> {
         let shared = if in_shared { numbers * number.bytes() } else { 0 };
         let launch = |cycles: Span| {
             let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.numbers).u32(numbers);
-            let list = list.u32(u32::from(!point.same)).u32(1).u32(WARM).u32(point.turns());
+            let list = list.u32(u32::from(!point.same)).u32(1).u32(WARM).u32(point.iterations());
             self.kit.unit.launch_with_shared(&kernel, 0, list, shared)
         };
-        let each = u64::from(point.turns() * UNROLL);
+        let each = u64::from(point.iterations() * UNROLL);
         let work = Work { operations: f64::from(threads) * each as f64, ..Work::default() };
         let of = if in_shared { Of::Typical } else { Of::Slowest };
         let load = Inside::counted(&self.kit, (self.blocks, of), work, launch)?;
-        let additions = u64::from((WARM + point.turns()) * UNROLL);
+        let additions = u64::from((WARM + point.iterations()) * UNROLL);
         let sharing = if point.same { u64::from(threads) } else { 1 };
         let all = u64::from(numbers) * if in_shared { u64::from(self.blocks) } else { 1 };
         self.checked(load, number, (all, additions * sharing), &launch)

@@ -72,14 +72,14 @@ __device__ __forceinline__ void keep(typename T::Word* at, u32 n) {
 
 template <typename T, Space SPACE, bool WANTED, int UNROLL>
 __device__ __forceinline__ void rate(u32* out, u64* cycles, typename T::Word* at, u32 n, u32 apart, u32 one, u32 warm,
-                                     u32 turns) {
+                                     u32 iterations) {
     const u32 thread = threadIdx.x + (SPACE == GLOBAL ? blockIdx.x * blockDim.x : 0);
     auto* p = words<T, SPACE>(at, n) + u64(thread) * apart;
     const auto x = T::number(one);
     u32 bits = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn)
+        for (u32 iteration = 0; iteration < iterations; ++iteration)
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
                 const auto old = T::template add<SPACE>(p, x);
@@ -93,14 +93,14 @@ __device__ __forceinline__ void rate(u32* out, u64* cycles, typename T::Word* at
 }
 
 template <typename T, Space SPACE>
-__device__ __forceinline__ void chain(u64* cycles, typename T::Word* at, u32 mask, u32 one, u32 warm, u32 turns) {
+__device__ __forceinline__ void chain(u64* cycles, typename T::Word* at, u32 mask, u32 one, u32 warm, u32 iterations) {
     auto* p = words<T, SPACE>(at, 1);
     const auto x = T::number(one);
     u32 next = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         if (threadIdx.x > 0) return;
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn)
+        for (u32 iteration = 0; iteration < iterations; ++iteration)
 #pragma unroll
             for (int u = 0; u < 8; ++u) next = bits_of(T::template add<SPACE>(p + next, x)) & mask;
         // The last one's end is waited for.
@@ -111,12 +111,12 @@ __device__ __forceinline__ void chain(u64* cycles, typename T::Word* at, u32 mas
 
 #define ATOMICS_RATE(name, type, space, wanted, unroll, threads)                                                       \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, type::Word* at, u32 n, u32 apart, u32 one, u32 warm, u32 turns) {                  \
-        rate<type, space, wanted, unroll>(out, cycles, at, n, apart, one, warm, turns);                                \
+        name(u32* out, u64* cycles, type::Word* at, u32 n, u32 apart, u32 one, u32 warm, u32 iterations) {                  \
+        rate<type, space, wanted, unroll>(out, cycles, at, n, apart, one, warm, iterations);                                \
     }
 
 #define ATOMICS_CHAIN(name, type, space)                                                                               \
     extern "C" __global__ void __launch_bounds__(32)                                                                   \
-        name(u64* cycles, type::Word* at, u32 mask, u32 one, u32 warm, u32 turns) {                                    \
-        chain<type, space>(cycles, at, mask, one, warm, turns);                                                        \
+        name(u64* cycles, type::Word* at, u32 mask, u32 one, u32 warm, u32 iterations) {                                    \
+        chain<type, space>(cycles, at, mask, one, warm, iterations);                                                        \
     }

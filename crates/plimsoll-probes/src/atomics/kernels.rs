@@ -8,7 +8,7 @@ pub static SOURCE: Source = Source::new("atomics", include_str!("kernel.cu"), |_
 
 /// Threads per block of the kernels that tell a rate, of which each multiprocessor has one block.
 pub const THREADS: u32 = 1024;
-/// Additions of a thread in one turn of those, and of a chain in one turn.
+/// Additions of a thread in one iteration of those, and of a chain in one iteration.
 pub const UNROLL: u32 = 8;
 
 /// What is added to.
@@ -106,7 +106,7 @@ macro_rules! rate {
     ($out:tt, $at:tt $(, $bounds:tt)?) => {
         takes!(
             out: $out, cycles: [fill 8; PerBlock(8, &[])], at: $at, n: U32 $($bounds)?, apart: U32,
-            one: U32 [Exactly(Is(1))], warm: U32, turns: U32,
+            one: U32 [Exactly(Is(1))], warm: U32, iterations: U32,
         )
     };
 }
@@ -143,12 +143,12 @@ pub fn chain(space: Space, number: Number) -> KernelDesc {
         parameters: if space == Space::Shared {
             takes!(
                 cycles: [fill 8; PerBlock(8, &[])], at: [fill VECTOR; Bytes(Product(&[Blocks, Vector]))],
-                mask: U32 [Exactly(Is(0))], one: U32 [Exactly(Is(1))], warm: U32, turns: U32,
+                mask: U32 [Exactly(Is(0))], one: U32 [Exactly(Is(1))], warm: U32, iterations: U32,
             )
         } else {
             takes!(
                 cycles: [fill 8; PerBlock(8, &[])], at: [update VECTOR; Bytes(Vector)],
-                mask: U32 [Exactly(Is(0))], one: U32 [Exactly(Is(1))], warm: U32, turns: U32,
+                mask: U32 [Exactly(Is(0))], one: U32 [Exactly(Is(1))], warm: U32, iterations: U32,
             )
         },
         grid: Grid::Blocks(1),

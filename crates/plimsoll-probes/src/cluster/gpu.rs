@@ -178,7 +178,7 @@ impl<G: Gpu> Bench<G> {
         }
         if sizes.is_empty() {
             let (what, why) = ("clusters of blocks", "the driver starts none of 2 blocks".to_owned());
-            return Err(Fault::Unavailable { what, why, mend: "Stop what else uses the device".to_owned() });
+            return Err(Fault::Unavailable { what, why, hint: "Stop what else uses the device".to_owned() });
         }
         Ok(sizes)
     }

@@ -38,7 +38,7 @@ template <bool OWN> __device__ __forceinline__ u32 next(u32 at) {
     return to;
 }
 
-template <Access KIND> __device__ __forceinline__ u32 turn(u32 at, u32 value) {
+template <Access KIND> __device__ __forceinline__ u32 iteration(u32 at, u32 value) {
     u32 x = 0, y = 0, z = 0, w = 0;
     if constexpr (KIND == READ)
         asm volatile("ld.volatile.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"(at));
@@ -118,7 +118,7 @@ __device__ __forceinline__ void bulk(u32 source, u32 data, u32 barriers, u32 par
         } else {                                                                                                       \
             _Pragma("unroll 1") for (u32 round = 0; round < rounds; ++round)                                           \
                 _Pragma("unroll") for (u32 i = 0; i < UNROLL; ++i)                                                     \
-                    sum += turn<kind>(at + 16 * THREADS * i, kind == ADD ? rank + 1 : datum(rank, threadIdx.x) + round); \
+                    sum += iteration<kind>(at + 16 * THREADS * i, kind == ADD ? rank + 1 : datum(rank, threadIdx.x) + round); \
         }                                                                                                              \
         __syncthreads();                                                                                               \
         const Moment end = moment();                                                                                   \

@@ -19,7 +19,7 @@ use crate::TRUST;
 /// Hops of a launch.
 const LENGTH: u64 = 4096;
 /// Lines that a lane reads in a timed launch.
-const TURNS: u32 = 4096;
+const ITERATIONS: u32 = 4096;
 /// Different addresses in a warp.
 const ADDRESSES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// Every so many threads are held against the walk: a prime, so that all lanes and warps come up.
@@ -54,7 +54,7 @@ impl<G: Gpu> Probe<G> for Runner {
         session.sweep(sweep, at, |_, chain| bench.chase(*chain, LENGTH))?;
         let reads = reads(session.request.effort);
         let sweep = Sweep { series: super::loads(), points: &reads, share: 0.7, flags: Flags::NONE };
-        session.sweep(sweep, Point::at, |_, point| bench.read(*point, TURNS)).map(drop)
+        session.sweep(sweep, Point::at, |_, point| bench.read(*point, ITERATIONS)).map(drop)
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
@@ -97,12 +97,12 @@ impl Point {
         Read { addresses: self.addresses.into(), footprint: u64::from(self.lines * LINE).into() }
     }
 
-    /// The sum of what a thread reads in launches of `warm` and `turns` lines.
-    fn sum(self, thread: u32, turns: [u32; 2]) -> u64 {
+    /// The sum of what a thread reads in launches of `warm` and `iterations` lines.
+    fn sum(self, thread: u32, iterations: [u32; 2]) -> u64 {
         let mut sum = 0_u64;
-        for turns in turns {
+        for iterations in iterations {
             let mut line = thread % 32 % self.addresses;
-            for _ in 0..turns {
+            for _ in 0..iterations {
                 for load in 0..LOADS {
                     let [low, high] = [0, 1].map(|half| u64::from(kernels::word(line, 2 * load + half)));
                     sum = sum.wrapping_add(high << 32 | low);
@@ -157,20 +157,20 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Every multiprocessor reads lines, all of them once untimed.
-    fn read(&self, point: Point, turns: u32) -> Result<Inside<G>, Fault> {
+    fn read(&self, point: Point, iterations: u32) -> Result<Inside<G>, Fault> {
         let blocks = self.kit.unit.machine().multiprocessors;
         let warm = point.lines.div_ceil(point.addresses);
-        let warps = u64::from(THREADS / 32) * u64::from(turns) * u64::from(LOADS);
+        let warps = u64::from(THREADS / 32) * u64::from(iterations) * u64::from(LOADS);
         let bytes = warps * u64::from(point.addresses) * u64::from(LOAD);
         let work = Work { operations: warps as f64, traffic: Traffic::new(bytes, 0), ..Work::default() };
         self.kit.checker.poison(self.sums.whole())?;
         let load = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
             let list = Arguments::new().buffer(&*self.sums).span(cycles).u32(point.lines).u32(point.addresses);
-            self.kit.unit.launch(&kernels::read(), 0, list.u32(warm).u32(turns))
+            self.kit.unit.launch(&kernels::read(), 0, list.u32(warm).u32(iterations))
         })?;
         let sums = Rc::clone(&self.sums);
         Ok(load.with_check(move |last: &Last<'_, G>| {
-            check::<G>(last.stream, &sums, |thread| point.sum(thread, [warm, turns]))
+            check::<G>(last.stream, &sums, |thread| point.sum(thread, [warm, iterations]))
         }))
     }
 }

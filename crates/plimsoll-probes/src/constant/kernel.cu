@@ -67,14 +67,14 @@ template <typename T> __device__ __forceinline__ T at(u32 place) {
     }
 
 // Every warp reads the first `lines` lines, again and again. Lane l begins at line l modulo `addresses` and goes on by
-// `addresses` lines, so as many lines are read by a warp at once. `warm` and `turns` count lines of a lane.
+// `addresses` lines, so as many lines are read by a warp at once. `warm` and `iterations` count lines of a lane.
 #define CONSTANT_READ(name, threads)                                                                                   \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u64* out, u64* cycles, u32 lines, u32 addresses, u32 warm, u32 turns) {                                   \
+        name(u64* out, u64* cycles, u32 lines, u32 addresses, u32 warm, u32 iterations) {                                   \
         u64 sum = 0;                                                                                                   \
-        timed(cycles, warm, turns, [&](u32 turns) {                                                                    \
+        timed(cycles, warm, iterations, [&](u32 iterations) {                                                                    \
             u32 line = threadIdx.x % WARP % addresses;                                                                 \
-            _Pragma("unroll 1") for (u32 turn = 0; turn < turns; ++turn) {                                             \
+            _Pragma("unroll 1") for (u32 iteration = 0; iteration < iterations; ++iteration) {                                             \
                 _Pragma("unroll") for (u32 w = 0; w < LINE_WORDS; w += 2) sum += at<u64>((line * LINE_WORDS + w) * 4); \
                 line += addresses;                                                                                     \
                 if (line >= lines) line -= lines;                                                                      \

@@ -75,7 +75,7 @@ pub fn read() -> KernelDesc {
         parameters: takes!(
             out: [fill 8; PerThread(8, &[])], cycles: [fill 8; PerBlock(8, &[])],
             lines: U32 [Most(Is(LINES as u64)), Least(Of("addresses"))], addresses: U32 [Least(Is(1)), Most(Is(32))],
-            warm: U32, turns: U32,
+            warm: U32, iterations: U32,
         ),
         unroll: LOADS,
         vector_bytes: LOAD,

@@ -26,7 +26,7 @@ const FOOTPRINTS: (u64, u64) = (16 << 20, 64 << 30);
 /// The largest in a hurry: making room for more takes longer than it is used.
 const LARGEST_QUICK: u64 = 16 << 30;
 /// Turns of a launch: some 10⁸ accesses of one thread each.
-const TURNS: u32 = 32;
+const ITERATIONS: u32 = 32;
 /// Turns of a verified launch, and lines of its array: few enough that each is hit.
 const VERIFIED: (u32, u32) = (3, 5000);
 /// Places that are looked at after writes and additions.
@@ -169,19 +169,19 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Accesses of a launch.
-    fn accesses(&self, point: &Point, turns: u32) -> u64 {
-        u64::from(self.threads / point.lanes()) * u64::from(UNROLL) * u64::from(turns)
+    fn accesses(&self, point: &Point, iterations: u32) -> u64 {
+        u64::from(self.threads / point.lanes()) * u64::from(UNROLL) * u64::from(iterations)
     }
 
-    fn launch(&self, point: &Point, turns: u32) -> Result<G::Launch, Fault> {
+    fn launch(&self, point: &Point, iterations: u32) -> Result<G::Launch, Fault> {
         let list = Arguments::new();
         let list = if point.kind == Kind::Read { list.buffer(&self.left) } else { list };
-        let list = list.buffer(&self.array).u32(point.lines()).u32(self.seed as u32).u32(turns);
+        let list = list.buffer(&self.array).u32(point.lines()).u32(self.seed as u32).u32(iterations);
         self.kit.unit.launch(&point.kernel(), 0, list)
     }
 
     fn load(&self, point: &Point) -> Result<Load<G>, Fault> {
-        let accesses = self.accesses(point, TURNS);
+        let accesses = self.accesses(point, ITERATIONS);
         let (bytes, waste) = (accesses * u64::from(point.size), accesses * wasted(point.size.into()));
         let traffic = match point.kind {
             Kind::Read => Traffic::new(bytes, 0),
@@ -190,36 +190,36 @@ impl<G: Gpu> Bench<G> {
         };
         let waste = if point.kind == Kind::Add { 2 * waste } else { waste };
         let work = Work { traffic, write_allocate: waste, operations: accesses as f64, ..Work::default() };
-        let launch = self.launch(point, TURNS)?;
-        self.clear(point, TURNS)?;
+        let launch = self.launch(point, ITERATIONS)?;
+        self.clear(point, ITERATIONS)?;
         let load = self.kit.load(GRAPH, vec![launch], work)?;
-        let check = self.looks(point, TURNS);
+        let check = self.looks(point, ITERATIONS);
         Ok(load.with_check(check))
     }
 
-    /// The first thread's accesses `look` of so many turns: its place.
-    fn look(&self, point: &Point, look: u32, turns: u32) -> u64 {
+    /// The first thread's accesses `look` of so many iterations: its place.
+    fn look(&self, point: &Point, look: u32, iterations: u32) -> u64 {
         let groups = self.threads / point.lanes();
-        let number = look * (UNROLL * turns - 1) / LOOKS.max(2).wrapping_sub(1);
+        let number = look * (UNROLL * iterations - 1) / LOOKS.max(2).wrapping_sub(1);
         place((self.seed as u32).wrapping_add(number.wrapping_mul(groups)), point.size, point.lines())
     }
 
     /// What must not pass for a result: what reads left, and zeros where words will be written or added to.
-    fn clear(&self, point: &Point, turns: u32) -> Result<(), Fault> {
+    fn clear(&self, point: &Point, iterations: u32) -> Result<(), Fault> {
         if point.kind == Kind::Read {
             return self.kit.checker.poison(self.left.whole());
         }
         for look in 0..LOOKS {
-            let part = self.array.part(self.look(point, look, turns), point.size.into())?;
+            let part = self.array.part(self.look(point, look, iterations), point.size.into())?;
             G::fill(self.kit.stream(), part, 0)?;
         }
         Ok(())
     }
 
     /// Did some threads read, and some places get, what they should have?
-    fn looks(&self, point: &Point, turns: u32) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
-        let (seed, left, point, fold) = (self.seed, Rc::clone(&self.left), *point, self.fold(point, turns));
-        let places: Vec<_> = (0..LOOKS).map(|look| self.look(&point, look, turns)).collect();
+    fn looks(&self, point: &Point, iterations: u32) -> impl Fn(&Arc<G::Stream>) -> Result<Check, Fault> + use<G> {
+        let (seed, left, point, fold) = (self.seed, Rc::clone(&self.left), *point, self.fold(point, iterations));
+        let places: Vec<_> = (0..LOOKS).map(|look| self.look(&point, look, iterations)).collect();
         let parts: Result<Vec<_>, Fault> =
             places.iter().map(|place| Ok((*place, self.array.part(*place, point.size.into())?))).collect();
         move |stream| {
@@ -245,12 +245,12 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// The exclusive or of all that a thread reads.
-    fn fold(&self, point: &Point, turns: u32) -> impl Fn(u64, usize) -> u32 + use<G> {
+    fn fold(&self, point: &Point, iterations: u32) -> impl Fn(u64, usize) -> u32 + use<G> {
         let (point, groups, base) = (*point, self.threads / point.lanes(), self.seed as u32);
         let bytes = u64::from(point.size / point.lanes());
         move |seed, thread| {
             let (group, lane) = (thread as u32 / point.lanes(), thread as u64 % u64::from(point.lanes()));
-            let numbers = (0..turns * UNROLL).map(|number| base.wrapping_add(group).wrapping_add(number * groups));
+            let numbers = (0..iterations * UNROLL).map(|number| base.wrapping_add(group).wrapping_add(number * groups));
             let begins = numbers.map(|i| place(i, point.size, point.lines()) + lane * bytes);
             let words = begins.flat_map(|begin| begin / 4..(begin + bytes) / 4);
             words.fold(0, |bits, word| bits ^ pattern::bits(seed, word))
@@ -259,8 +259,8 @@ impl<G: Gpu> Bench<G> {
 
     /// One launch on a small array, all of which is looked at.
     fn once(&self, point: &Point) -> Result<Check, Fault> {
-        let turns = VERIFIED.0;
-        let launch = self.launch(point, turns)?;
+        let iterations = VERIFIED.0;
+        let launch = self.launch(point, iterations)?;
         let (checker, array, stream) = (&self.kit.checker, self.array.whole(), self.kit.stream());
         match point.kind {
             Kind::Read => checker.fill(Data::Bits, Element::Word, array, self.seed)?,
@@ -273,11 +273,11 @@ impl<G: Gpu> Bench<G> {
         G::wait(stream)?;
         if point.kind == Kind::Read {
             let found = folds::words::<G>(stream, self.left.whole())?;
-            let fold = self.fold(point, turns);
+            let fold = self.fold(point, iterations);
             return Ok(folds::check(&found, MANY, |thread| fold(self.seed, thread)));
         }
         let found = folds::words::<G>(stream, self.array.whole())?;
-        let expected = self.expected(point, turns, found.len());
+        let expected = self.expected(point, iterations, found.len());
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         Ok(wrong.map_or(Check::Passed, |at| {
             Check::Failed(format!("word {at} is {:#x}, not {:#x}", found[at], expected[at]))
@@ -285,10 +285,10 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// What writes or additions leave in each word of an array that was poison or zeros.
-    fn expected(&self, point: &Point, turns: u32, words: usize) -> Vec<u32> {
+    fn expected(&self, point: &Point, iterations: u32, words: usize) -> Vec<u32> {
         let blank = if point.kind == Kind::Add { 0 } else { POISON };
         let mut all = vec![blank; words];
-        for number in 0..self.accesses(point, turns) as u32 {
+        for number in 0..self.accesses(point, iterations) as u32 {
             let begin = (place((self.seed as u32).wrapping_add(number), point.size, point.lines()) / 4) as usize;
             if point.kind == Kind::Add {
                 all[begin] += 1;

@@ -26,20 +26,20 @@ template <int BYTES, int LANES> __device__ __forceinline__ u64 place(u32 i, u32 
 }
 
 template <int LANES, int UNROLL, typename Access>
-__device__ __forceinline__ void accesses(u32 seed, u32 turns, Access access) {
+__device__ __forceinline__ void accesses(u32 seed, u32 iterations, Access access) {
     const u32 groups = gridDim.x * blockDim.x / LANES;
     u32 i = seed + (blockIdx.x * blockDim.x + threadIdx.x) / LANES;
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
         access(i, groups);
         i += UNROLL * groups;
     }
 }
 
 template <int BYTES, int LANES, int UNROLL>
-__device__ __forceinline__ void reads(u32* out, const u32* in, u32 lines, u32 seed, u32 turns) {
+__device__ __forceinline__ void reads(u32* out, const u32* in, u32 lines, u32 seed, u32 iterations) {
     u32 bits = 0;
-    accesses<LANES, UNROLL>(seed, turns, [&](u32 i, u32 groups) {
+    accesses<LANES, UNROLL>(seed, iterations, [&](u32 i, u32 groups) {
         Vector<u32, BYTES> v[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) v[u] = load<PLAIN, BYTES>(in + place<BYTES, LANES>(i + u * groups, lines));
@@ -51,8 +51,8 @@ __device__ __forceinline__ void reads(u32* out, const u32* in, u32 lines, u32 se
 }
 
 template <int BYTES, int LANES, int UNROLL>
-__device__ __forceinline__ void writes(u32* at, u32 lines, u32 seed, u32 turns) {
-    accesses<LANES, UNROLL>(seed, turns, [&](u32 i, u32 groups) {
+__device__ __forceinline__ void writes(u32* at, u32 lines, u32 seed, u32 iterations) {
+    accesses<LANES, UNROLL>(seed, iterations, [&](u32 i, u32 groups) {
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             const u64 first = place<BYTES, LANES>(i + u * groups, lines);
@@ -64,8 +64,8 @@ __device__ __forceinline__ void writes(u32* at, u32 lines, u32 seed, u32 turns) 
 }
 
 template <typename T, int UNROLL>
-__device__ __forceinline__ void additions(u32* at, u32 lines, u32 seed, u32 turns) {
-    accesses<1, UNROLL>(seed, turns, [&](u32 i, u32 groups) {
+__device__ __forceinline__ void additions(u32* at, u32 lines, u32 seed, u32 iterations) {
+    accesses<1, UNROLL>(seed, iterations, [&](u32 i, u32 groups) {
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u)
             atomicAdd(reinterpret_cast<T*>(at + place<sizeof(T), 1>(i + u * groups, lines)), T(1));
@@ -74,16 +74,16 @@ __device__ __forceinline__ void additions(u32* at, u32 lines, u32 seed, u32 turn
 
 #define GATHER_READ(name, bytes, lanes, unroll, threads)                                                               \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, const u32* in, u32 lines, u32 seed, u32 turns) {                                                \
-        reads<bytes, lanes, unroll>(out, in, lines, seed, turns);                                                      \
+        name(u32* out, const u32* in, u32 lines, u32 seed, u32 iterations) {                                                \
+        reads<bytes, lanes, unroll>(out, in, lines, seed, iterations);                                                      \
     }
 
 #define GATHER_WRITE(name, bytes, lanes, unroll, threads)                                                              \
-    extern "C" __global__ void __launch_bounds__(threads) name(u32* at, u32 lines, u32 seed, u32 turns) {              \
-        writes<bytes, lanes, unroll>(at, lines, seed, turns);                                                          \
+    extern "C" __global__ void __launch_bounds__(threads) name(u32* at, u32 lines, u32 seed, u32 iterations) {              \
+        writes<bytes, lanes, unroll>(at, lines, seed, iterations);                                                          \
     }
 
 #define GATHER_ADD(name, type, unroll, threads)                                                                        \
-    extern "C" __global__ void __launch_bounds__(threads) name(u32* at, u32 lines, u32 seed, u32 turns) {              \
-        additions<type, unroll>(at, lines, seed, turns);                                                               \
+    extern "C" __global__ void __launch_bounds__(threads) name(u32* at, u32 lines, u32 seed, u32 iterations) {              \
+        additions<type, unroll>(at, lines, seed, iterations);                                                               \
     }

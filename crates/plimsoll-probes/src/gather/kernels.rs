@@ -11,7 +11,7 @@ pub static SOURCE: Source =
 pub const THREADS: u32 = 512;
 /// Blocks on each multiprocessor.
 pub const BLOCKS: u32 = 2;
-/// Accesses of a thread in one turn.
+/// Accesses of a thread in one iteration.
 pub const UNROLL: u32 = 8;
 /// Bytes of an access.
 pub const SIZES: [u32; 6] = [4, 8, 16, 32, 64, 128];
@@ -33,7 +33,7 @@ pub fn read(size: u32) -> KernelDesc {
         inputs: 1,
         parameters: takes!(
             out: [fill 4; PerThread(4, &[])], in: [read VECTOR; Times(128, &["lines"])],
-            lines: U32 [Least(Is(1))], seed: U32, turns: U32,
+            lines: U32 [Least(Is(1))], seed: U32, iterations: U32,
         ),
         ..moves("read", "GATHER_READ", size)
     }
@@ -52,7 +52,7 @@ pub fn add(size: u32) -> KernelDesc {
     let word = if size == 8 { "u64" } else { "u32" };
     KernelDesc {
         entry: format!("GATHER_ADD({name}, {word}, {UNROLL}, {THREADS})"),
-        parameters: takes!(at: [update VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, turns: U32),
+        parameters: takes!(at: [update VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, iterations: U32),
         ..base(name, size)
     }
 }
@@ -65,7 +65,7 @@ fn moves(what: &str, entry: &str, size: u32) -> KernelDesc {
 
 fn base(name: String, bytes: u32) -> KernelDesc {
     KernelDesc {
-        parameters: takes!(at: [write VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, turns: U32),
+        parameters: takes!(at: [write VECTOR; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32, iterations: U32),
         vector_bytes: bytes,
         unroll: UNROLL,
         grid: Grid::Resident { blocks: BLOCKS },

@@ -29,7 +29,7 @@ pub struct Runner;
 const LAUNCH_SECONDS: f64 = 300e-6;
 /// Turns of the loop that a launch's length is planned from, and the fewest of one.
 const TRIAL_TURNS: u64 = 64;
-/// Most turns in one launch: as many as a loop makes before it seeds its chains again.
+/// Most iterations in one launch: as many as a loop makes before it seeds its chains again.
 const MOST_TURNS: u64 = 1 << 15;
 /// Chains tried in a first look.
 const QUICK_ILP: [usize; 5] = [1, 2, 4, 8, 12];
@@ -62,17 +62,17 @@ impl Probe<Cpu> for Runner {
     }
 
     fn verify(&self, _: &mut CpuDevice, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let mut turns = vec![1, 2, 3, 5, 7, 31, 32, 33];
+        let mut iterations = vec![1, 2, 3, 5, 7, 31, 32, 33];
         match depth {
             Depth::Small => {}
-            Depth::Usual => turns.push(1025),
-            Depth::Exhaustive => turns.extend((1..=100).chain([1025, 32_767, 32_768, 32_769])),
+            Depth::Usual => iterations.push(1025),
+            Depth::Exhaustive => iterations.extend((1..=100).chain([1025, 32_767, 32_768, 32_769])),
         }
         let all = instructions();
         for kernel in all.into_iter().flat_map(|one| ILP.into_iter().filter_map(|ilp| kernel(one, ilp))) {
-            for &turns in &turns {
-                let wrong = wrong(kernel, turns, |chain| kernel.run(turns)[chain]);
-                let on = format!("{} chains, {turns} turns", kernel.ilp());
+            for &iterations in &iterations {
+                let wrong = wrong(kernel, iterations, |chain| kernel.run(iterations)[chain]);
+                let on = format!("{} chains, {iterations} iterations", kernel.ilp());
                 report(Case { kernel: name(kernel.instruction()), on, wrong });
             }
         }
@@ -111,22 +111,23 @@ fn fastest(series: &Series, kernels: &[Kernel]) -> Vec<Kernel> {
 }
 
 fn load(team: &std::rc::Rc<std::cell::RefCell<Team>>, kernel: Kernel) -> TeamLoad {
-    let turns = turns(&team.borrow().timer(), kernel);
+    let iterations = iterations(&team.borrow().timer(), kernel);
     // Until the first launch they hold what no chain ends on.
     let last: Arc<Vec<AtomicU64>> = Arc::new((0..kernel.ilp()).map(|_| AtomicU64::new(u64::MAX)).collect());
     let task = Task::new({
         let last = last.clone();
         move |_| {
-            let links = kernel.run(turns);
+            let links = kernel.run(iterations);
             last.iter().zip(links).for_each(|(last, link)| last.store(link, Ordering::Relaxed));
         }
     });
     let check =
-        move || match wrong(kernel, turns, |chain| last.get(chain).map_or(0, |link| link.load(Ordering::Relaxed))) {
+        move || match wrong(kernel, iterations, |chain| last.get(chain).map_or(0, |link| link.load(Ordering::Relaxed)))
+        {
             right if right.is_empty() => Check::Passed,
             wrong => Check::Failed(wrong),
         };
-    let work = Work { operations: kernel.operations(turns) as f64, in_kernel: true, ..Work::default() };
+    let work = Work { operations: kernel.operations(iterations) as f64, in_kernel: true, ..Work::default() };
     let lap = lap(&kernel);
     TeamLoad { team: team.clone(), task, work, lap, batch: Batch::default(), check: Box::new(check) }
 }
@@ -145,7 +146,7 @@ fn lap(kernel: &Kernel) -> Lap {
 }
 
 /// Turns of the loop that make a launch about [`LAUNCH_SECONDS`] long.
-fn turns(timer: &Timer, kernel: Kernel) -> u64 {
+fn iterations(timer: &Timer, kernel: Kernel) -> u64 {
     let trial = |_| {
         let begin = timer.now();
         std::hint::black_box(kernel.run(TRIAL_TURNS));
@@ -156,9 +157,9 @@ fn turns(timer: &Timer, kernel: Kernel) -> u64 {
 }
 
 /// The first chain that doesn't end where the oracle's does; empty where all do.
-fn wrong(kernel: Kernel, turns: u64, last: impl Fn(usize) -> u64) -> String {
+fn wrong(kernel: Kernel, iterations: u64, last: impl Fn(usize) -> u64) -> String {
     let kept = kernel.instruction().kept();
-    let mut expected = naive(kernel, turns).into_iter().enumerate();
+    let mut expected = naive(kernel, iterations).into_iter().enumerate();
     let differs = expected.find(|&(chain, expected)| last(chain) & kept != expected);
     differs.map_or_else(String::new, |(chain, expected)| {
         format!("chain {chain} ended on {:#x} instead of {expected:#x}", last(chain) & kept)

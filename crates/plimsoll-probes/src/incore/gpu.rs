@@ -20,7 +20,7 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need, Span};
 use super::kernels::{self, CHAINS, Instruction};
 use crate::TRUST;
 use crate::incore::{self, ChainsOfWarps};
-use crate::turns::{glance, long_enough, quickest, whole_device};
+use crate::iterations::{glance, long_enough, quickest, whole_device};
 
 /// Threads of a warp.
 const WARP: u32 = 32;
@@ -30,7 +30,7 @@ const MOST_WARPS: u32 = 32;
 const WARPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// The instructions that are measured over chains and warps: one for each pipe.
 const PIPES: [&str; 7] = ["FMA f32", "FMA f64", "FMA f16x2", "MAD i32", "EX2 f32", "DIV f32", "SHFL b32"];
-/// Most turns of a loop: the reference makes as many links one after the other.
+/// Most iterations of a loop: the reference makes as many links one after the other.
 const MOST_TURNS: u32 = 1 << 16;
 
 /// The probe.
@@ -125,16 +125,18 @@ impl<G: Gpu> Probe<G> for Runner {
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let kernels = kernels::SOURCE.kernels(G::target(device));
         let bench = Bench::<G>::of(device, &kernels)?;
-        let (warps, turns): (&[u32], &[u32]) = match depth {
+        let (warps, iterations): (&[u32], &[u32]) = match depth {
             Depth::Small => (&[1, 3], &[0, 1, 2]),
             Depth::Usual => (&[1, 3, 32], &[0, 1, 2, 33]),
             Depth::Exhaustive => (&[1, 2, 3, 4, 7, 8, 16, 31, 32], &[0, 1, 2, 3, 31, 32, 33, 1000]),
         };
         for of in Instruction::of(G::target(device)) {
             for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
-                for (&warps, &turns) in warps.iter().flat_map(|warps| turns.iter().map(move |turns| (warps, turns))) {
-                    let wrong = bench.wrong(Spot { of, chains, warps }, turns)?;
-                    let on = format!("{warps} warps, {turns} turns");
+                for (&warps, &iterations) in
+                    warps.iter().flat_map(|warps| iterations.iter().map(move |iterations| (warps, iterations)))
+                {
+                    let wrong = bench.wrong(Spot { of, chains, warps }, iterations)?;
+                    let on = format!("{warps} warps, {iterations} iterations");
                     report(Case { kernel: of.kernel(chains).name, on, wrong });
                 }
             }
@@ -205,22 +207,22 @@ impl<G: Gpu> Bench<G> {
 
     fn load(&self, spot: Spot) -> Result<Inside<G>, Fault> {
         let Spot { of, chains, warps } = spot;
-        let launch = |cycles, turns| self.chains(spot, cycles, turns);
+        let launch = |cycles, iterations| self.chains(spot, cycles, iterations);
         let operations = f64::from(of.links(chains) * chains * of.per_link * warps);
-        let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
+        let (load, iterations) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
         let bench = self.clone();
-        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+        Ok(load.with_check(move |_| bench.compare(spot, iterations)))
     }
 
     /// Longer launches on the whole device by its time; `flop` are the operations of a link in one thread.
     pub(crate) fn whole(&self, spot: Spot, flop: f64) -> Result<Load<G>, Fault> {
         let operations = flop * self.threads_links(spot);
-        let launch = |cycles, turns| self.chains(spot, cycles, turns);
-        let (load, turns) = whole_device(&self.kit, (operations, MOST_TURNS), &self.cycles, launch)?;
+        let launch = |cycles, iterations| self.chains(spot, cycles, iterations);
+        let (load, iterations) = whole_device(&self.kit, (operations, MOST_TURNS), &self.cycles, launch)?;
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
         let bench = self.clone();
-        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+        Ok(load.with_check(move |_| bench.compare(spot, iterations)))
     }
 
     /// The number of chains in which an instruction is fastest at a glance, with all warps.
@@ -228,25 +230,25 @@ impl<G: Gpu> Bench<G> {
         let spots = CHAINS.into_iter().filter(|&chains| of.has(chains));
         quickest(spots.map(|chains| Spot { of, chains, warps: MOST_WARPS }), |spot| {
             let links = self.threads_links(spot);
-            let launch = |cycles, turns| self.chains(spot, cycles, turns);
+            let launch = |cycles, iterations| self.chains(spot, cycles, iterations);
             glance(long_enough(&self.kit, (links, MOST_TURNS), launch)?, links)
         })
     }
 
-    /// Links of all threads of a multiprocessor in one turn.
+    /// Links of all threads of a multiprocessor in one iteration.
     fn threads_links(&self, Spot { of, chains, warps }: Spot) -> f64 {
         f64::from(of.links(chains) * chains * warps * WARP)
     }
 
-    fn chains(&self, spot: Spot, cycles: Span, turns: u32) -> Result<G::Launch, Fault> {
-        let arguments = Arguments::new().buffer(&self.out).span(cycles).u32(turns);
+    fn chains(&self, spot: Spot, cycles: Span, iterations: u32) -> Result<G::Launch, Fault> {
+        let arguments = Arguments::new().buffer(&self.out).span(cycles).u32(iterations);
         self.launch(spot.of.kernel(spot.chains), spot, arguments)
     }
 
     /// Is what the chains left what the reference leaves?
-    fn compare(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+    fn compare(&self, spot: Spot, iterations: u32) -> Result<Check, Fault> {
         let bytes = self.bytes(spot);
-        let links = spot.of.links(spot.chains) * turns;
+        let links = spot.of.links(spot.chains) * iterations;
         let arguments = Arguments::new().buffer(&self.expected).u32(spot.chains).u32(links);
         self.kit.run(&[Action::Launch(self.launch(spot.of.reference(), spot, arguments)?)])?;
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
@@ -254,12 +256,12 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// One launch against the reference; empty where it is right.
-    fn wrong(&self, spot: Spot, turns: u32) -> Result<String, Fault> {
+    fn wrong(&self, spot: Spot, iterations: u32) -> Result<String, Fault> {
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)?;
-        let arguments = Arguments::new().buffer(&self.out).buffer(&self.cycles).u32(turns);
+        let arguments = Arguments::new().buffer(&self.out).buffer(&self.cycles).u32(iterations);
         let launch = self.launch(spot.of.kernel(spot.chains), spot, arguments)?;
         self.kit.run(&[Action::Launch(launch)])?;
-        Ok(self.compare(spot, turns)?.into_wrong())
+        Ok(self.compare(spot, iterations)?.into_wrong())
     }
 
     /// One link by the reference against what the host knows of the instruction; empty where it is right.

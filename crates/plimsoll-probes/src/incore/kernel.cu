@@ -108,14 +108,14 @@ template <class OF> __device__ __forceinline__ typename OF::T begins(u32 c) {
 }
 
 template <class OF, int CHAINS, int LINKS>
-__device__ __forceinline__ void chains(typename OF::T* out, u64* cycles, u32 turns) {
+__device__ __forceinline__ void chains(typename OF::T* out, u64* cycles, u32 iterations) {
     typename OF::T x[CHAINS];
     const auto a = OF::a(threadIdx.y), b = OF::b(threadIdx.y);
 #pragma unroll
     for (int c = 0; c < CHAINS; ++c) x[c] = begins<OF>(c);
     const u64 start = start_together();
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
 #pragma unroll
         for (int link = 0; link < LINKS; ++link)
 #pragma unroll
@@ -128,8 +128,8 @@ __device__ __forceinline__ void chains(typename OF::T* out, u64* cycles, u32 tur
 }
 
 #define INCORE(name, of, count, links)                                                                                 \
-    extern "C" __global__ void __launch_bounds__(1024) name(of::T* out, u64* cycles, u32 turns) {                      \
-        chains<of, count, links>(out, cycles, turns);                                                                  \
+    extern "C" __global__ void __launch_bounds__(1024) name(of::T* out, u64* cycles, u32 iterations) {                      \
+        chains<of, count, links>(out, cycles, iterations);                                                                  \
     }
 
 #define INCORE_REFERENCE(name, of)                                                                                     \

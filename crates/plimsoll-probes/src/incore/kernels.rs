@@ -24,7 +24,7 @@ pub struct Instruction {
     pub mnemonics: &'static [&'static str],
     /// Instructions of the kind that is counted in one link: 2 where it goes there and back.
     pub per_link: u32,
-    /// Links of all chains in one turn of the loop.
+    /// Links of all chains in one iteration of the loop.
     links: u32,
     /// Most chains: fewer where registers run out.
     most_chains: u32,
@@ -121,7 +121,7 @@ impl Instruction {
         CHAINS.contains(&chains) && chains <= self.most_chains
     }
 
-    /// Links of one chain in one turn of the loop.
+    /// Links of one chain in one iteration of the loop.
     #[must_use]
     pub fn links(&self, chains: u32) -> u32 {
         (self.links / chains).max(1)
@@ -139,7 +139,7 @@ impl Instruction {
             entry: format!("INCORE({name}, {link}, {chains}, {links})"),
             parameters: takes!(
                 out: [fill ELEMENT; Bytes(Product(&[Blocks, Threads, Unroll, Element]))], cycles: [fill 8; PerBlock(8, &[])],
-                turns: U32,
+                iterations: U32,
             ),
             unroll: chains,
             issues: if self.mnemonics.is_empty() { vec![] } else { vec![issue] },

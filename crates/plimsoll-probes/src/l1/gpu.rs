@@ -195,7 +195,7 @@ impl<G: Gpu> Bench<G> {
     fn load(&self, point: &Point) -> Result<Inside<G>, Fault> {
         let walk = Walk::new(&point.kind.kernel(point.width), point.piece, 0, self.kit.unit.machine());
         let moved = if matches!(point.kind, Kind::Load | Kind::Shared) { MOVED.0 } else { MOVED.1 };
-        let phases = [walk.pass(), (moved / walk.turn()).max(walk.pass())];
+        let phases = [walk.pass(), (moved / walk.iteration()).max(walk.pass())];
         self.counted(point, walk, phases, SOME)
     }
 
@@ -212,7 +212,7 @@ impl<G: Gpu> Bench<G> {
         let kernel = point.kind.kernel(point.width);
         let blocks = self.kit.unit.machine().multiprocessors;
         let of_all = |buffer: &G::Buffer| buffer.part(0, walk.bytes());
-        let moved = walk.turn() * phases[1];
+        let moved = walk.iteration() * phases[1];
         let traffic = if point.kind.reads() { Traffic::new(moved, 0) } else { Traffic::new(0, moved) };
         let shared = if point.kind.in_shared() { walk.slice as u32 } else { 0 };
         self.kit.checker.poison(self.left.whole())?;

@@ -13,14 +13,14 @@
 extern __shared__ uint4 shared_words[];
 
 template <int BYTES, int UNROLL>
-__device__ __forceinline__ void load_walk(u32* out, u64* cycles, const u32* in, bool pieces, Walk walk, u32 warm, u32 turns) {
+__device__ __forceinline__ void load_walk(u32* out, u64* cycles, const u32* in, bool pieces, Walk walk, u32 warm, u32 iterations) {
     constexpr u32 CHUNK = WARP * BYTES * UNROLL;
     const u32 lane = threadIdx.x % WARP * BYTES;
     u32 bits = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         walk.begin(CHUNK);
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
             const u32* p = in + ((pieces ? walk.place() : u64(walk.offset)) + lane) / 4;
             Vector<u32, BYTES> v[UNROLL];
 #pragma unroll
@@ -34,13 +34,13 @@ __device__ __forceinline__ void load_walk(u32* out, u64* cycles, const u32* in, 
 }
 
 template <int BYTES, int UNROLL>
-__device__ __forceinline__ void store_walk(u32* out, u64* cycles, Walk walk, u32 warm, u32 turns) {
+__device__ __forceinline__ void store_walk(u32* out, u64* cycles, Walk walk, u32 warm, u32 iterations) {
     constexpr u32 CHUNK = WARP * BYTES * UNROLL;
     const u32 lane = threadIdx.x % WARP * BYTES;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         walk.begin(CHUNK);
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
             const u64 first = (walk.place() + lane) / 4;
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
@@ -57,14 +57,14 @@ __device__ __forceinline__ void store_walk(u32* out, u64* cycles, Walk walk, u32
 
 // `added` is 1: a number that the compiler knows would change the instruction.
 template <int UNROLL>
-__device__ __forceinline__ void atomic_walk(u32* out, u64* cycles, u32 added, Walk walk, u32 warm, u32 turns) {
+__device__ __forceinline__ void atomic_walk(u32* out, u64* cycles, u32 added, Walk walk, u32 warm, u32 iterations) {
     constexpr u32 CHUNK = WARP * 4 * UNROLL;
     u32* counters = reinterpret_cast<u32*>(shared_words);
     for (u32 i = threadIdx.x; i < walk.slice / 4; i += blockDim.x) counters[i] = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         walk.begin(CHUNK);
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
             u32* p = counters + walk.offset / 4 + threadIdx.x % WARP;
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) atomicAdd(p + u * WARP, added);
@@ -76,26 +76,26 @@ __device__ __forceinline__ void atomic_walk(u32* out, u64* cycles, u32 added, Wa
 
 #define L1_LOAD(name, bytes, unroll, threads)                                                                          \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, const u32* in, u32 slice, u32 step, u32 warm, u32 turns) {                         \
-        load_walk<bytes, unroll>(out, cycles, in, true, Walk{slice, step, 0, 0, 0, 0}, warm, turns);                   \
+        name(u32* out, u64* cycles, const u32* in, u32 slice, u32 step, u32 warm, u32 iterations) {                         \
+        load_walk<bytes, unroll>(out, cycles, in, true, Walk{slice, step, 0, 0, 0, 0}, warm, iterations);                   \
     }
 
 #define L1_STORE(name, bytes, unroll, threads)                                                                         \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, u32 slice, u32 step, u32 warm, u32 turns) {                                        \
-        store_walk<bytes, unroll>(out, cycles, Walk{slice, step, 0, 0, 0, 0}, warm, turns);                            \
+        name(u32* out, u64* cycles, u32 slice, u32 step, u32 warm, u32 iterations) {                                        \
+        store_walk<bytes, unroll>(out, cycles, Walk{slice, step, 0, 0, 0, 0}, warm, iterations);                            \
     }
 
 #define L1_SHARED(name, bytes, unroll, threads)                                                                        \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, const u32* in, u32 slice, u32 step, u32 warm, u32 turns) {                         \
+        name(u32* out, u64* cycles, const u32* in, u32 slice, u32 step, u32 warm, u32 iterations) {                         \
         u32* words = reinterpret_cast<u32*>(shared_words);                                                             \
         for (u32 i = threadIdx.x; i < slice / 4; i += threads) words[i] = in[u64(blockIdx.x) * (slice / 4) + i];       \
-        load_walk<bytes, unroll>(out, cycles, words, false, Walk{slice, step, 0, 0, 0, 0}, warm, turns);               \
+        load_walk<bytes, unroll>(out, cycles, words, false, Walk{slice, step, 0, 0, 0, 0}, warm, iterations);               \
     }
 
 #define L1_SHARED_ATOMIC(name, unroll, threads)                                                                        \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, u32 added, u32 slice, u32 step, u32 warm, u32 turns) {                             \
-        atomic_walk<unroll>(out, cycles, added, Walk{slice, step, 0, 0, 0, 0}, warm, turns);                           \
+        name(u32* out, u64* cycles, u32 added, u32 slice, u32 step, u32 warm, u32 iterations) {                             \
+        atomic_walk<unroll>(out, cycles, added, Walk{slice, step, 0, 0, 0, 0}, warm, iterations);                           \
     }

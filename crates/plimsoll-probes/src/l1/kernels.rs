@@ -12,14 +12,14 @@ pub const THREADS: u32 = 1024;
 /// Bytes of an access.
 pub const WIDTHS: [u32; 3] = [4, 8, 16];
 
-/// Accesses of a thread in one turn: more of the narrow ones, so that what else a turn does leaves the load/store unit its
+/// Accesses of a thread in one iteration: more of the narrow ones, so that what else an iteration does leaves the load/store unit its
 /// one access per cycle.
 #[must_use]
 pub fn unroll(bytes: u32) -> u32 {
     if bytes < 16 { 16 } else { 8 }
 }
 
-/// Bytes of a warp's turn, which pieces are made of.
+/// Bytes of a warp's iteration, which pieces are made of.
 const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
 
 /// Loads through the first-level cache.
@@ -28,7 +28,7 @@ pub fn load(bytes: u32) -> KernelDesc {
     let parameters = takes!(
         out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; PerBlock(1, &["slice"])],
         slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-        warm: U32, turns: U32,
+        warm: U32, iterations: U32,
     );
     KernelDesc { inputs: 1, parameters, ..kernel("load", "L1_LOAD", bytes) }
 }
@@ -39,7 +39,7 @@ pub fn store(bytes: u32) -> KernelDesc {
     let parameters = takes!(
         out: [write VECTOR; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])],
         slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-        warm: U32, turns: U32,
+        warm: U32, iterations: U32,
     );
     KernelDesc { outputs: 1, parameters, ..kernel("store", "L1_STORE", bytes) }
 }
@@ -50,7 +50,7 @@ pub fn shared(bytes: u32) -> KernelDesc {
     let parameters = takes!(
         out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; PerBlock(1, &["slice"])],
         slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-        warm: U32, turns: U32,
+        warm: U32, iterations: U32,
     );
     KernelDesc { parameters, ..kernel("shared", "L1_SHARED", bytes) }
 }
@@ -64,7 +64,7 @@ pub fn shared_atomic() -> KernelDesc {
         parameters: takes!(
             out: [fill 4; PerBlock(1, &["slice"])], cycles: [fill 8; PerBlock(8, &[])], added: U32,
             slice: U32 [Most(Shared), Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))],
-            warm: U32, turns: U32,
+            warm: U32, iterations: U32,
         ),
         name,
         ..kernel("shared_atomic", "L1_SHARED_ATOMIC", 4)

@@ -168,39 +168,39 @@ impl<G: Gpu> Bench<G> {
         Walk::new(&kernel(point.access), slice, shift, machine)
     }
 
-    fn launch(&self, point: &Point, walk: &Walk, turns: u64) -> Result<G::Launch, Fault> {
+    fn launch(&self, point: &Point, walk: &Walk, iterations: u64) -> Result<G::Launch, Fault> {
         let left = if matches!(point.access, Access::Write | Access::Copy) { &self.out } else { &*self.left };
         let list = walk.arguments(Arguments::new().buffer(left).buffer(&self.input), true);
-        self.kit.unit.launch(&kernel(point.access), 0, list.u32(turns as u32))
+        self.kit.unit.launch(&kernel(point.access), 0, list.u32(iterations as u32))
     }
 
-    /// So many turns that about 2 GB move, and every pass is whole.
+    /// So many iterations that about 2 GB move, and every pass is whole.
     fn load(&self, point: &Point) -> Result<Load<G>, Fault> {
         let walk = self.walk(point);
-        let of_all = walk.turn() * u64::from(self.kit.unit.machine().multiprocessors);
-        let turns = (MOVED / of_all).max(1).next_multiple_of(walk.pass());
+        let of_all = walk.iteration() * u64::from(self.kit.unit.machine().multiprocessors);
+        let iterations = (MOVED / of_all).max(1).next_multiple_of(walk.pass());
         self.poison(&walk)?;
         let (read, written) = match point.access {
             Access::ReadShared | Access::ReadUnique => (1, 0),
             Access::Write => (0, 1),
             Access::Copy => (1, 1),
         };
-        let traffic = Traffic::new(read * turns * of_all, written * turns * of_all);
-        let launch = self.launch(point, &walk, turns)?;
+        let traffic = Traffic::new(read * iterations * of_all, written * iterations * of_all);
+        let launch = self.launch(point, &walk, iterations)?;
         let load = self.kit.load(GRAPH, vec![launch], Work { traffic, ..Work::default() })?;
-        let check = self.check(point, walk, turns, SOME)?;
+        let check = self.check(point, walk, iterations, SOME)?;
         Ok(load.with_check(move |_| check()))
     }
 
     fn once(&self, point: &Point) -> Result<Check, Fault> {
         let walk = self.walk(point);
-        let turns = VERIFIED.max(walk.pass());
+        let iterations = VERIFIED.max(walk.pass());
         self.poison(&walk)?;
-        let launch = self.launch(point, &walk, turns)?;
+        let launch = self.launch(point, &walk, iterations)?;
         G::bind(self.kit.stream())?;
         G::launch(self.kit.stream(), &launch)?;
         G::wait(self.kit.stream())?;
-        self.check(point, walk, turns, MANY)?()
+        self.check(point, walk, iterations, MANY)?()
     }
 
     fn poison(&self, walk: &Walk) -> Result<(), Fault> {
@@ -212,7 +212,7 @@ impl<G: Gpu> Bench<G> {
         &self,
         point: &Point,
         walk: Walk,
-        turns: u64,
+        iterations: u64,
         every: usize,
     ) -> Result<impl Fn() -> Result<Check, Fault> + use<G>, Fault> {
         let (checker, left, stream) = (Rc::clone(&self.kit.checker), Rc::clone(&self.left), self.kit.stream().clone());
@@ -223,7 +223,7 @@ impl<G: Gpu> Bench<G> {
             Access::Copy => checker.map(Op::Copy, Element::Word, out, [input; 3], 0.0),
             Access::ReadShared | Access::ReadUnique => {
                 let found = folds::words::<G>(&stream, left.whole())?;
-                Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[turns])))
+                Ok(folds::check(&found, every, |thread| walk.fold(seed, thread, &[iterations])))
             }
         })
     }

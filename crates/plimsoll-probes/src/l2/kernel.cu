@@ -19,13 +19,13 @@ __device__ __forceinline__ Vector<u32, 16> load_past_l1(const u32* p) {
 enum Kind { READ, WRITE, COPY };
 
 template <Kind KIND, int UNROLL>
-__device__ __forceinline__ void walk_pieces(u32* out, const u32* in, Walk walk, u32 turns) {
+__device__ __forceinline__ void walk_pieces(u32* out, const u32* in, Walk walk, u32 iterations) {
     constexpr u32 CHUNK = WARP * 16 * UNROLL;
     const u32 lane = threadIdx.x % WARP * 16;
     u32 bits = 0;
     walk.begin(CHUNK);
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
         const u64 first = (walk.place() + lane) / 4;
         Vector<u32, 16> v[UNROLL];
 #pragma unroll
@@ -47,6 +47,6 @@ __device__ __forceinline__ void walk_pieces(u32* out, const u32* in, Walk walk, 
 
 #define L2_WALK(name, kind, unroll, threads)                                                                           \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, const u32* in, u32 slice, u32 step, u32 hop, u32 shift, u32 turns) {                            \
-        walk_pieces<kind, unroll>(out, in, Walk{slice, step, hop, shift, 0, 0}, turns);                                \
+        name(u32* out, const u32* in, u32 slice, u32 step, u32 hop, u32 shift, u32 iterations) {                            \
+        walk_pieces<kind, unroll>(out, in, Walk{slice, step, hop, shift, 0, 0}, iterations);                                \
     }

@@ -9,10 +9,10 @@ pub static SOURCE: Source =
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
-/// Vectors of 16 bytes of a thread in one turn.
+/// Vectors of 16 bytes of a thread in one iteration.
 pub const UNROLL: u32 = 4;
 
-/// Bytes of a warp's turn, which pieces are made of.
+/// Bytes of a warp's iteration, which pieces are made of.
 const CHUNK: Amount = Amount::Product(&[Amount::Is(32), Amount::Vector, Amount::Unroll]);
 
 /// What a walk takes, with its output and its input.
@@ -21,7 +21,7 @@ macro_rules! walk {
         takes!(
             out: $out, in: $in,
             slice: U32 [Least(Is(1)), Multiple(CHUNK), Most(Is(1 << 31))], step: U32 [Multiple(CHUNK), Most(Of("slice"))], hop: U32 [Most(Less(&Blocks, &Is(1)))],
-            shift: U32 [Most(Blocks)], turns: U32,
+            shift: U32 [Most(Blocks)], iterations: U32,
         )
     };
 }

@@ -220,7 +220,7 @@ impl<G: Gpu> Bench<G> {
         let base = self.memory.pointer();
         let trap = self.trap(&chain, &kernel)?;
         Ok(load.with_check(move |last: &Last<'_, G>| {
-            let hops = before + last.turns * (warm + LENGTH);
+            let hops = before + last.iterations * (warm + LENGTH);
             let ended = last.told.last().map_or(0, |told| told.count);
             let right = ended_right(ended, base + chain.at(hops), hops);
             all([Ok(right), trap.check(last.stream, base + chain.at(hops))])

@@ -69,7 +69,7 @@ impl Probe<Cpu> for Runner {
         Err(Fault::Unavailable {
             what: "a second core",
             why: "this process may use one core only, and the load must come from another".to_owned(),
-            mend: "Allow it more cores (taskset, or the container's CPU limit)".to_owned(),
+            hint: "Allow it more cores (taskset, or the container's CPU limit)".to_owned(),
         })
     }
 

@@ -27,7 +27,7 @@ use crate::loaded_latency::{self, BACKGROUND_BANDWIDTH, Load};
 const BYTES: u64 = 1 << 30;
 /// Hops of a launch that are counted: some tenths of a millisecond.
 const HOPS: u64 = 512;
-/// Cycles of the pause after every round. At full speed all rounds of a turn take some 4,000.
+/// Cycles of the pause after every round. At full speed all rounds of an iteration take some 4,000.
 const DELAYS: [u32; 11] = [65_536, 32_768, 16_384, 12_288, 8_192, 6_144, 4_096, 3_072, 2_048, 1_024, 0];
 /// Bytes of one round of a warp, read.
 const ROUND: u64 = VECTORS_PER_ROUND * 16;
@@ -137,13 +137,13 @@ impl<G: Gpu> Bench<G> {
     }
 
     /// Where the chaser is after so many launches.
-    fn place(&self, turns: u64) -> Result<Span, Fault> {
-        self.lines.part(self.chain.at(turns * (LEAD_HOPS + HOPS)), LINE)
+    fn place(&self, iterations: u64) -> Result<Span, Fault> {
+        self.lines.part(self.chain.at(iterations * (LEAD_HOPS + HOPS)), LINE)
     }
 
     fn launch(&self, spot: Spot, limit: u32, place: Place) -> Result<G::Launch, Fault> {
-        let turn = self.walked.replace(self.walked.get() + 1);
-        let arguments = Arguments::new().span(place.out).span(self.place(turn)?).u64(HOPS);
+        let iteration = self.walked.replace(self.walked.get() + 1);
+        let arguments = Arguments::new().span(place.out).span(self.place(iteration)?).u64(HOPS);
         let arguments = arguments.buffer(&self.to).buffer(&self.from).u64(self.from.bytes() / 16);
         let arguments = arguments.u32(spot.delay.unwrap_or(0)).u32(limit).span(place.state);
         let kernel = kernels::chase(spot.background);

@@ -52,9 +52,9 @@ impl Probe<Cuda> for Runner {
         for attribute in both {
             if handle.attribute(attribute)? != 1 {
                 let why = "the device or the system lets host and device not share pages on demand".to_owned();
-                let mend =
+                let hint =
                     "Use a device of compute capability 6.0 or later on Linux, outside a shared instance".to_owned();
-                return Err(Fault::Unavailable { what: "unified memory", why, mend });
+                return Err(Fault::Unavailable { what: "unified memory", why, hint });
             }
         }
         Ok(())

@@ -97,7 +97,7 @@ fn case<'s>(series: &'s [Series], case: &str) -> Option<&'s Series> {
     series.iter().find(|series| series.spec.case == case)
 }
 
-/// The ceiling of every mix; what the copy loses against reading and writing by turns; whether phases win it back.
+/// The ceiling of every mix; what the copy loses against reading and writing by iterations; whether phases win it back.
 fn findings(_: &DeviceInfo, series: &[Series]) -> Vec<Finding> {
     let Some(ceilings) = case(series, "ceilings") else { return Vec::new() };
     let mut found: Vec<Finding> = known_rows(ceilings).filter_map(|(at, row)| ceiling(ceilings, &at, row)).collect();

@@ -64,7 +64,7 @@ impl Probe<Cuda> for Runner {
         for call in ["cuDeviceCanAccessPeer", "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync"] {
             device.context.driver().has(call)?;
         }
-        let unavailable = |why: String, mend: &str| Fault::Unavailable { what: "peer", why, mend: mend.to_owned() };
+        let unavailable = |why: String, hint: &str| Fault::Unavailable { what: "peer", why, hint: hint.to_owned() };
         let count = DeviceHandle::count(device.context.driver())?;
         if count < 2 {
             let why = format!("this process sees {count} device");
@@ -282,17 +282,17 @@ impl Nodes {
         let first = to.chased.replace(to.chased.get() + 1) * APART;
         let place = {
             let to = Rc::clone(&to);
-            move |turns: u64| to.lines.part(to.chain.at((first + turns) * (LEAD_HOPS + HOPS)), LINE)
+            move |iterations: u64| to.lines.part(to.chain.at((first + iterations) * (LEAD_HOPS + HOPS)), LINE)
         };
         let (own, begin) = (Rc::clone(&from), place.clone());
         let telling = Inside::telling(&from.chaser, (1, Of::First), work, move |at| {
             let idle = own.lines.whole();
-            let list = Arguments::new().span(at.out).span(begin(at.turn)?).u64(HOPS).span(idle).span(idle);
+            let list = Arguments::new().span(at.out).span(begin(at.iteration)?).u64(HOPS).span(idle).span(idle);
             own.chaser.unit.launch(&kernel, 0, list.u64(1).u32(0).u32(0).span(at.state))
         })?;
         Ok(telling.with_check(move |last| {
             let Told { count, found, .. } = last.told.first().copied().unwrap_or_default();
-            let right = (count, found) == (HOPS, place(last.turns)?.pointer());
+            let right = (count, found) == (HOPS, place(last.iterations)?.pointer());
             let wrong = || Check::Failed(format!("the chase of {count} hops ended at {found:#x}"));
             Ok(if right { Check::Passed } else { wrong() })
         }))

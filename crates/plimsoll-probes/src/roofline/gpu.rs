@@ -76,9 +76,9 @@ impl<G: Gpu> Probe<G> for Runner {
         let begin = session.clock().now();
         let effort = session.request.effort;
         let wanted = asked(session, session.info().cold_window())?;
-        let turn = Bench::<G>::turn(session.device)?;
-        let (bytes, flags) = room::<G>(session.device, 1, wanted.saturating_add(turn))?;
-        let bytes = bytes.min(wanted.saturating_add(turn)).max(turn);
+        let iteration = Bench::<G>::iteration(session.device)?;
+        let (bytes, flags) = room::<G>(session.device, 1, wanted.saturating_add(iteration))?;
+        let bytes = bytes.min(wanted.saturating_add(iteration)).max(iteration);
         let meter = G::meter(session.device);
         let bench = Rc::new(Bench::<G>::new(session.device, bytes, session.request.seed)?);
         let late = late(session, begin, roofline::SPEC.budget(effort));
@@ -97,22 +97,26 @@ impl<G: Gpu> Probe<G> for Runner {
     }
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
-        let turns: &[u32] = match depth {
+        let iterations: &[u32] = match depth {
             Depth::Small => &[0, 1, 3],
             Depth::Usual => &[0, 1, 2, 3, 7],
             Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17],
         };
-        let most = u64::from(turns[turns.len() - 1]);
-        let bench = Bench::<G>::new(device, most * Bench::<G>::turn(device)?, 1)?;
+        let most = u64::from(iterations[iterations.len() - 1]);
+        let bench = Bench::<G>::new(device, most * Bench::<G>::iteration(device)?, 1)?;
         for form in forms() {
-            for &turns in turns {
-                let wrong = bench.wrong(form, turns)?;
-                report(Case { kernel: form.kernel().name, on: format!("{turns} turns"), wrong });
+            for &iterations in iterations {
+                let wrong = bench.wrong(form, iterations)?;
+                report(Case { kernel: form.kernel().name, on: format!("{iterations} iterations"), wrong });
             }
         }
         for real in Real::ALL {
             let wrong = bench.unlike(real)?;
-            report(Case { kernel: kernels::reference(real).name, on: "the first warp, 2 turns".to_owned(), wrong });
+            report(Case {
+                kernel: kernels::reference(real).name,
+                on: "the first warp, 2 iterations".to_owned(),
+                wrong,
+            });
         }
         Ok(())
     }
@@ -129,8 +133,8 @@ struct Bench<G: Gpu> {
 }
 
 impl<G: Gpu> Bench<G> {
-    /// Bytes that the largest grid takes in one turn, at most.
-    fn turn(device: &G::Device) -> Result<u64, Fault> {
+    /// Bytes that the largest grid takes in one iteration, at most.
+    fn iteration(device: &G::Device) -> Result<u64, Fault> {
         Ok(u64::from(G::machine(device)?.multiprocessors) * 2048 * MOST_VECTORS * VECTOR)
     }
 
@@ -157,49 +161,49 @@ impl<G: Gpu> Bench<G> {
         Ok(u64::from(grid.blocks) * THREADS)
     }
 
-    fn launch(&self, kernel: &KernelDesc, turns: u32) -> Result<G::Launch, Fault> {
-        let arguments = Arguments::new().buffer(&self.out).buffer(&self.input).buffer(&self.clock).u32(turns);
+    fn launch(&self, kernel: &KernelDesc, iterations: u32) -> Result<G::Launch, Fault> {
+        let arguments = Arguments::new().buffer(&self.out).buffer(&self.input).buffer(&self.clock).u32(iterations);
         self.kit.unit.launch(kernel, 0, arguments)
     }
 
     fn load(self: &Rc<Self>, form: Form, meter: Option<Arc<dyn Meter>>) -> Result<Metered<G>, Fault> {
         let kernel = self.kernel(form)?;
         let threads = self.threads(&kernel)?;
-        let turn = threads * u64::from(form.vectors()) * VECTOR;
-        let turns = u32::try_from(self.bytes / turn).unwrap_or(u32::MAX).max(1);
-        let bytes = turn * u64::from(turns);
+        let iteration = threads * u64::from(form.vectors()) * VECTOR;
+        let iterations = u32::try_from(self.bytes / iteration).unwrap_or(u32::MAX).max(1);
+        let bytes = iteration * u64::from(iterations);
         self.kit.checker.poison(self.out.part(0, threads / 8)?)?;
-        let launch = self.launch(&kernel, turns)?;
+        let launch = self.launch(&kernel, iterations)?;
         let operations = bytes as f64 * form.arithmetic_intensity();
         let work = Work { traffic: Traffic::new(bytes, 0), operations, window: bytes, ..Work::default() };
         let bench = Rc::clone(self);
-        let check = move |_: &_| bench.compare(form, &kernel, turns);
+        let check = move |_: &_| bench.compare(form, &kernel, iterations);
         let load = self.kit.load(GRAPH, vec![launch], work)?.with_check(check);
         Ok(Metered::new(load, meter, (Rc::clone(&self.clock), Arc::clone(self.kit.stream()))))
     }
 
     /// The reference on the same grid.
-    fn reference(&self, form: Form, kernel: &KernelDesc, turns: u32) -> Result<(), Fault> {
+    fn reference(&self, form: Form, kernel: &KernelDesc, iterations: u32) -> Result<(), Fault> {
         let reference = kernels::reference(form.real).with_grid(kernel.grid);
-        let arguments = Arguments::new().buffer(&self.expected).buffer(&self.input).u32(turns);
+        let arguments = Arguments::new().buffer(&self.expected).buffer(&self.input).u32(iterations);
         let arguments = arguments.u32(form.fma).u32(form.per).u32(form.vectors());
         self.kit.run(&[Action::Launch(self.kit.unit.launch(&reference, 0, arguments)?)])
     }
 
     /// Is what the kernel left what the reference leaves?
-    fn compare(&self, form: Form, kernel: &KernelDesc, turns: u32) -> Result<Check, Fault> {
-        self.reference(form, kernel, turns)?;
+    fn compare(&self, form: Form, kernel: &KernelDesc, iterations: u32) -> Result<Check, Fault> {
+        self.reference(form, kernel, iterations)?;
         let bytes = self.threads(kernel)? / 8;
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
         self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
     /// One launch against the reference; empty where it is right.
-    fn wrong(&self, form: Form, turns: u32) -> Result<String, Fault> {
+    fn wrong(&self, form: Form, iterations: u32) -> Result<String, Fault> {
         let kernel = self.kernel(form)?;
         self.kit.checker.poison(self.out.part(0, self.threads(&kernel)? / 8)?)?;
-        self.kit.run(&[Action::Launch(self.launch(&kernel, turns)?)])?;
-        Ok(match self.compare(form, &kernel, turns)? {
+        self.kit.run(&[Action::Launch(self.launch(&kernel, iterations)?)])?;
+        Ok(match self.compare(form, &kernel, iterations)? {
             Check::Passed => String::new(),
             Check::Failed(wrong) => wrong,
         })
@@ -208,32 +212,36 @@ impl<G: Gpu> Bench<G> {
     /// The reference's first warp against the host's own sums, in f64 and f32, where the host has the type; empty where it
     /// is right.
     fn unlike(&self, real: Real) -> Result<String, Fault> {
-        const TURNS: u32 = 2;
+        const ITERATIONS: u32 = 2;
         let form = Form { real, fma: 3, per: 1 };
         let kernel = kernels::reference(real).with_grid(Grid::Blocks(1));
-        self.reference(form, &kernel, TURNS)?;
+        self.reference(form, &kernel, ITERATIONS)?;
         let vectors = u64::from(form.vectors());
-        let mut input = vec![0; (u64::from(TURNS) * vectors * THREADS * VECTOR) as usize];
+        let mut input = vec![0; (u64::from(ITERATIONS) * vectors * THREADS * VECTOR) as usize];
         let mut found = [0; 4];
         G::download(self.kit.stream(), self.input.whole(), &mut input)?;
         G::download(self.kit.stream(), self.expected.whole(), &mut found)?;
         let words: Vec<u32> = input.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        // Words of a vector of a turn and a thread.
-        let vector = |turn: u64, v: u64, thread: u64| {
-            let first = ((turn * vectors + v) * THREADS + thread) * 4;
+        // Words of a vector of an iteration and a thread.
+        let vector = |iteration: u64, v: u64, thread: u64| {
+            let first = ((iteration * vectors + v) * THREADS + thread) * 4;
             &words[first as usize..first as usize + 4]
         };
         let mut expected = 0;
         for thread in 0..32 {
             for v in 0..vectors {
-                let turns: Vec<&[u32]> = (0..u64::from(TURNS)).map(|turn| vector(turn, v, thread)).collect();
+                let iterations: Vec<&[u32]> =
+                    (0..u64::from(ITERATIONS)).map(|iteration| vector(iteration, v, thread)).collect();
                 expected ^= match real {
-                    Real::F32 => (0..4).fold(0, |bits, s| bits ^ single(turns.iter().map(|turn| turn[s]), form.fma)),
+                    Real::F32 => (0..4)
+                        .fold(0, |bits, s| bits ^ single(iterations.iter().map(|iteration| iteration[s]), form.fma)),
                     Real::F64 => {
-                        let double_at = |turn: &[u32], s: usize| {
-                            f64::from_bits(u64::from(turn[2 * s + 1]) << 32 | u64::from(turn[2 * s]))
+                        let double_at = |iteration: &[u32], s: usize| {
+                            f64::from_bits(u64::from(iteration[2 * s + 1]) << 32 | u64::from(iteration[2 * s]))
                         };
-                        (0..2).fold(0, |bits, s| bits ^ double(turns.iter().map(|turn| double_at(turn, s)), form.fma))
+                        (0..2).fold(0, |bits, s| {
+                            bits ^ double(iterations.iter().map(|iteration| double_at(iteration, s)), form.fma)
+                        })
                     }
                     // Chains of pairs are incore's to check: here they share all but the instruction with the others.
                     Real::F16x2 | Real::Bf16x2 => 0,

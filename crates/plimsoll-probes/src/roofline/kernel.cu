@@ -9,7 +9,7 @@
 //
 // A word is 4 bytes (f32, two f16, two bf16) or 8 (f64). A thread takes words as vectors of 16 bytes, VECTORS at once,
 // and has an accumulator for each of their words, which it never starts afresh: acc = x·a + acc, then acc = acc·a + b.
-// Where PER is above 1, the other words are joined bit by bit. `in` holds turns · VECTORS vectors for each thread of the
+// Where PER is above 1, the other words are joined bit by bit. `in` holds iterations · VECTORS vectors for each thread of the
 // grid. The first block leaves its cycles and nanoseconds. Accumulators tend to b / (1 − a) and stay finite. `ROOFLINE_REFERENCE` does one accumulator after the
 // other, for the check.
 #include "clocks.h"
@@ -67,11 +67,11 @@ __device__ __forceinline__ void leave_bits(u32* out, u32 bits) {
     if (threadIdx.x % WARP == 0) out[(u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP] = bits;
 }
 
-// Multiply-adds for each accumulator in one turn of the inner loop: half of all, at most 64, and no such loop for a few.
+// Multiply-adds for each accumulator in one iteration of the inner loop: half of all, at most 64, and no such loop for a few.
 template <int FMA> constexpr int ROUND = FMA < 32 ? 0 : FMA < 128 ? FMA / 2 : 64;
 
 template <class OF, int FMA, int PER, int VECTORS>
-__device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, u32 turns) {
+__device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, u32 iterations) {
     typedef typename OF::W W;
     const u64 first = cycles(), begin = nanoseconds();
     constexpr int WORDS = VECTORS * 16 / sizeof(W), LOOPED = ROUND<FMA> > 0 ? FMA / ROUND<FMA> - 1 : 0;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, 
 #pragma unroll
     for (int s = 0; s < WORDS; ++s) acc[s] = W(0);
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn, next += VECTORS * threads) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration, next += VECTORS * threads) {
         uint4 x[VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) x[v] = next[v * threads];
@@ -116,21 +116,21 @@ __device__ __forceinline__ void roofline(u32* out, const uint4* in, u64* clock, 
 }
 
 #define ROOFLINE(name, of, fma, per, vectors)                                                                          \
-    extern "C" __global__ void __launch_bounds__(256) name(u32* out, const uint4* in, u64* clock, u32 turns) {         \
-        roofline<of, fma, per, vectors>(out, in, clock, turns);                                                        \
+    extern "C" __global__ void __launch_bounds__(256) name(u32* out, const uint4* in, u64* clock, u32 iterations) {         \
+        roofline<of, fma, per, vectors>(out, in, clock, iterations);                                                        \
     }
 
 #define ROOFLINE_REFERENCE(name, of)                                                                                   \
     extern "C" __global__ void __launch_bounds__(256)                                                                  \
-        name(u32* out, const uint4* in, u32 turns, u32 fma, u32 per, u32 vectors) {                                    \
+        name(u32* out, const uint4* in, u32 iterations, u32 fma, u32 per, u32 vectors) {                                    \
         const u64 threads = u64(gridDim.x) * blockDim.x, thread = u64(blockIdx.x) * blockDim.x + threadIdx.x;          \
         constexpr u32 in_vector = 16 / sizeof(of::W);                                                                  \
         const of::W a = of::factor(threadIdx.y);                                                                       \
         u32 joined = 0;                                                                                                \
         _Pragma("unroll 1") for (u32 s = 0; s < vectors * in_vector; ++s) {                                            \
             of::W acc = 0;                                                                                             \
-            _Pragma("unroll 1") for (u32 turn = 0; turn < turns; ++turn) {                                             \
-                const uint4 vector = in[(u64(turn) * vectors + s / in_vector) * threads + thread];                     \
+            _Pragma("unroll 1") for (u32 iteration = 0; iteration < iterations; ++iteration) {                                             \
+                const uint4 vector = in[(u64(iteration) * vectors + s / in_vector) * threads + thread];                     \
                 const of::W x = taken<of>(&vector, s % in_vector);                                                     \
                 if (s % per == 0) acc = of::fused(x, acc, a);                                                          \
                 else joined ^= of::bits(x);                                                                            \

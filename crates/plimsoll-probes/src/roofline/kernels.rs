@@ -104,7 +104,7 @@ impl Form {
         self.vectors() * 16 / self.real.bytes()
     }
 
-    /// The kernel. n counts vectors of 16 bytes; they are a whole number of turns of the grid.
+    /// The kernel. n counts vectors of 16 bytes; they are a whole number of iterations of the grid.
     #[must_use]
     pub fn kernel(self) -> KernelDesc {
         let Self { real, fma, per } = self;
@@ -114,13 +114,13 @@ impl Form {
             entry: format!("ROOFLINE({name}, {of}, {fma}, {per}, {vectors})"),
             parameters: if vectors == 4 {
                 takes!(
-                    out: [fill 4; PerWarp(4)], in: [read 16; PerThread(4 * 16, &["turns"])],
-                    clock: [fill 8; Times(16, &[])], turns: U32,
+                    out: [fill 4; PerWarp(4)], in: [read 16; PerThread(4 * 16, &["iterations"])],
+                    clock: [fill 8; Times(16, &[])], iterations: U32,
                 )
             } else {
                 takes!(
-                    out: [fill 4; PerWarp(4)], in: [read 16; PerThread(2 * 16, &["turns"])],
-                    clock: [fill 8; Times(16, &[])], turns: U32,
+                    out: [fill 4; PerWarp(4)], in: [read 16; PerThread(2 * 16, &["iterations"])],
+                    clock: [fill 8; Times(16, &[])], iterations: U32,
                 )
             },
             issues: vec![Issue { mnemonics, count: round(fma) * self.words() / per, chains: self.words() / per }],
@@ -136,7 +136,7 @@ pub fn reference(real: Real) -> KernelDesc {
     KernelDesc {
         entry: format!("ROOFLINE_REFERENCE({name}, {})", real.code().0),
         parameters: takes!(
-            out: [fill 4; PerWarp(4)], in: [read 16; PerThread(16, &["turns", "vectors"])], turns: U32, fma: U32,
+            out: [fill 4; PerWarp(4)], in: [read 16; PerThread(16, &["iterations", "vectors"])], iterations: U32, fma: U32,
             per: U32 [Least(Is(1))], vectors: U32,
         ),
         ..base(name)

@@ -81,10 +81,10 @@ __device__ __forceinline__ void vectors(T* out, const T* a, const T* b, const T*
 }
 
 // The last elements, fewer than a tile, one by one.
-template <Op OP, typename T, int TURNS, int HINT, int THREADS>
+template <Op OP, typename T, int ITERATIONS, int HINT, int THREADS>
 __device__ __forceinline__ void tail(T* out, const T* a, const T* b, const T* c, T s, u64 first, u64 n, Fold<T>& fold) {
 #pragma unroll 1
-    for (int k = 0; k < TURNS; ++k) {
+    for (int k = 0; k < ITERATIONS; ++k) {
         const u64 e = first + k * THREADS + threadIdx.x;
         if (e < n) vectors<OP, T, int(sizeof(T)), 1, HINT, 1>(out, a, b, c, s, e, n, fold);
     }

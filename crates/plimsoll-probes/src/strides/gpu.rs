@@ -21,7 +21,7 @@ use crate::strides::{self, Shape, Shaped, Stride};
 
 /// The largest stride, elements.
 const LARGEST: u32 = 128;
-/// Bytes between the first and the last turn's loads, about: two turns.
+/// Bytes between the first and the last iteration's loads, about: two iterations.
 const SPAN: u32 = 2 * UNROLL * APART;
 /// Bytes between rows of an array: a power of two, and a sector more.
 const PITCHES: [u32; 2] = [4096, 4128];
@@ -30,7 +30,7 @@ const IN_ROWS: u32 = 8;
 /// Bytes that hold the farthest access.
 const BYTES: u64 = 32 * PITCHES[1] as u64 + SPAN as u64 + 64;
 /// Turns of a launch whose accesses take a cycle each, and the fewest of others.
-const TURNS: (u32, u32) = (256, 48);
+const ITERATIONS: (u32, u32) = (256, 48);
 /// Turns of a verified launch.
 const VERIFIED: [u32; 2] = [1, 5];
 
@@ -72,7 +72,7 @@ impl<G: Gpu> Probe<G> for Runner {
         let bench = Bench::<G>::new(session.device, session.request.seed)?;
         let (in_cache, in_shared, shapes) = (strided(effort, false), in_shared::<G>(session.device, effort), shapes());
         let late = late(session, begin, strides::SPEC.budget(effort));
-        let load = |pattern: &Pattern| bench.load(*pattern, [pattern.turns() / 8 + 1, pattern.turns()], SOME);
+        let load = |pattern: &Pattern| bench.load(*pattern, [pattern.iterations() / 8 + 1, pattern.iterations()], SOME);
 
         let sweep = Sweep { series: strides::tableau(), points: &in_cache, share: 0.6 + late, flags: Flags::NONE };
         session.sweep(sweep, Pattern::at, |_, pattern| load(pattern))?;
@@ -128,22 +128,22 @@ impl Pattern {
         u64::from(self.offset(31).max(self.offset(self.width.min(32) - 1)) + self.element + SPAN)
     }
 
-    /// Fewer turns where lanes are in many lines, and so take many cycles.
-    fn turns(self) -> u32 {
+    /// Fewer iterations where lanes are in many lines, and so take many cycles.
+    fn iterations(self) -> u32 {
         let lines = (self.offset(31) / APART + 1).min(32);
-        (TURNS.0 / lines).max(TURNS.1)
+        (ITERATIONS.0 / lines).max(ITERATIONS.1)
     }
 
-    /// The exclusive or of all that a lane reads in so many turns, each time from the beginning.
+    /// The exclusive or of all that a lane reads in so many iterations, each time from the beginning.
     fn fold(self, seed: u64, lane: u32, phases: [u32; 2]) -> u32 {
-        let turn = |turn: u32| {
-            let begin = self.offset(lane) + turn * UNROLL * APART % SPAN;
+        let iteration = |iteration: u32| {
+            let begin = self.offset(lane) + iteration * UNROLL * APART % SPAN;
             let loads = (0..UNROLL).map(move |load| begin + load * APART);
             loads
                 .flat_map(|at| at / 4..(at + self.element) / 4)
                 .fold(0, |bits, word| bits ^ pattern::bits(seed, word.into()))
         };
-        phases.into_iter().flat_map(|turns| 0..turns).fold(0, |bits, number| bits ^ turn(number))
+        phases.into_iter().flat_map(|iterations| 0..iterations).fold(0, |bits, number| bits ^ iteration(number))
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
             assert!(pattern.extent() <= BYTES, "{pattern:?}");
             let last = (0..32).map(|lane| pattern.offset(lane)).max().unwrap();
             assert!(u64::from(last + pattern.element + SPAN) <= pattern.extent(), "{pattern:?}");
-            assert!(pattern.pitch.is_multiple_of(pattern.element) && pattern.turns() >= TURNS.1);
+            assert!(pattern.pitch.is_multiple_of(pattern.element) && pattern.iterations() >= ITERATIONS.1);
         }
     }
 

@@ -6,7 +6,7 @@
 // address' arithmetic and one branch; no local memory.
 //
 // Lane l reads at l % width · BYTES + l / width · pitch: `width` 1 is a stride of `pitch` bytes, a wider one the rows of a
-// block of threads over a pitched array. The UNROLL loads lie APART bytes from each other, and every second turn reads the
+// block of threads over a pitched array. The UNROLL loads lie APART bytes from each other, and every second iteration reads the
 // next UNROLL: multiples of a line, so that banks and parts of lines are the same in all. All warps read the same.
 #include "walk.h"
 
@@ -17,14 +17,14 @@ enum : u32 { APART = 128 };
 
 template <int BYTES, int UNROLL>
 __device__ __forceinline__ void strided(u32* out, u64* cycles, const u32* in, u32 width, u32 pitch, u32 span, u32 warm,
-                                        u32 turns) {
+                                        u32 iterations) {
     const u32 lane = threadIdx.x % WARP;
     const u32 mine = lane % width * BYTES + lane / width * pitch;
     u32 bits = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         u32 at = 0;
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
             const u32* p = in + (mine + at) / 4;
             Vector<u32, BYTES> v[UNROLL];
 #pragma unroll
@@ -40,15 +40,15 @@ __device__ __forceinline__ void strided(u32* out, u64* cycles, const u32* in, u3
 
 #define STRIDES_CACHE(name, bytes, unroll, threads)                                                                    \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, const u32* in, u32 n, u32 width, u32 pitch, u32 span, u32 warm, u32 turns) {       \
-        strided<bytes, unroll>(out, cycles, in, width, pitch, span, warm, turns);                                      \
+        name(u32* out, u64* cycles, const u32* in, u32 n, u32 width, u32 pitch, u32 span, u32 warm, u32 iterations) {       \
+        strided<bytes, unroll>(out, cycles, in, width, pitch, span, warm, iterations);                                      \
     }
 
 // n words of the input are in shared memory.
 #define STRIDES_SHARED(name, bytes, unroll, threads)                                                                   \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, const u32* in, u32 n, u32 width, u32 pitch, u32 span, u32 warm, u32 turns) {       \
+        name(u32* out, u64* cycles, const u32* in, u32 n, u32 width, u32 pitch, u32 span, u32 warm, u32 iterations) {       \
         u32* words = reinterpret_cast<u32*>(shared_words);                                                             \
         for (u32 i = threadIdx.x; i < n; i += threads) words[i] = in[i];                                               \
-        strided<bytes, unroll>(out, cycles, words, width, pitch, span, warm, turns);                                   \
+        strided<bytes, unroll>(out, cycles, words, width, pitch, span, warm, iterations);                                   \
     }

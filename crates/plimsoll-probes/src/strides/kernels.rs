@@ -9,7 +9,7 @@ pub static SOURCE: Source =
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
-/// Loads of a thread in one turn.
+/// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;
 /// Bytes between two of them, as `kernel.cu` has it.
 pub const APART: u32 = 128;
@@ -28,8 +28,8 @@ pub fn shared(bytes: u32) -> KernelDesc {
     kernel("shared", "STRIDES_SHARED", bytes)
 }
 
-/// Bytes from a turn's first access to the next turn's, as `kernel.cu` has it: a line for each.
-const TURN: u64 = 128 * UNROLL as u64;
+/// Bytes from an iteration's first access to the next iteration's, as `kernel.cu` has it: a line for each.
+const ITERATION: u64 = 128 * UNROLL as u64;
 /// Words up to the end of the last lane's last access.
 const WORDS: Amount = {
     use Amount::{Is, Less, Of, Over, Product, Smallest, Sum, Vector};
@@ -46,13 +46,13 @@ fn kernel(space: &str, entry: &str, bytes: u32) -> KernelDesc {
             takes!(
                 out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 4; Times(4, &["n"])],
                 n: U32 [Least(WORDS), Most(Over(&Shared, &Is(4)))], width: U32 [Least(Is(1))], pitch: U32 [Multiple(Vector)],
-                span: U32 [Least(Is(TURN)), Multiple(Is(TURN))], warm: U32, turns: U32,
+                span: U32 [Least(Is(ITERATION)), Multiple(Is(ITERATION))], warm: U32, iterations: U32,
             )
         } else {
             takes!(
                 out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; Times(4, &["n"])],
                 n: U32 [Least(WORDS)], width: U32 [Least(Is(1))], pitch: U32 [Multiple(Vector)],
-                span: U32 [Least(Is(TURN)), Multiple(Is(TURN))], warm: U32, turns: U32,
+                span: U32 [Least(Is(ITERATION)), Multiple(Is(ITERATION))], warm: U32, iterations: U32,
             )
         },
         vector_bytes: bytes,

@@ -173,11 +173,11 @@ struct Apart<T>(T);
 
 /// Spins until `done`. False where the team gives up first (a member panicked).
 fn spin(rank: Rank<'_>, done: impl Fn() -> bool) -> bool {
-    let mut turns = 0_u32;
+    let mut iterations = 0_u32;
     // No pause instruction: it takes 140 cycles on some processors, longer than what is measured.
     while !done() {
-        turns = turns.wrapping_add(1);
-        if turns.is_multiple_of(LOOK) {
+        iterations = iterations.wrapping_add(1);
+        if iterations.is_multiple_of(LOOK) {
             if rank.stopping() {
                 return done();
             }
@@ -265,7 +265,7 @@ trait Wait: Send + Sync + 'static {
     fn begin(&self, _rank: Rank<'_>) {}
     /// Waits until `done`. False where the team gives up.
     fn wait(&self, rank: Rank<'_>, done: impl Fn() -> bool) -> bool;
-    /// The other's turn has come.
+    /// The other's iteration has come.
     fn wake(&self, _other: usize) {}
 }
 
@@ -287,7 +287,7 @@ impl Wait for Parked {
     fn begin(&self, rank: Rank<'_>) {
         // The same threads make up the team for all launches.
         self.0[rank.index].get_or_init(std::thread::current);
-        // Either the other sees this handle, or this thread sees the turn that it was handed: never neither.
+        // Either the other sees this handle, or this thread sees the iteration that it was handed: never neither.
         fence(Ordering::SeqCst);
     }
 
@@ -325,19 +325,19 @@ fn hand_over(rounds: u64, wait: impl Wait) -> (Task, Box<dyn FnMut() -> Check>) 
                 if !wait.wait(rank, mine) {
                     return;
                 }
-                let turn = word.0.load(Ordering::Relaxed);
-                word.0.store(turn + 1, Ordering::Release);
+                let iteration = word.0.load(Ordering::Relaxed);
+                word.0.store(iteration + 1, Ordering::Release);
                 wait.wake(1 - rank.index);
             }
             launches.fetch_add(u64::from(rank.index == 0), Ordering::Relaxed);
         }
     });
     let check = Box::new(move || {
-        let (turns, expected) = (word.0.load(Ordering::Relaxed), 2 * rounds * launches.load(Ordering::Relaxed));
-        if turns == expected && turns > 0 {
+        let (iterations, expected) = (word.0.load(Ordering::Relaxed), 2 * rounds * launches.load(Ordering::Relaxed));
+        if iterations == expected && iterations > 0 {
             Check::Passed
         } else {
-            Check::Failed(format!("the line changed hands {turns} times instead of {expected}"))
+            Check::Failed(format!("the line changed hands {iterations} times instead of {expected}"))
         }
     });
     (task, check)

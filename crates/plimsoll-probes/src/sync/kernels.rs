@@ -7,7 +7,7 @@ use plimsoll_gen::kernel::{Grid, KernelDesc, Source};
 /// Where these kernels are written.
 pub static SOURCE: Source = Source::new("sync", include_str!("kernel.cu"), kernels);
 
-/// Most meetings, of which there are 8 in a turn, that 32 bits count.
+/// Most meetings, of which there are 8 in an iteration, that 32 bits count.
 const MOST_MEETINGS: u64 = u32::MAX as u64 - 7;
 
 /// Who waits for whom.

@@ -21,8 +21,8 @@ use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
 use super::kernels::{self, CHAINS, Instruction, Number};
 use super::oracle::{self, Data};
+use crate::iterations::{glance, long_enough, quickest, whole_device};
 use crate::tensor::{ByInstruction, Configuration};
-use crate::turns::{glance, long_enough, quickest, whole_device};
 use crate::{TRUST, tensor};
 
 /// Threads of a warp.
@@ -31,7 +31,7 @@ const WARP: u32 = 32;
 const MOST_WARPS: u32 = 16;
 /// Ways in which a sparse row's numbers may stand.
 const WAYS: u32 = 6;
-/// Most turns of a loop: sums of small whole numbers stay exact in single precision.
+/// Most iterations of a loop: sums of small whole numbers stay exact in single precision.
 const MOST_TURNS: u32 = 3072;
 
 /// The probe.
@@ -62,12 +62,12 @@ impl Spot {
         ByInstruction { instruction: self.of.name.into() }
     }
 
-    /// Operations of one multiprocessor in one turn.
+    /// Operations of one multiprocessor in one iteration.
     fn flop(&self) -> f64 {
         self.instructions() * self.of.operations() as f64
     }
 
-    /// Instructions of one multiprocessor in one turn.
+    /// Instructions of one multiprocessor in one iteration.
     fn instructions(&self) -> f64 {
         f64::from(self.of.steps(self.chains) * self.chains * self.warps * WARP / self.of.threads())
     }
@@ -149,7 +149,7 @@ impl<G: Gpu> Probe<G> for Runner {
 
     fn verify(&self, device: &mut G::Device, depth: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::<G>::new(device)?;
-        let turns: &[u32] = match depth {
+        let iterations: &[u32] = match depth {
             Depth::Small => &[0, 1, 3],
             Depth::Usual => &[0, 1, 2, 3, 17],
             Depth::Exhaustive => &[0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33],
@@ -158,10 +158,12 @@ impl<G: Gpu> Probe<G> for Runner {
             let group = of.threads() / WARP;
             let most = if of.group { 8 } else { MOST_WARPS };
             for chains in CHAINS.into_iter().filter(|&chains| of.has(chains)) {
-                for (warps, &turns) in [group, most].into_iter().flat_map(|w| turns.iter().map(move |t| (w, t))) {
-                    let spot = Spot { way: turns, ..Spot::new(of, chains, warps) };
-                    let on = format!("{warps} warps, {turns} turns");
-                    report(Case { kernel: of.kernel(chains).name, on, wrong: bench.wrong(spot, turns)? });
+                for (warps, &iterations) in
+                    [group, most].into_iter().flat_map(|w| iterations.iter().map(move |t| (w, t)))
+                {
+                    let spot = Spot { way: iterations, ..Spot::new(of, chains, warps) };
+                    let on = format!("{warps} warps, {iterations} iterations");
+                    report(Case { kernel: of.kernel(chains).name, on, wrong: bench.wrong(spot, iterations)? });
                 }
                 for way in 0..if of.sparse { WAYS } else { 1 } {
                     let spot = Spot { way, data: Data::Random, ..Spot::new(of, chains, group) };
@@ -230,22 +232,22 @@ impl<G: Gpu> Bench<G> {
         self.kit.checker.poison(self.out.part(0, self.bytes(spot))?)
     }
 
-    /// Samples of one block per multiprocessor by its own clock; `operations` are those of one turn.
+    /// Samples of one block per multiprocessor by its own clock; `operations` are those of one iteration.
     fn load(self: &Rc<Self>, spot: Spot, operations: f64) -> Result<Inside<G>, Fault> {
         self.begin(spot)?;
-        let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
-        let (load, turns) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
+        let launch = |cycles, iterations| self.launch(spot, self.arguments().span(cycles).u32(iterations));
+        let (load, iterations) = long_enough(&self.kit, (operations, MOST_TURNS), launch)?;
         let bench = Rc::clone(self);
-        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+        Ok(load.with_check(move |_| bench.compare(spot, iterations)))
     }
 
     /// Samples of longer launches of the same by the device's time.
     pub(crate) fn whole(self: &Rc<Self>, spot: Spot) -> Result<Load<G>, Fault> {
         self.begin(spot)?;
-        let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
-        let (load, turns) = whole_device(&self.kit, (spot.flop(), MOST_TURNS), &self.cycles, launch)?;
+        let launch = |cycles, iterations| self.launch(spot, self.arguments().span(cycles).u32(iterations));
+        let (load, iterations) = whole_device(&self.kit, (spot.flop(), MOST_TURNS), &self.cycles, launch)?;
         let bench = Rc::clone(self);
-        Ok(load.with_check(move |_| bench.compare(spot, turns)))
+        Ok(load.with_check(move |_| bench.compare(spot, iterations)))
     }
 
     /// The configuration in which one of these is fastest at a glance, on these numbers.
@@ -253,28 +255,28 @@ impl<G: Gpu> Bench<G> {
         let spots = of.iter().flat_map(|of| spots(of, true)).map(|spot| Spot { data, ..spot });
         quickest(spots, |spot| {
             self.begin(spot)?;
-            let launch = |cycles, turns| self.launch(spot, self.arguments().span(cycles).u32(turns));
+            let launch = |cycles, iterations| self.launch(spot, self.arguments().span(cycles).u32(iterations));
             glance(long_enough(&self.kit, (spot.flop(), MOST_TURNS), launch)?, spot.flop())
         })
     }
 
-    /// Are the accumulators what so many turns make of them? Where sums are kept in fewer bits than single precision has
-    /// (8-bit floats on 9.0) or numbers are random, one turn is made again.
-    fn compare(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
+    /// Are the accumulators what so many iterations make of them? Where sums are kept in fewer bits than single precision has
+    /// (8-bit floats on 9.0) or numbers are random, one iteration is made again.
+    fn compare(&self, spot: Spot, iterations: u32) -> Result<Check, Fault> {
         if spot.data == Data::Random {
             return Ok(self.error(spot)?.1.map_or(Check::Passed, Check::Failed));
         }
-        if few_bits(spot.of) && turns > 1 {
+        if few_bits(spot.of) && iterations > 1 {
             return self.again(spot, 1);
         }
-        let one = oracle::block(spot.of, spot.way, spot.chains, spot.warps, turns);
+        let one = oracle::block(spot.of, spot.way, spot.chains, spot.warps, iterations);
         let bytes = self.bytes(spot);
         let (out, expected) = (self.out.part(0, bytes)?, self.expected.part(0, bytes)?);
         G::upload(self.kit.stream(), expected, &one.repeat((bytes / one.len() as u64) as usize))?;
         self.kit.checker.map(Op::Copy, Element::Word, out, [expected; 3], 0.0)
     }
 
-    /// One turn's largest error relative to the products' magnitudes, and what is wrong beyond what rounding explains.
+    /// One iteration's largest error relative to the products' magnitudes, and what is wrong beyond what rounding explains.
     pub(crate) fn error(&self, spot: Spot) -> Result<(f64, Option<String>), Fault> {
         self.run(spot, 1)?;
         let mut left = vec![0; self.bytes(spot) as usize];
@@ -292,26 +294,26 @@ impl<G: Gpu> Bench<G> {
         Ok((worst, None))
     }
 
-    /// One launch of so many turns.
-    fn run(&self, spot: Spot, turns: u32) -> Result<(), Fault> {
+    /// One launch of so many iterations.
+    fn run(&self, spot: Spot, iterations: u32) -> Result<(), Fault> {
         self.begin(spot)?;
-        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(turns))?;
+        let launch = self.launch(spot, self.arguments().buffer(&self.cycles).u32(iterations))?;
         self.kit.run(&[Action::Launch(launch)])
     }
 
-    /// One launch of so many turns, and what it leaves.
-    fn again(&self, spot: Spot, turns: u32) -> Result<Check, Fault> {
-        self.run(spot, turns)?;
-        // Few turns of few products are exact in any format.
-        if few_bits(spot.of) && turns > 1 {
+    /// One launch of so many iterations, and what it leaves.
+    fn again(&self, spot: Spot, iterations: u32) -> Result<Check, Fault> {
+        self.run(spot, iterations)?;
+        // Few iterations of few products are exact in any format.
+        if few_bits(spot.of) && iterations > 1 {
             return Ok(Check::Passed);
         }
-        self.compare(spot, turns)
+        self.compare(spot, iterations)
     }
 
-    /// What is wrong with so many turns; empty where nothing is.
-    fn wrong(&self, spot: Spot, turns: u32) -> Result<String, Fault> {
-        Ok(match self.again(spot, turns)? {
+    /// What is wrong with so many iterations; empty where nothing is.
+    fn wrong(&self, spot: Spot, iterations: u32) -> Result<String, Fault> {
+        Ok(match self.again(spot, iterations)? {
             Check::Passed => String::new(),
             Check::Failed(wrong) => wrong,
         })

@@ -124,7 +124,7 @@ template <int COUNT, int WIDE, typename T> __device__ __forceinline__ void store
 }
 
 template <class OF, int CHAINS, int STEPS>
-__device__ __forceinline__ void products(typename OF::T* out, const u32* in, u64* cycles, u32 turns) {
+__device__ __forceinline__ void products(typename OF::T* out, const u32* in, u64* cycles, u32 iterations) {
     const OF of(in);
     typename OF::T d[CHAINS][OF::ACCUMULATORS];
 #pragma unroll
@@ -132,7 +132,7 @@ __device__ __forceinline__ void products(typename OF::T* out, const u32* in, u64
         for (int i = 0; i < OF::ACCUMULATORS; ++i) d[c][i] = c;
     const u64 start = start_together();
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
 #pragma unroll
         for (int step = 0; step < STEPS; ++step)
 #pragma unroll
@@ -146,7 +146,7 @@ __device__ __forceinline__ void products(typename OF::T* out, const u32* in, u64
 }
 
 #define TENSOR_MMA(name, of, chains, steps)                                                                            \
-    extern "C" __global__ void __launch_bounds__(512) name(of::T* out, const u32* in, u64* cycles, u32 turns) {        \
-        products<of, chains, steps>(out, in, cycles, turns);                                                           \
+    extern "C" __global__ void __launch_bounds__(512) name(of::T* out, const u32* in, u64* cycles, u32 iterations) {        \
+        products<of, chains, steps>(out, in, cycles, iterations);                                                           \
     }
 #include "wgmma.h"

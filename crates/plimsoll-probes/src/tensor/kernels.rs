@@ -19,9 +19,9 @@ pub const A_ROWS: u32 = 64;
 pub const B_ROWS: u32 = 128;
 /// Bytes of the input: rows, columns and the word behind them.
 const INPUT_BYTES: u64 = 4 * ((A_ROWS + B_ROWS) * ROW_WORDS + 1) as u64;
-/// `mma` of one warp in a turn of the loop, of all chains together.
+/// `mma` of one warp in an iteration of the loop, of all chains together.
 const STEPS: u32 = 16;
-/// `wgmma` in a turn of the loop.
+/// `wgmma` in an iteration of the loop.
 const GROUP_STEPS: u32 = 8;
 /// The same of sparse ones: a longer loop than the one that lays out B.
 const SPARSE_GROUP_STEPS: u32 = 16;
@@ -202,7 +202,7 @@ impl Instruction {
         2 * self.shape.iter().map(|&extent| u64::from(extent)).product::<u64>()
     }
 
-    /// Instructions of one chain in one turn of the loop.
+    /// Instructions of one chain in one iteration of the loop.
     #[must_use]
     pub fn steps(&self, chains: u32) -> u32 {
         match (self.group, self.sparse) {
@@ -230,7 +230,7 @@ impl Instruction {
             entry,
             parameters: takes!(
                 out: [fill ELEMENT; Bytes(Product(&[Blocks, Threads, Unroll, Element]))],
-                in: [read ELEMENT; Times(INPUT_BYTES, &[])], cycles: [fill 8; PerBlock(8, &[])], turns: U32,
+                in: [read ELEMENT; Times(INPUT_BYTES, &[])], cycles: [fill 8; PerBlock(8, &[])], iterations: U32,
             ),
             element,
             vector_bytes: element.bytes(),

@@ -125,7 +125,7 @@ pub(crate) fn block_bytes(of: &Instruction, chains: u32, warps: u32) -> u64 {
     u64::from(warps * 32 * chains * of.accumulators() * if of.number == Number::F64 { 8 } else { 4 })
 }
 
-/// What one accumulator of a block must be after so many turns, and how far from it rounding can bring it per unit of
+/// What one accumulator of a block must be after so many iterations, and how far from it rounding can bring it per unit of
 /// relative error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
@@ -133,15 +133,15 @@ pub(crate) struct Expected {
     pub(crate) size: f64,
 }
 
-/// What one block must leave after so many turns: as `kernel.cu` lays it out, every accumulator of every thread.
+/// What one block must leave after so many iterations: as `kernel.cu` lays it out, every accumulator of every thread.
 pub(crate) fn expected(
     of: &Instruction,
     (data, way): (Data, u32),
     (chains, warps): (u32, u32),
-    turns: u32,
+    iterations: u32,
 ) -> Vec<Expected> {
     let (columns, products) = (of.shape[1], products(of, data, way));
-    let times = f64::from(of.steps(chains) * turns * of.repeats());
+    let times = f64::from(of.steps(chains) * iterations * of.repeats());
     let threads = of.threads();
     let mut all = Vec::with_capacity((warps * 32 * chains * of.accumulators()) as usize);
     for _ in 0..warps * 32 / threads {
@@ -159,8 +159,8 @@ pub(crate) fn expected(
 }
 
 /// The bytes of what one block must leave where every sum is exact.
-pub(crate) fn block(of: &Instruction, way: u32, chains: u32, warps: u32, turns: u32) -> Vec<u8> {
-    let all = expected(of, (Data::Whole, way), (chains, warps), turns);
+pub(crate) fn block(of: &Instruction, way: u32, chains: u32, warps: u32, iterations: u32) -> Vec<u8> {
+    let all = expected(of, (Data::Whole, way), (chains, warps), iterations);
     let mut bytes = Vec::with_capacity(block_bytes(of, chains, warps) as usize);
     for one in all {
         match of.number {

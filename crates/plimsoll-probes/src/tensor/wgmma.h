@@ -81,7 +81,7 @@ __device__ __forceinline__ void lay(u32* tile, const u32* rows, u32 count, u32 w
 }
 
 template <class OF, int STEPS>
-__device__ __forceinline__ void group_products(typename OF::T* out, const u32* in, u64* cycles, u32 turns) {
+__device__ __forceinline__ void group_products(typename OF::T* out, const u32* in, u64* cycles, u32 iterations) {
     __shared__ alignas(1024) u32 a_rows[A_ROWS * ROW_WORDS], b_rows[B_ROWS * OF::B_WORDS];
     lay(a_rows, in, A_ROWS, ROW_WORDS);
     lay(b_rows, in + A_ROWS * ROW_WORDS, B_ROWS, OF::B_WORDS);
@@ -97,7 +97,7 @@ __device__ __forceinline__ void group_products(typename OF::T* out, const u32* i
     const u32 places = in[PLACES_AT];
     const u64 start = start_together();
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) OF::step(d, a, a_tile, b_tile, places);
@@ -111,7 +111,7 @@ __device__ __forceinline__ void group_products(typename OF::T* out, const u32* i
 }
 
 #define TENSOR_WGMMA(name, of, steps)                                                                                  \
-    extern "C" __global__ void __launch_bounds__(256) name(of::T* out, const u32* in, u64* cycles, u32 turns) {        \
-        group_products<of, steps>(out, in, cycles, turns);                                                             \
+    extern "C" __global__ void __launch_bounds__(256) name(of::T* out, const u32* in, u64* cycles, u32 iterations) {        \
+        group_products<of, steps>(out, in, cycles, iterations);                                                             \
     }
 #endif

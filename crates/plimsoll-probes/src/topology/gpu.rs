@@ -114,7 +114,7 @@ impl<G: Gpu> Bench<G> {
     /// A launch of one multiprocessor at `count` lines from the one with number `first` on.
     fn launch(&self, wanted: u32, (first, count): (u32, u32), place: Place) -> Result<G::Launch, Fault> {
         let lines = self.offsets.part(OFFSET * u64::from(first), OFFSET * u64::from(count))?;
-        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.iteration as u32).u32(wanted);
         let arguments = arguments.buffer(&self.memory).span(lines).u32(count).u32(REPEATS);
         self.kit.unit.launch(&self.kernel, 1, arguments)
     }
@@ -145,7 +145,7 @@ impl<G: Gpu> Bench<G> {
     fn once(&self, wanted: u32, lines: (u32, u32)) -> Result<Told, Fault> {
         let out = self.kit.array(LEFT + 4)?;
         self.kit.checker.words(out.whole(), u32::MAX)?;
-        let place = Place { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, turn: 0 };
+        let place = Place { out: out.part(0, LEFT)?, state: out.part(LEFT, 4)?, iteration: 0 };
         self.kit.run(&[Action::Launch(self.launch(wanted, lines, place)?)])?;
         let mut bytes = [0; LEFT as usize];
         G::download(self.kit.stream(), out.whole(), &mut bytes)?;

@@ -40,6 +40,6 @@ __device__ __forceinline__ void reach(Timed* out, u64 base, const u64* lines, u3
 
 #define TOPOLOGY(name)                                                                                                 \
     extern "C" __global__ void __launch_bounds__(32)                                                                   \
-        name(Timed* out, u32* ticket, u32 turn, u32 wanted, u64 base, const u64* lines, u32 count, u32 times) {        \
-        if (takes_turn(ticket, turn, wanted) && threadIdx.x == 0) reach(out, base, lines, count, times);               \
+        name(Timed* out, u32* ticket, u32 iteration, u32 wanted, u64 base, const u64* lines, u32 count, u32 times) {        \
+        if (takes_turn(ticket, iteration, wanted) && threadIdx.x == 0) reach(out, base, lines, count, times);               \
     }

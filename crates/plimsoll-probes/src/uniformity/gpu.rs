@@ -111,14 +111,14 @@ impl<G: Gpu> Probe<G> for Runner {
             );
             let out = bench.kit.array(64)?;
             bench.kit.checker.words(out.whole(), u32::MAX)?;
-            let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, turn: 0 };
+            let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, iteration: 0 };
             let launch = bench.alone(0, input, place)?;
             told(kernels::read().name, format!("{n} vectors"), bench.once(&launch, input, bench.one())?);
         }
         let start = bench.chain(0, CHAIN)?;
         let out = bench.kit.array(64)?;
         bench.kit.checker.words(out.whole(), u32::MAX)?;
-        let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, turn: 0 };
+        let place = Place { out: out.part(0, 32)?, state: out.part(32, 4)?, iteration: 0 };
         let last = bench.kit.unit.machine().multiprocessors - 1;
         bench.kit.run(&[Action::Launch(bench.hop(last, HOPS[0], place)?)])?;
         let mut found = [0; 8];
@@ -173,7 +173,7 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn alone(&self, wanted: u32, input: Span, place: Place) -> Result<G::Launch, Fault> {
-        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.iteration as u32).u32(wanted);
         let arguments = arguments.buffer(&self.bits).span(input).u64(input.bytes() / 16);
         self.kit.unit.launch(&kernels::read(), 1, arguments)
     }
@@ -184,7 +184,7 @@ impl<G: Gpu> Bench<G> {
     }
 
     fn hop(&self, wanted: u32, hops: u64, place: Place) -> Result<G::Launch, Fault> {
-        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.turn as u32).u32(wanted);
+        let arguments = Arguments::new().span(place.out).span(place.state).u32(place.iteration as u32).u32(wanted);
         self.kit.unit.launch(&kernels::chase(), 1, arguments.buffer(&self.cursor).u64(hops))
     }
 

@@ -53,14 +53,14 @@ __device__ __forceinline__ void hops_alone(Timed* out, u64* cursor, u64 hops) {
 
 #define UNIFORMITY_READ(name, threads)                                                                                 \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(Timed* out, u32* ticket, u32 turn, u32 wanted, u32* bits, const uint4* in, u64 n) {                       \
-        if (takes_turn(ticket, turn, wanted)) alone<threads>(out, bits, in, n);                                        \
+        name(Timed* out, u32* ticket, u32 iteration, u32 wanted, u32* bits, const uint4* in, u64 n) {                       \
+        if (takes_turn(ticket, iteration, wanted)) alone<threads>(out, bits, in, n);                                        \
     }
 
 #define UNIFORMITY_CHASE(name)                                                                                         \
     extern "C" __global__ void __launch_bounds__(32)                                                                   \
-        name(Timed* out, u32* ticket, u32 turn, u32 wanted, u64* cursor, u64 hops) {                                   \
-        if (takes_turn(ticket, turn, wanted) && threadIdx.x == 0) hops_alone(out, cursor, hops);                       \
+        name(Timed* out, u32* ticket, u32 iteration, u32 wanted, u64* cursor, u64 hops) {                                   \
+        if (takes_turn(ticket, iteration, wanted) && threadIdx.x == 0) hops_alone(out, cursor, hops);                       \
     }
 
 #define UNIFORMITY_REGION(name, threads)                                                                               \

@@ -20,7 +20,7 @@ pub fn read() -> KernelDesc {
     KernelDesc {
         entry: format!("UNIFORMITY_READ({name}, 1024)"),
         parameters: takes!(
-            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], iteration: U32, wanted: U32,
             bits: [write 4; Times(128, &[])], in: [read 16; Times(16, &["n"])], n: U64,
         ),
         inputs: 1,
@@ -40,7 +40,7 @@ pub fn chase() -> KernelDesc {
     KernelDesc {
         entry: format!("UNIFORMITY_CHASE({name})"),
         parameters: takes!(
-            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], turn: U32, wanted: U32,
+            out: [write 8; Times(32, &[])], ticket: [update 4; Times(4, &[])], iteration: U32, wanted: U32,
             cursor: [update 8; Times(8, &[])], hops: U64 [Multiple(Is(chain::HOPS))],
         ),
         vector_bytes: 8,

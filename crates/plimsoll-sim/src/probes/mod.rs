@@ -113,7 +113,7 @@ impl Probe<Sim> for Simulated {
             return Err(Fault::Unavailable {
                 what: self.spec.name,
                 why: "the scenario leaves it out (without)".into(),
-                mend: "Leave that out of the scenario".into(),
+                hint: "Leave that out of the scenario".into(),
             });
         }
         Ok(())

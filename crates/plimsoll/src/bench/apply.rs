@@ -30,9 +30,9 @@ pub fn apply(
         }
     }
     let Device::Cuda(bench) = device else {
-        let mend = "Choose a GPU with --device cuda:0".to_owned();
+        let hint = "Choose a GPU with --device cuda:0".to_owned();
         let why = "results are read back from GPUs alone".to_owned();
-        return Err(Fault::Unavailable { what: "results of an expression", why, mend });
+        return Err(Fault::Unavailable { what: "results of an expression", why, hint });
     };
     let device = bench.device();
     let engine = match table {

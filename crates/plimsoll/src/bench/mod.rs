@@ -69,7 +69,7 @@ impl Device {
             }
             DeviceSelector::Vulkan(_) | DeviceSelector::VulkanHardware => {
                 let (what, why) = ("expressions", "the Vulkan backend runs none yet".to_owned());
-                Err(Fault::Unavailable { what, why, mend: "Use cpu or cuda:N".to_owned() }.into())
+                Err(Fault::Unavailable { what, why, hint: "Use cpu or cuda:N".to_owned() }.into())
             }
             DeviceSelector::All => {
                 Err(Fault::Invalid("expressions are timed on one device at a time: name it".to_owned()).into())
@@ -111,7 +111,7 @@ impl Device {
             Self::Cpu(_) | Self::Sim(_) => Err(Fault::Unavailable {
                 what: "plans to tune",
                 why: "this device runs expressions without any".to_owned(),
-                mend: "Tune a GPU: --device cuda:0".to_owned(),
+                hint: "Tune a GPU: --device cuda:0".to_owned(),
             }),
         }
     }

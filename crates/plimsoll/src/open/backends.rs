@@ -10,7 +10,7 @@ type Device = Result<Box<dyn Instrument>, Fault>;
 #[cfg(not(all(feature = "cpu", feature = "cuda", feature = "sim", feature = "vulkan")))]
 fn left_out<T>(what: &'static str, feature: &str) -> Result<T, Fault> {
     let why = format!("this build has no feature `{feature}`");
-    Err(Fault::Unavailable { what, why, mend: format!("Build with the feature `{feature}`") })
+    Err(Fault::Unavailable { what, why, hint: format!("Build with the feature `{feature}`") })
 }
 
 #[cfg(feature = "cpu")]

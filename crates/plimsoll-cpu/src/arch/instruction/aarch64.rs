@@ -19,9 +19,9 @@ macro_rules! registers {
 /// A function over the number of chains: `$link` in registers of the kind `$kind`, where `\r` is the chain's.
 macro_rules! vector_chains {
     ($kind:tt, $link:expr) => {{
-        unsafe fn turns<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+        unsafe fn iterations<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [0; MAX_ILP];
-            // SAFETY: turns ≥ 1 by the caller. The stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 of
+            // SAFETY: iterations ≥ 1 by the caller. The stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 of
             // them. Every register that is written is declared; no stack is used.
             unsafe {
                 asm!(
@@ -41,7 +41,7 @@ macro_rules! vector_chains {
                     ".set .Lchain, .Lchain + 1",
                     ".endr",
                     ".endr",
-                    "subs {turns}, {turns}, #1",
+                    "subs {iterations}, {iterations}, #1",
                     "b.ne 2b",
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
                     ".if \\r < {chains}",
@@ -52,7 +52,7 @@ macro_rules! vector_chains {
                     constant = in(reg) operands.constant,
                     addend = in(reg) operands.addend,
                     last = in(reg) last.as_mut_ptr(),
-                    turns = inout(reg) turns => _,
+                    iterations = inout(reg) iterations => _,
                     chains = const CHAINS,
                     links = const links(CHAINS),
                     out("v0") _, out("v1") _, out("v2") _, out("v3") _,
@@ -64,17 +64,17 @@ macro_rules! vector_chains {
             }
             last
         }
-        loops!(turns)
+        loops!(iterations)
     }};
 }
 
 /// A function over the number of chains in the general registers x0 to x11, which all start at the seed. `\r` is the
-/// chain; x13 holds the constant, x14 counts the turns down.
+/// chain; x13 holds the constant, x14 counts the iterations down.
 macro_rules! general_chains {
     ($link:literal) => {{
-        unsafe fn turns<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+        unsafe fn iterations<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [operands.seed; MAX_ILP];
-            // SAFETY: turns ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
+            // SAFETY: iterations ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
             unsafe {
                 asm!(
                     ".p2align 6",
@@ -101,7 +101,7 @@ macro_rules! general_chains {
                     inout("x10") last[10],
                     inout("x11") last[11],
                     in("x13") operands.constant,
-                    inout("x14") turns => _,
+                    inout("x14") iterations => _,
                     chains = const CHAINS,
                     links = const links(CHAINS),
                     options(nomem, nostack),
@@ -110,7 +110,7 @@ macro_rules! general_chains {
             last[CHAINS..].fill(0);
             last
         }
-        loops!(turns)
+        loops!(iterations)
     }};
 }
 
@@ -188,7 +188,7 @@ pub(super) static FLOATS: [[Instruction; 5]; 4] = [
         vector_chains!("4s", "fmla \\r, \\r, v14.4s"), Operands::f32(1.37, f32::EPSILON, 0.0))),
 ];
 
-/// Integers: scalars of 64 bits, vectors of 32. The scalar addend is the turns left, as on x86-64: no constant, lest a
+/// Integers: scalars of 64 bits, vectors of 32. The scalar addend is the iterations left, as on x86-64: no constant, lest a
 /// core fold it.
 #[rustfmt::skip]
 pub(super) static INTEGERS: [Instruction; 5] = [

@@ -8,20 +8,20 @@ use std::hint::black_box;
 use super::{Element, ILP, Instruction, Links, Loop, MAX_ILP, Operands, Operation, Width, links};
 
 /// The one loop of an operation, first in the order of `ILP`.
-const fn alone(turns: Loop) -> [Option<Loop>; ILP.len()] {
+const fn alone(iterations: Loop) -> [Option<Loop>; ILP.len()] {
     let mut loops = [None; ILP.len()];
-    loops[0] = Some(turns);
+    loops[0] = Some(iterations);
     loops
 }
 
 /// One row of the table: `$link` computes the next link from the last and the constant.
 macro_rules! scalar {
     ($operation:ident, $element:ident, $float:ty, $bits:ty, |$x:ident, $c:ident| $link:expr) => {{
-        unsafe fn turns(turns: u64, operands: &Operands) -> Links {
+        unsafe fn iterations(iterations: u64, operands: &Operands) -> Links {
             // opaque, or the compiler would compute the chain beforehand
             let $c = black_box(<$float>::from_bits(operands.constant as $bits));
             let mut $x = black_box(<$float>::from_bits(operands.seed as $bits));
-            for _ in 0..turns {
+            for _ in 0..iterations {
                 for _ in 0..links(1) {
                     $x = $link;
                 }
@@ -38,7 +38,7 @@ macro_rules! scalar {
             mnemonic: "compiled",
             operands: Operands::of(Operation::$operation, Element::$element),
             is_available: || true,
-            loops: alone(turns),
+            loops: alone(iterations),
         }
     }};
 }

@@ -21,7 +21,7 @@ pub const ILP: [usize; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
 /// The most chains that a kernel has.
 pub const MAX_ILP: usize = 12;
 
-/// Instructions in one turn of the loop, at the least: so many that the loop's own two, which a processor fuses, cost
+/// Instructions in one iteration of the loop, at the least: so many that the loop's own two, which a processor fuses, cost
 /// about 1 % where instructions go through five at a time, and nothing beside a chain.
 const UNROLL: usize = 96;
 
@@ -29,7 +29,7 @@ const UNROLL: usize = 96;
 /// finite and normal, and setting up again costs a few tens of cycles in more than a million.
 const TURNS_PER_SEED: u64 = 1 << 15;
 
-/// Links of each chain in one turn of the loop.
+/// Links of each chain in one iteration of the loop.
 const fn links(ilp: usize) -> usize {
     UNROLL.div_ceil(ilp)
 }
@@ -184,8 +184,8 @@ impl Operands {
 /// The low 64 bits of the last link of each chain; 0 where there is no such chain. It lets a caller check the work.
 pub type Links = [u64; MAX_ILP];
 
-/// Runs so many turns (at least one) of a loop over its chains. Unsafe, as the machine must have the instruction.
-type Loop = unsafe fn(turns: u64, operands: &Operands) -> Links;
+/// Runs so many iterations (at least one) of a loop over its chains. Unsafe, as the machine must have the instruction.
+type Loop = unsafe fn(iterations: u64, operands: &Operands) -> Links;
 
 /// One instruction of this machine. Values of this type exist only for instructions that it has.
 #[derive(Debug)]
@@ -249,7 +249,7 @@ pub fn instructions() -> Vec<&'static Instruction> {
 /// registers for it.
 pub fn kernel(instruction: &'static Instruction, ilp: usize) -> Option<Kernel> {
     let at = ILP.iter().position(|&known| known == ilp)?;
-    Some(Kernel { instruction, ilp, turns: instruction.loops[at]? })
+    Some(Kernel { instruction, ilp, iterations: instruction.loops[at]? })
 }
 
 /// One instruction in so many chains, ready to run.
@@ -257,7 +257,7 @@ pub fn kernel(instruction: &'static Instruction, ilp: usize) -> Option<Kernel> {
 pub struct Kernel {
     instruction: &'static Instruction,
     ilp: usize,
-    turns: Loop,
+    iterations: Loop,
 }
 
 impl Kernel {
@@ -276,15 +276,15 @@ impl Kernel {
         iterations * (links(self.ilp) * self.ilp) as u64
     }
 
-    /// Runs `iterations` turns of the loop.
+    /// Runs `iterations` iterations of the loop.
     pub fn run(&self, iterations: u64) -> Links {
         let mut last = [0; MAX_ILP];
         let mut left = iterations;
         while left > 0 {
-            let turns = left.min(TURNS_PER_SEED);
-            // SAFETY: an `Instruction` is only handed out where the machine has it, and turns ≥ 1.
-            last = unsafe { (self.turns)(turns, &self.instruction.operands) };
-            left -= turns;
+            let iterations = left.min(TURNS_PER_SEED);
+            // SAFETY: an `Instruction` is only handed out where the machine has it, and iterations ≥ 1.
+            last = unsafe { (self.iterations)(iterations, &self.instruction.operands) };
+            left -= iterations;
         }
         last
     }

@@ -7,20 +7,21 @@ use super::{Element, Instruction, Kernel, Links, Operands, Operation, TURNS_PER_
 /// What [`Kernel::run`] must return: every chain's last link, one lane of it, in the bits that [`Instruction::kept`] has.
 pub fn naive(kernel: Kernel, iterations: u64) -> Links {
     // Chains are seeded again at whole multiples: what was before leaves no trace.
-    let turns = match iterations % TURNS_PER_SEED {
+    let iterations = match iterations % TURNS_PER_SEED {
         0 => iterations.min(TURNS_PER_SEED),
         rest => rest,
     };
     let instruction = kernel.instruction();
-    let expected = if turns == 0 { 0 } else { chain(instruction, turns, links(kernel.ilp())) & instruction.kept() };
+    let expected =
+        if iterations == 0 { 0 } else { chain(instruction, iterations, links(kernel.ilp())) & instruction.kept() };
     std::array::from_fn(|chain| if chain < kernel.ilp() { expected } else { 0 })
 }
 
-/// A chain's last link after so many turns of `links` links each.
-fn chain(instruction: &Instruction, turns: u64, links: usize) -> u64 {
+/// A chain's last link after so many iterations of `links` links each.
+fn chain(instruction: &Instruction, iterations: u64, links: usize) -> u64 {
     let Operands { seed, constant, addend } = instruction.operands;
     let mut link = seed;
-    for left in (1..=turns).rev() {
+    for left in (1..=iterations).rev() {
         for _ in 0..links {
             link = match instruction.element {
                 Element::F64 => {
@@ -58,9 +59,9 @@ fn float<T: Copy + std::ops::Add<Output = T> + std::ops::Mul<Output = T> + std::
     }
 }
 
-fn scalar(instruction: &Instruction, x: u64, c: u64, turns_left: u64) -> u64 {
+fn scalar(instruction: &Instruction, x: u64, c: u64, iterations_left: u64) -> u64 {
     match instruction.operation {
-        Operation::Add => x.wrapping_add(turns_left),
+        Operation::Add => x.wrapping_add(iterations_left),
         #[cfg(target_arch = "x86_64")]
         Operation::Mul => x.wrapping_mul(x86_64::FACTOR as u64),
         #[cfg(not(target_arch = "x86_64"))]

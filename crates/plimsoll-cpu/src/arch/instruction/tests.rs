@@ -12,9 +12,9 @@ fn every_kernel() -> impl Iterator<Item = Kernel> {
 fn every_chain_makes_every_link_that_is_counted() {
     for kernel in every_kernel() {
         let instruction = kernel.instruction();
-        for turns in [1, 3] {
-            let expected = naive(kernel, turns);
-            for (chain, last) in kernel.run(turns).into_iter().enumerate() {
+        for iterations in [1, 3] {
+            let expected = naive(kernel, iterations);
+            for (chain, last) in kernel.run(iterations).into_iter().enumerate() {
                 let kept = instruction.kept();
                 assert_eq!(last & kept, expected[chain], "{} chain {chain} of {}", instruction.mnemonic, kernel.ilp());
             }
@@ -25,10 +25,10 @@ fn every_chain_makes_every_link_that_is_counted() {
 #[test]
 fn no_link_of_a_long_run_is_special() {
     for kernel in every_kernel().filter(|kernel| kernel.ilp() == 1) {
-        // one turn of the loop before and after the chains are seeded again; a fraction of it is enough of the slow
-        let turns = if kernel.instruction().operation == Operation::Div { 1_000 } else { TURNS_PER_SEED };
-        for turns in [turns, turns + 1] {
-            let last = kernel.run(turns)[0];
+        // one iteration of the loop before and after the chains are seeded again; a fraction of it is enough of the slow
+        let iterations = if kernel.instruction().operation == Operation::Div { 1_000 } else { TURNS_PER_SEED };
+        for iterations in [iterations, iterations + 1] {
+            let last = kernel.run(iterations)[0];
             let (normal, value) = match kernel.instruction().element {
                 Element::F64 => (f64::from_bits(last).is_normal(), f64::from_bits(last)),
                 Element::F32 => (f32::from_bits(last as u32).is_normal(), f64::from(f32::from_bits(last as u32))),

@@ -15,12 +15,12 @@ struct Line([u64; 8]);
 /// A function over the number of chains: `$link` in vector registers of the kind `$register`; `\r` is the chain.
 macro_rules! vector_chains {
     ($register:literal, $link:expr) => {{
-        unsafe fn turns<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+        unsafe fn iterations<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let seed = Line([operands.seed; 8]);
             let constant = Line([operands.constant; 8]);
             let addend = Line([operands.addend; 8]);
             let mut last: Links = [0; MAX_ILP];
-            // SAFETY: the caller vouches for the instructions and turns ≥ 1. The loads read 64 bytes at most of a
+            // SAFETY: the caller vouches for the instructions and iterations ≥ 1. The loads read 64 bytes at most of a
             // live `Line`; the stores write 8 bytes per chain of `last`, which has MAX_ILP = 12 of them. Every vector
             // register that is written, or cleared above its low half at the end, is declared; no stack is used.
             unsafe {
@@ -39,7 +39,7 @@ macro_rules! vector_chains {
                     ".endif",
                     ".endr",
                     ".endr",
-                    "dec {turns}",
+                    "dec {iterations}",
                     "jnz 2b",
                     ".irp r,0,1,2,3,4,5,6,7,8,9,10,11",
                     ".if \\r < {chains}",
@@ -51,7 +51,7 @@ macro_rules! vector_chains {
                     constant = in(reg) &constant.0,
                     addend = in(reg) &addend.0,
                     last = in(reg) last.as_mut_ptr(),
-                    turns = inout(reg) turns => _,
+                    iterations = inout(reg) iterations => _,
                     chains = const CHAINS,
                     links = const links(CHAINS),
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
@@ -63,7 +63,7 @@ macro_rules! vector_chains {
             }
             last
         }
-        loops!(turns)
+        loops!(iterations)
     }};
 }
 
@@ -167,13 +167,13 @@ const fn scalar(
 }
 
 /// A function over the number of chains in twelve general registers, which all start at the seed. `\r` is the chain's
-/// register; r15 counts the turns down.
+/// register; r15 counts the iterations down.
 macro_rules! general_chains {
     ($name:ident, $what:literal, $link:literal $(, $constant:ident)?) => {
         #[doc = $what]
-        unsafe fn $name<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+        unsafe fn $name<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
             let mut last: Links = [operands.seed; MAX_ILP];
-            // SAFETY: turns ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
+            // SAFETY: iterations ≥ 1 by the caller; nothing but the declared registers and the flags is touched.
             unsafe {
                 asm!(
                     ".p2align 6",
@@ -201,7 +201,7 @@ macro_rules! general_chains {
                     inout("r12") last[9],
                     inout("r13") last[10],
                     inout("r14") last[11],
-                    inout("r15") turns => _,
+                    inout("r15") iterations => _,
                     chains = const CHAINS,
                     links = const links(CHAINS),
                     $($constant = const $constant,)?
@@ -219,16 +219,16 @@ pub(super) const FACTOR: i32 = 0x1E37_79B1;
 
 general_chains!(
     add,
-    "Adds the turns left. A register, not a constant: Intel cores since Golden Cove add small constants while renaming.",
+    "Adds the iterations left. A register, not a constant: Intel cores since Golden Cove add small constants while renaming.",
     "add \\r, r15"
 );
 general_chains!(imul, "Multiplies by [`FACTOR`].", "imul \\r, \\r, {FACTOR}", FACTOR);
 
 /// Divides the constant by the chain: `div` divides rdx:rax, so each link sets both afresh, and only the divisor
 /// carries the chain. The two moves are done while renaming, so they cost no latency.
-unsafe fn div<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
+unsafe fn div<const CHAINS: usize>(iterations: u64, operands: &Operands) -> Links {
     let mut last: Links = [operands.seed; MAX_ILP];
-    // SAFETY: turns ≥ 1 by the caller; nothing but the declared registers and the flags is touched. No divisor is
+    // SAFETY: iterations ≥ 1 by the caller; nothing but the declared registers and the flags is touched. No divisor is
     // zero and no quotient overflows: with rdx = 0 and a seed below the constant, all links are at least one.
     unsafe {
         asm!(
@@ -257,7 +257,7 @@ unsafe fn div<const CHAINS: usize>(turns: u64, operands: &Operands) -> Links {
             inout("r11") last[6],
             inout("r12") last[7],
             in("r13") operands.constant,
-            inout("r15") turns => _,
+            inout("r15") iterations => _,
             out("rax") _,
             out("rdx") _,
             chains = const CHAINS,

@@ -19,10 +19,10 @@ macro_rules! strided {
         pub(super) unsafe fn $read(walk: Walk, _value: u64) -> u64 {
             let mut sums: [$element; UNROLL] = [0; UNROLL];
             for _ in 0..walk.passes {
-                for turn in 0..walk.turns {
+                for iteration in 0..walk.iterations {
                     for (k, sum) in sums.iter_mut().enumerate() {
-                        let at = walk.base.wrapping_add((turn * UNROLL + k) * walk.stride_bytes);
-                        // SAFETY: the caller promises all of turns · UNROLL accesses.
+                        let at = walk.base.wrapping_add((iteration * UNROLL + k) * walk.stride_bytes);
+                        // SAFETY: the caller promises all of iterations · UNROLL accesses.
                         *sum ^= unsafe { ptr::read_volatile(at.cast::<$element>()) };
                     }
                 }
@@ -38,9 +38,9 @@ macro_rules! strided {
         pub(super) unsafe fn $write(walk: Walk, value: u64) -> u64 {
             let value: $element = $spread(value);
             for _ in 0..walk.passes {
-                for access in 0..walk.turns * UNROLL {
+                for access in 0..walk.iterations * UNROLL {
                     let at = walk.base.wrapping_add(access * walk.stride_bytes);
-                    // SAFETY: the caller promises all of turns · UNROLL accesses.
+                    // SAFETY: the caller promises all of iterations · UNROLL accesses.
                     unsafe { ptr::write_volatile(at.cast::<$element>(), value) };
                 }
             }

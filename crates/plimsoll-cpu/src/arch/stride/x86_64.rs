@@ -22,13 +22,13 @@ macro_rules! strided {
             // SAFETY: SSE2 belongs to every x86-64 machine.
             let wide = unsafe { _mm_set1_epi64x(value as i64) };
             let (mut e, mut f, mut g, mut h) = (wide, wide, wide, wide);
-            // SAFETY: the caller promises memory for turns · 8 accesses, a stride apart, from the base on, of which
+            // SAFETY: the caller promises memory for iterations · 8 accesses, a stride apart, from the base on, of which
             // the loops make no more; both counters are at least 1. All registers written are declared; no stack.
             unsafe {
                 asm!(
                     "2:",
                     "mov rsi, {base}",
-                    "mov {left}, {turns}",
+                    "mov {left}, {iterations}",
                     ".p2align 5",
                     "3:",
                     "lea rdi, [rsi + 4*r8]",
@@ -44,7 +44,7 @@ macro_rules! strided {
                     "dec {passes}",
                     "jnz 2b",
                     base = in(reg) walk.base,
-                    turns = in(reg) walk.turns,
+                    iterations = in(reg) walk.iterations,
                     left = out(reg) _,
                     passes = inout(reg) walk.passes => _,
                     in("r8") walk.stride_bytes,

@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     nontemporal: bool,
     arenas: Split<u8>,
     slot_bytes: usize,
-    turns: Box<[Turn]>,
+    iterations: Box<[Turn]>,
     starts: Vec<Start>,
     uniforms: Vec<u64>,
 }
@@ -125,8 +125,20 @@ impl Machine {
         let slot_bytes = (walk.tile_elements() * code.width).next_multiple_of(LINE) + 3 * LINE;
         let arena = (slot_bytes * usize::from(code.slots)).max(LINE);
         let arenas = Buffer::<u8>::new(arena * threads, Pages::Small)?.split(threads, LINE);
-        let (uniforms, turns) = (vec![0; usize::from(code.uniforms)], (0..threads).map(|_| Turn::default()).collect());
-        Ok(Self { code, walk, in_place, isa, nontemporal, arenas, slot_bytes, turns, starts: Vec::new(), uniforms })
+        let (uniforms, iterations) =
+            (vec![0; usize::from(code.uniforms)], (0..threads).map(|_| Turn::default()).collect());
+        Ok(Self {
+            code,
+            walk,
+            in_place,
+            isa,
+            nontemporal,
+            arenas,
+            slot_bytes,
+            iterations,
+            starts: Vec::new(),
+            uniforms,
+        })
     }
 
     /// The values that are the same for all elements, in the encoding of their carriers.
@@ -146,18 +158,18 @@ impl Machine {
         for memory in sets.iter_mut() {
             self.bind(memory)?;
         }
-        if team.size() > self.turns.len() {
+        if team.size() > self.iterations.len() {
             return Err(MachineError::Unfit("more threads than it was made for"));
         }
         if sets.is_empty() || self.walk.is_empty() {
             return Ok(0);
         }
-        self.turns.iter().for_each(|turn| turn.0.store(0, Ordering::Relaxed));
+        self.iterations.iter().for_each(|iteration| iteration.0.store(0, Ordering::Relaxed));
         let this = &*self;
         let launched = team.lend(repeats, &|rank| {
-            let turn = this.turns[rank.index].0.fetch_add(1, Ordering::Relaxed);
+            let iteration = this.iterations[rank.index].0.fetch_add(1, Ordering::Relaxed);
             let streams = this.code.widths.len();
-            let set = turn % (this.starts.len() / streams) * streams;
+            let set = iteration % (this.starts.len() / streams) * streams;
             let mut arena = this.arenas.part(rank.index);
             // SAFETY: `bind` checked the memory of every set, which `sets` keeps borrowed until all have finished; each
             // member has an arena and tiles of its own. Where memory holds nothing but 0 and 1, the code stores nothing else:

@@ -56,25 +56,25 @@ const BESIDE_BROADCAST: u32 = 8;
 /// Elements of so many bytes are wide enough by themselves.
 const WIDE: u32 = 4;
 
-/// Lanes and turns of a tile: as tuned, but beside broadcast inputs in vectors that suit them, with about as much in flight.
-fn lanes_and_turns(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> (u32, u32) {
+/// Lanes and iterations of a tile: as tuned, but beside broadcast inputs in vectors that suit them, with about as much in flight.
+fn lanes_and_iterations(tensors: &Tensors, device: &Device, tuning: &Tuning, choose: &Choose) -> (u32, u32) {
     let narrowest = tensors.narrowest();
     // Tiles keep their size where elements are wider.
     let wider = if choose.unroll.is_some() { 1 } else { (narrowest / tuning.vector).max(1) };
     let mut lanes = (tuning.vector / narrowest).max(1);
-    let mut turns = (tuning.unroll / wider).max(1);
+    let mut iterations = (tuning.unroll / wider).max(1);
     if tensors.flat() {
-        return (lanes, turns);
+        return (lanes, iterations);
     }
     let vector = BESIDE_BROADCAST.min(widest(tensors, device));
     if choose.vector.or(choose.unroll).is_none() && narrowest < WIDE && tuning.vector < vector {
-        turns = ((turns * lanes * narrowest + vector / 2) / vector).max(1);
+        iterations = ((iterations * lanes * narrowest + vector / 2) / vector).max(1);
         lanes = vector / narrowest;
     }
     while lanes > 1 && crosses_in_length(tensors, lanes) {
-        (lanes, turns) = (lanes / 2, 2 * turns);
+        (lanes, iterations) = (lanes / 2, 2 * iterations);
     }
-    (lanes, turns)
+    (lanes, iterations)
 }
 
 /// A bulk copy per input that is a run, and tile.
@@ -92,7 +92,7 @@ pub fn shape(
     if device.target.capability < 90 {
         return Err(no("bulk copies need compute capability 9.0"));
     }
-    let (lanes, unroll) = lanes_and_turns(tensors, device, tuning, choose);
+    let (lanes, unroll) = lanes_and_iterations(tensors, device, tuning, choose);
     let widest = device.target.widest_access();
     let access = |output: &Tensor| (lanes * output.bytes).min(widest).max(BULK_BYTES);
     let Beginning { head, kept } = beginning(tensors, access).map_err(no)?;
@@ -112,7 +112,7 @@ pub fn shape(
         return Err(no("broadcast inputs of a tile don't fit into registers"));
     }
     if !tensors.flat() && lanes * unroll > most_statements(graph) {
-        return Err(no("the turns over a tile would be too many operations, written out beside broadcast inputs"));
+        return Err(no("the iterations over a tile would be too many operations, written out beside broadcast inputs"));
     }
     let tiles = Tiles::new(tensors.elements, head, kept, tuning.threads, lanes * unroll);
     let mut words = vec![tiles.elements, tiles.whole, given_back(tuning, device, bytes)];

@@ -73,10 +73,10 @@ fn bulk(graph: &Graph, device: &Device) -> Vec<Choose> {
     for vector in [2, 4, 8, 16].into_iter().filter(|&vector| vector >= narrowest || copy) {
         for threads in [96, 128, 160, 192, 256] {
             let blocks = device.resident(threads);
-            let turn = if vector < narrowest { vector } else { inputs * (vector / narrowest) } * threads;
+            let iteration = if vector < narrowest { vector } else { inputs * (vector / narrowest) } * threads;
             let mut before = 0;
             for in_flight in (32_u32..=64).step_by(4).map(|kib| kib << 10) {
-                let unroll = (in_flight / blocks / turn).clamp(1, 32);
+                let unroll = (in_flight / blocks / iteration).clamp(1, 32);
                 if unroll == before {
                     continue;
                 }

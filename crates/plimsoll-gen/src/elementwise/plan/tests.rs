@@ -174,7 +174,7 @@ fn bulk_copies_take_broadcast_inputs_beside_them() {
     };
     assert!(refused(16384, &[0, 1], place, &forced).contains("asks for coordinates"));
     assert!(refused(3, &[1, 0], BIAS, &forced).contains("isn't broadcast"));
-    // Operations are written out for every turn.
+    // Operations are written out for every iteration.
     let long = format!("in x: bf16, b: bf16\ny = x*b{}", " + x*b".repeat(500));
     assert_eq!(bias(16384, &[0, 1], &long, &Choose::default()).unwrap().spec.form, Form::Rows);
     // With about as much in flight, and as wide as the widest element allows.

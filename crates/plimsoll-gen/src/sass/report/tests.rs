@@ -64,7 +64,7 @@ fn what_goes_over_what_bulk_copies_brought_is_the_hot_part_and_not_the_loop_over
     };
     let looped = of("LDS R3, [R4]; STG.E [R2.64], R3; @P0 BRA 0x30", 0x60);
     assert_eq!(looped, (HotKind::Loop, 0x50, 4, 4));
-    // One turn is no loop; what was loaded before, the same for all, is no part of the tile.
+    // One iteration is no loop; what was loaded before, the same for all, is no part of the tile.
     let straight = of("LDS R3, [R4]; STG.E [R2.64], R3; @P0 EXIT", 0x60);
     assert_eq!(straight, (HotKind::Straight, 0x50, 4, 4));
     // A loop that asks for more copies is what counts by the memory that it reaches itself.
@@ -122,15 +122,15 @@ fn of_two_ways_that_move_as_much_the_longer_one_counts() {
 
 #[test]
 fn straight_code_goes_on_behind_an_early_exit_with_more_of_the_same() {
-    let turn = "LDS.128 R4, [R8]; STG.E.128 [R2.64], R4";
-    let first = format!("LDG.E.128 R4, [R2.64]; STS.128 [R8], R4; @P0 BRA 0x50; {turn}; NOP");
+    let iteration = "LDS.128 R4, [R8]; STG.E.128 [R2.64], R4";
+    let first = format!("LDG.E.128 R4, [R2.64]; STS.128 [R8], R4; @P0 BRA 0x50; {iteration}; NOP");
     let of = |rest: &str| {
         let found = hot_of(&format!("{first}; @P1 EXIT; {rest}; EXIT"));
         (found.read, found.written, found.instructions)
     };
-    assert_eq!(of(turn), (16, 32, 10));
-    // The exit behind a turn that may be skipped, and another turn behind it.
-    assert_eq!(of(&format!("{turn}; @P2 EXIT; {turn}")), (16, 48, 13));
+    assert_eq!(of(iteration), (16, 32, 10));
+    // The exit behind an iteration that may be skipped, and another iteration behind it.
+    assert_eq!(of(&format!("{iteration}; @P2 EXIT; {iteration}")), (16, 48, 13));
     // A result that few threads store is none of the rest, however wide it is.
     assert_eq!(of("FADD R4, R4, R5; STG.E.128 [R2.64], R4"), (16, 16, 7));
     assert_eq!(of("LDS R4, [R8]; STG.E [R2.64], R4"), (16, 16, 7));

@@ -55,7 +55,7 @@ struct Point {
 struct Walk {
     slice: u64,
     around: u64,
-    turns: [u32; 2],
+    iterations: [u32; 2],
 }
 
 impl<G: Gpu> Probe<G> for Runner {
@@ -91,8 +91,8 @@ impl<G: Gpu> Probe<G> for Runner {
         if !Way::Bulk.on(target) {
             let why =
                 format!("the device has compute capability {}.{}", target.capability / 10, target.capability % 10);
-            let mend = "Use a device of compute capability 9.0 or later".to_owned();
-            session.tell(&Fault::Unavailable { what: "bulk copies", why, mend })?;
+            let hint = "Use a device of compute capability 9.0 or later".to_owned();
+            session.tell(&Fault::Unavailable { what: "bulk copies", why, hint })?;
         }
         let points = points(target, most::<G>(session.device), effort);
         let from_memory: Vec<Point> = points.iter().copied().filter(|point| point.goes_far()).collect();
@@ -113,14 +113,16 @@ impl<G: Gpu> Probe<G> for Runner {
         let blocks = u64::from(G::machine(device)?.multiprocessors.max(1));
         let bench = Bench::<G>::new(device, 2 * GRAIN * blocks, 1)?;
         // Fewer tiles than have room, and more than a slice has, so that walks go round.
-        let turns: &[[u32; 2]] = if depth == Depth::Small { &[[1, 5]] } else { &[[0, 1], [1, 2], [3, 5], [2, 35]] };
+        let iterations: &[[u32; 2]] =
+            if depth == Depth::Small { &[[1, 5]] } else { &[[0, 1], [1, 2], [3, 5], [2, 35]] };
         for point in points(G::target(device), most::<G>(device), Effort::Thorough) {
-            for turns in turns {
+            for iterations in iterations {
                 for (slice, around) in [(GRAIN, 2 * GRAIN), (2 * GRAIN, 2 * GRAIN * blocks)] {
-                    let mut load = bench.load(point, Walk { slice, around, turns: *turns }, MANY)?;
+                    let mut load = bench.load(point, Walk { slice, around, iterations: *iterations }, MANY)?;
                     load.sample(1, &mut [0])?;
                     let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
-                    let on = format!("{} stages, {} + {} tiles in {around} B", point.stages, turns[0], turns[1]);
+                    let on =
+                        format!("{} stages, {} + {} tiles in {around} B", point.stages, iterations[0], iterations[1]);
                     report(Case { kernel: kernels::copy(point.way, point.tile).name, on, wrong });
                 }
             }
@@ -175,24 +177,26 @@ impl Point {
     /// Through part of what the second level holds: all multiprocessors through the same, each from a place of its own.
     fn near(&self, around: u64, blocks: u64) -> Walk {
         let slice = (around / blocks / GRAIN * GRAIN).max(GRAIN);
-        Walk { slice, around, turns: [WARM, BROUGHT / self.tile] }
+        Walk { slice, around, iterations: [WARM, BROUGHT / self.tile] }
     }
 
     /// Once over what it doesn't hold, each over its own.
     fn far(&self, slice: u64, blocks: u64) -> Walk {
-        Walk { slice, around: slice * blocks, turns: [0, (slice / u64::from(self.tile)) as u32] }
+        Walk { slice, around: slice * blocks, iterations: [0, (slice / u64::from(self.tile)) as u32] }
     }
 
     /// The exclusive or of all that a thread reads of its block's tiles, the timed ones behind the untimed.
     fn fold(&self, seed: u64, thread: usize, walk: Walk) -> u32 {
         let (block, lane) = (thread as u64 / u64::from(THREADS), thread as u64 % u64::from(THREADS));
         let tile = u64::from(self.tile);
-        let words = |turn: u32| {
-            let begin = (block * walk.slice + u64::from(turn) * tile) % walk.around;
+        let words = |iteration: u32| {
+            let begin = (block * walk.slice + u64::from(iteration) * tile) % walk.around;
             let vectors = (lane ^ 32..tile / 16).step_by(THREADS as usize);
             vectors.flat_map(move |vector| (0..4).map(move |word| begin / 4 + 4 * vector + word))
         };
-        (0..walk.turns[0] + walk.turns[1]).flat_map(words).fold(0, |bits, word| bits ^ pattern::bits(seed, word))
+        (0..walk.iterations[0] + walk.iterations[1])
+            .flat_map(words)
+            .fold(0, |bits, word| bits ^ pattern::bits(seed, word))
     }
 }
 
@@ -216,17 +220,17 @@ impl<G: Gpu> Bench<G> {
     fn load(&self, point: Point, walk: Walk, every: usize) -> Result<Inside<G>, Fault> {
         let kernel = kernels::copy(point.way, point.tile);
         let blocks = self.kit.unit.machine().multiprocessors;
-        let bytes = u64::from(walk.turns[1]) * u64::from(point.tile);
+        let bytes = u64::from(walk.iterations[1]) * u64::from(point.tile);
         let work = Work {
             traffic: Traffic::new(bytes * u64::from(blocks), 0),
             operations: bytes as f64,
-            window: if walk.turns[0] == 0 { walk.around } else { 0 },
+            window: if walk.iterations[0] == 0 { walk.around } else { 0 },
             ..Work::default()
         };
         self.kit.checker.poison(self.left.whole())?;
         let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
             let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.input).u32(walk.slice as u32);
-            let list = list.u32(walk.around as u32).u32(point.stages).u32(walk.turns[0]).u32(walk.turns[1]);
+            let list = list.u32(walk.around as u32).u32(point.stages).u32(walk.iterations[0]).u32(walk.iterations[1]);
             self.kit.unit.launch_with_shared(&kernel, 0, list, point.shared())
         })?;
         let (left, input, seed) = (Rc::clone(&self.left), Rc::clone(&self.input), self.seed);
@@ -260,11 +264,11 @@ mod tests {
     #[test]
     fn all_threads_together_read_every_word_of_a_tile_once() {
         let point = Point { way: Way::AsyncPast, tile: 8 << 10, stages: 2 };
-        let walk = Walk { slice: GRAIN, around: GRAIN, turns: [1, 3] };
+        let walk = Walk { slice: GRAIN, around: GRAIN, iterations: [1, 3] };
         let all = (0..THREADS as usize).fold(0, |bits, thread| bits ^ point.fold(5, thread, walk));
         let naive = (0..GRAIN / 4).fold(0, |bits, word| bits ^ pattern::bits(5, word));
         assert_eq!(all, naive);
-        assert_eq!(point.near(15 << 20, 132).turns[1] * point.tile, BROUGHT);
+        assert_eq!(point.near(15 << 20, 132).iterations[1] * point.tile, BROUGHT);
     }
 
     #[test]
@@ -272,7 +276,7 @@ mod tests {
         for point in points(Target::plain(90), SHARED, Effort::Standard) {
             let walk = point.near(15 << 20, 132);
             assert!(walk.slice % GRAIN == 0 && walk.around % GRAIN == 0 && walk.slice * 132 <= walk.around);
-            assert!(u64::from((walk.turns[0] + walk.turns[1]) * point.tile) < walk.around);
+            assert!(u64::from((walk.iterations[0] + walk.iterations[1]) * point.tile) < walk.around);
         }
     }
 }

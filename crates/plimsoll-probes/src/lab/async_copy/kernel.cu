@@ -87,7 +87,7 @@ template <int TILE, int THREADS> __device__ __forceinline__ u32 consumed(u32 at)
 
 template <int WAY, int BYTES, int TILE, int THREADS>
 __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char* in, u32 slice, u32 around, u32 stages,
-                                      u32 warm, u32 turns) {
+                                      u32 warm, u32 iterations) {
     __shared__ alignas(8) u64 barriers[MOST_STAGES];
     const u32 first = address(room), barrier = address(barriers);
 #if __CUDA_ARCH__ >= 900
@@ -100,7 +100,7 @@ __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char
     }
 #endif
     u32 bits = 0, parities = 0, offset = u32(u64(blockIdx.x) * slice % around);
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         u32 into = 0, from = 0;
         const auto bring = [&] {
             fetch<WAY, BYTES, TILE, THREADS>(first + into * TILE, in + offset, barrier + 8 * into);
@@ -113,13 +113,13 @@ __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char
         if constexpr (WAY != REGISTERS) {
 #pragma unroll 1
             for (u32 ahead = 1; ahead < stages; ++ahead) {
-                if (ahead <= turns) bring();
+                if (ahead <= iterations) bring();
                 group();
             }
         }
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
-            if (WAY == REGISTERS || turn + stages - 1 < turns) bring();
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
+            if (WAY == REGISTERS || iteration + stages - 1 < iterations) bring();
             group();
             if constexpr (WAY == ASYNC_L1 || WAY == ASYNC_PAST) wait_for_group(stages - 1);
             if constexpr (WAY == BULK) {
@@ -138,6 +138,6 @@ __device__ __forceinline__ void tiles(u32* out, u64* cycles, const unsigned char
 #define ASYNC_COPY(name, way, bytes, tile, threads)                                                                    \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
         name(u32* out, u64* cycles, const unsigned char* in, u32 slice, u32 around, u32 stages, u32 warm,             \
-             u32 turns) {                                                                                              \
-        tiles<way, bytes, tile, threads>(out, cycles, in, slice, around, stages, warm, turns);                         \
+             u32 iterations) {                                                                                              \
+        tiles<way, bytes, tile, threads>(out, cycles, in, slice, around, stages, warm, iterations);                         \
     }

@@ -66,7 +66,7 @@ pub fn copy(way: Way, tile: u32) -> KernelDesc {
             takes!(
                 out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read 16; Times(1, &["around"])],
                 slice: U32 [Multiple(Is($tile))], around: U32 [Least(Is(1)), Multiple(Is($tile))],
-                stages: U32 [Least(Is(1)), Most(Smallest(&[Is(STAGES as u64), Over(&Shared, &Is($tile))]))], warm: U32, turns: U32,
+                stages: U32 [Least(Is(1)), Most(Smallest(&[Is(STAGES as u64), Over(&Shared, &Is($tile))]))], warm: U32, iterations: U32,
             )
         };
     }

@@ -15,7 +15,7 @@ use plimsoll_gpu::load::Load;
 use plimsoll_gpu::window::room;
 use plimsoll_gpu::{Arguments, Gpu, Memory as _, Need};
 
-use super::kernels::{self, THREADS, TURN};
+use super::kernels::{self, ITERATION, THREADS};
 use super::{AFRESH, LEAST, ORDERS, Order, Walk};
 use crate::lab::block_order;
 use crate::{TRUST, folds};
@@ -87,13 +87,14 @@ impl<G: Gpu> Probe<G> for Runner {
             Depth::Small => &[(1, 1, 1), (5, 3, 2)],
             _ => &[(1, 1, 1), (1, 7, 3), (7, 1, 1), (5, 3, 2), (13, 17, 1), (33, 31, 2)],
         };
-        for (rows, columns, turns) in sizes.iter().copied() {
-            let bench = Bench::<G>::new(device, Size { rows, columns, panel: turns * u64::from(TURN) }, 1)?;
+        for (rows, columns, iterations) in sizes.iter().copied() {
+            let bench = Bench::<G>::new(device, Size { rows, columns, panel: iterations * u64::from(ITERATION) }, 1)?;
             for (order, group) in orders(rows, Effort::Thorough) {
                 let mut load = bench.walk(group, usize::MAX)?;
                 load.once()?;
                 let wrong = if let Check::Failed(wrong) = load.check()? { wrong } else { String::new() };
-                let on = format!("{rows} × {columns} tiles, panels of {} B, {order}", turns * u64::from(TURN));
+                let on =
+                    format!("{rows} × {columns} tiles, panels of {} B, {order}", iterations * u64::from(ITERATION));
                 report(Case { kernel: kernels::product(1).name, on, wrong });
             }
         }
@@ -114,7 +115,11 @@ impl Size {
     fn of(multiprocessors: u32, cache: u64) -> Self {
         let panels = multiprocessors.clamp(16, 256).next_multiple_of(8);
         let panel = (cache as f64 * BESIDE / f64::from(panels)) as u64;
-        Self { rows: panels, columns: panels, panel: panel.next_multiple_of(u64::from(TURN)).max(TURN.into()) }
+        Self {
+            rows: panels,
+            columns: panels,
+            panel: panel.next_multiple_of(u64::from(ITERATION)).max(ITERATION.into()),
+        }
     }
 
     /// The larger matrix, bytes.
@@ -124,8 +129,8 @@ impl Size {
 
     /// The same with panels that fit into so many bytes for each matrix.
     fn within(self, bytes: u64) -> Self {
-        let most = bytes / u64::from(self.rows.max(self.columns)) / u64::from(TURN) * u64::from(TURN);
-        Self { panel: self.panel.min(most.max(TURN.into())), ..self }
+        let most = bytes / u64::from(self.rows.max(self.columns)) / u64::from(ITERATION) * u64::from(ITERATION);
+        Self { panel: self.panel.min(most.max(ITERATION.into())), ..self }
     }
 
     fn tiles(self) -> u32 {
@@ -228,16 +233,16 @@ mod tests {
         for (multiprocessors, cache) in [(132, 60 << 20), (108, 40 << 20), (58, 48 << 20), (20, 2 << 20)] {
             let size = Size::of(multiprocessors, cache);
             assert!(size.matrix() >= 2 * cache && size.rows >= multiprocessors.min(256), "{size:?}");
-            assert!(size.panel.is_multiple_of(TURN.into()));
+            assert!(size.panel.is_multiple_of(ITERATION.into()));
             let small = size.within(cache);
-            assert!(small.matrix() <= cache.max(u64::from(TURN * size.rows)), "{small:?}");
+            assert!(small.matrix() <= cache.max(u64::from(ITERATION * size.rows)), "{small:?}");
         }
-        assert_eq!(TURN, 16 * THREADS * kernels::UNROLL);
+        assert_eq!(ITERATION, 16 * THREADS * kernels::UNROLL);
     }
 
     #[test]
     fn a_tile_that_was_left_out_or_read_the_wrong_panel_is_found() {
-        let size = Size { rows: 3, columns: 2, panel: TURN.into() };
+        let size = Size { rows: 3, columns: 2, panel: ITERATION.into() };
         let [a, b] = seeds(7);
         let right = |word: u32| {
             let (tile, warp) = (word / WARPS, word % WARPS);

@@ -18,8 +18,8 @@ const ROWS: Amount = {
     use Amount::{Blocks, Is, Less, Of, Over, Sum};
     Over(&Less(&Sum(&[Blocks, Of("columns")]), &Is(1)), &Of("columns"))
 };
-/// Bytes that a panel is a multiple of: a turn of its block.
-pub const TURN: u32 = 16 * THREADS * UNROLL;
+/// Bytes that a panel is a multiple of: an iteration of its block.
+pub const ITERATION: u32 = 16 * THREADS * UNROLL;
 
 /// The kernel, for so many blocks.
 #[must_use]

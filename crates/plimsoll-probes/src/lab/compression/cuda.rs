@@ -129,8 +129,8 @@ impl Probe<Cuda> for Runner {
 }
 
 fn ungranted(why: &str) -> Fault {
-    let mend = "Use a device of compute capability 8.0 or later with a driver that grants it".to_owned();
-    Fault::Unavailable { what: "compressible memory", why: why.to_owned(), mend }
+    let hint = "Use a device of compute capability 8.0 or later with a driver that grants it".to_owned();
+    Fault::Unavailable { what: "compressible memory", why: why.to_owned(), hint }
 }
 
 /// Every kind of data in every grid, compressible and plain side by side; in a hurry in two grids.

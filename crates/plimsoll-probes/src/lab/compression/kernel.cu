@@ -2,7 +2,7 @@
 // and what fills the arrays: only what kernels write is compressed, on its way out of the second-level cache.
 //
 // What keeps it: every element is stored.
-// Its loop in SASS: `loop` two loads and one store of 16 bytes a turn; `once` the same without a loop; `fill` one store of
+// Its loop in SASS: `loop` two loads and one store of 16 bytes an iteration; `once` the same without a loop; `fill` one store of
 // 16 bytes.
 //
 // `n` counts vectors of 16 bytes. Data are a function of kind, seed and the word's place, the same on the host

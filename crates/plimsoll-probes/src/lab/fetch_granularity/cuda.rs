@@ -31,7 +31,7 @@ const LEAST: u64 = 4;
 /// Bytes of a read.
 const SIZE: u32 = 32;
 /// Turns of a launch: some 3·10⁷ reads, so that most of the footprint is come to before a launch begins again.
-const TURNS: u32 = 64;
+const ITERATIONS: u32 = 64;
 /// Lines of the verified array.
 const VERIFIED: u64 = 5000;
 
@@ -78,14 +78,14 @@ impl Probe<Cuda> for Runner {
     fn verify(&self, device: &mut CudaDevice, _: Depth, report: &mut dyn FnMut(Case)) -> Result<(), Fault> {
         let bench = Bench::new(device, VERIFIED * u64::from(LINE), 1)?;
         for bytes in HINTS {
-            for turns in [1, 3] {
+            for iterations in [1, 3] {
                 bench.kit.checker.poison(bench.left.whole())?;
-                bench.kit.run(&[Action::Launch(bench.launch(bytes, turns)?)])?;
-                let wrong = match bench.check(turns, MANY)? {
+                bench.kit.run(&[Action::Launch(bench.launch(bytes, iterations)?)])?;
+                let wrong = match bench.check(iterations, MANY)? {
                     Check::Passed => String::new(),
                     Check::Failed(wrong) => wrong,
                 };
-                report(Case { kernel: kernels::read(bytes).name, on: format!("{turns} turns"), wrong });
+                report(Case { kernel: kernels::read(bytes).name, on: format!("{iterations} iterations"), wrong });
             }
         }
         Ok(())
@@ -116,29 +116,29 @@ impl Bench {
         Ok(Self { kit, array, left, held, lines, threads, seed })
     }
 
-    fn launch(&self, hint: u32, turns: u32) -> Result<Launch, Fault> {
+    fn launch(&self, hint: u32, iterations: u32) -> Result<Launch, Fault> {
         let arguments = Arguments::new().buffer(&self.left).buffer(&self.array).u32(self.lines);
-        self.kit.unit.launch(&kernels::read(hint), 1, arguments.u32(self.seed as u32).u32(turns))
+        self.kit.unit.launch(&kernels::read(hint), 1, arguments.u32(self.seed as u32).u32(iterations))
     }
 
     fn load(self: &Rc<Self>, limit: u64, hint: u32) -> Result<Load, Fault> {
         let force = self.held.set(limit)?;
-        let reads = u64::from(self.threads / 2) * u64::from(UNROLL * TURNS);
+        let reads = u64::from(self.threads / 2) * u64::from(UNROLL * ITERATIONS);
         let traffic = Traffic::new(reads * u64::from(SIZE), 0);
         let work = Work { traffic, operations: reads as f64, ..Work::default() };
         self.kit.checker.poison(self.left.whole())?;
-        let load = self.kit.load(GRAPH, vec![self.launch(hint, TURNS)?], work)?.with_extra(IN_FORCE, force as f64);
+        let load = self.kit.load(GRAPH, vec![self.launch(hint, ITERATIONS)?], work)?.with_extra(IN_FORCE, force as f64);
         let bench = Rc::clone(self);
-        Ok(load.with_check(move |_| bench.check(TURNS, SOME)))
+        Ok(load.with_check(move |_| bench.check(ITERATIONS, SOME)))
     }
 
     /// Did every so many threads read what they should have?
-    fn check(&self, turns: u32, every: usize) -> Result<Check, Fault> {
+    fn check(&self, iterations: u32, every: usize) -> Result<Check, Fault> {
         let found = folds::words::<Cuda>(self.kit.stream(), self.left.whole())?;
         let (pairs, seed) = (self.threads / 2, self.seed);
         let fold = |thread: usize| {
             let base = (seed as u32).wrapping_add(thread as u32 / 2);
-            let numbers = (0..turns * UNROLL).map(|number| base.wrapping_add(number.wrapping_mul(pairs)));
+            let numbers = (0..iterations * UNROLL).map(|number| base.wrapping_add(number.wrapping_mul(pairs)));
             let begins = numbers.map(|i| place(i, SIZE, self.lines) / 4 + thread as u64 % 2 * 4);
             begins.flat_map(|word| word..word + 4).fold(0, |bits, word| bits ^ pattern::bits(seed, word))
         };

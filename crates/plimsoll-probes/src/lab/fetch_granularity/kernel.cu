@@ -37,11 +37,11 @@ template <int FETCH> __device__ __forceinline__ uint4 load_with(const u32* p) {
 }
 
 template <int FETCH, int UNROLL>
-__device__ __forceinline__ void reads(u32* out, const u32* in, u32 lines, u32 seed, u32 turns) {
+__device__ __forceinline__ void reads(u32* out, const u32* in, u32 lines, u32 seed, u32 iterations) {
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x, pairs = gridDim.x * blockDim.x / 2;
     u32 i = seed + thread / 2, bits = 0;
 #pragma unroll 1
-    for (u32 turn = 0; turn < turns; ++turn, i += UNROLL * pairs) {
+    for (u32 iteration = 0; iteration < iterations; ++iteration, i += UNROLL * pairs) {
         uint4 w[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) w[u] = load_with<FETCH>(in + place(i + u * pairs, lines));
@@ -53,6 +53,6 @@ __device__ __forceinline__ void reads(u32* out, const u32* in, u32 lines, u32 se
 
 #define FETCH_GRANULARITY_READ(name, fetch, unroll, threads)                                                           \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, const u32* in, u32 lines, u32 seed, u32 turns) {                                                \
-        reads<fetch, unroll>(out, in, lines, seed, turns);                                                             \
+        name(u32* out, const u32* in, u32 lines, u32 seed, u32 iterations) {                                                \
+        reads<fetch, unroll>(out, in, lines, seed, iterations);                                                             \
     }

@@ -12,7 +12,7 @@ pub static SOURCE: Source =
 pub const THREADS: u32 = 512;
 /// Blocks on each multiprocessor.
 const BLOCKS: u32 = 2;
-/// Loads of a thread in one turn.
+/// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;
 /// What loads ask the second-level cache to fetch, bytes; 0 asks for nothing.
 pub const HINTS: [u32; 4] = [0, 64, 128, 256];
@@ -25,7 +25,7 @@ pub fn read(hint: u32) -> KernelDesc {
         entry: format!("FETCH_GRANULARITY_READ({name}, {hint}, {UNROLL}, {THREADS})"),
         parameters: takes!(
             out: [fill 4; PerThread(4, &[])], in: [read 16; Times(128, &["lines"])], lines: U32 [Least(Is(1))], seed: U32,
-            turns: U32,
+            iterations: U32,
         ),
         inputs: 1,
         vector_bytes: 16,

@@ -24,7 +24,7 @@ const PER_CELL: u32 = 256;
 const PARTICLES: [u64; 3] = [24 << 20, 32 << 20, 64 << 20];
 /// Pushes for each time that a particle is read and written: bound by memory, and by arithmetic.
 const PUSHES: [u32; 2] = [1, 16];
-/// Largest field along an axis: turns of up to 33°.
+/// Largest field along an axis: iterations of up to 33°.
 const FIELD: f32 = 0.17;
 /// What a push moves a particle by, in cells, at a velocity of one.
 const STEP: f32 = 0.01;

@@ -1,4 +1,4 @@
-//! Particles whose velocities a magnetic field turns, by threads and by blocks of matrix products.
+//! Particles whose velocities a magnetic field iterations, by threads and by blocks of matrix products.
 
 use plimsoll_gen::kernel::takes;
 use plimsoll_gen::kernel::{Grid, Issue, KernelDesc, Source};

@@ -72,8 +72,8 @@ impl Probe<Cuda> for Runner {
             return Ok(());
         }
         let why = "none of the second-level cache can be set aside on this device".to_owned();
-        let mend = "Use a device of compute capability 8.0 or later, not divided into instances".to_owned();
-        Err(Fault::Unavailable { what: "residency in the second-level cache", why, mend })
+        let hint = "Use a device of compute capability 8.0 or later, not divided into instances".to_owned();
+        Err(Fault::Unavailable { what: "residency in the second-level cache", why, hint })
     }
 
     fn points(&self, _: &CudaDevice, request: &Request) -> usize {

@@ -2,7 +2,7 @@
 // what is gained where the bins, or the buffer, are kept in the second-level cache. `total`, `count` and `others` check.
 //
 // What keeps it: additions and updates change memory; checks add up what they find.
-// Its loop in SASS: `histogram` a load of 16 bytes and four reductions a turn; `sliding` two loads and two stores of 16 bytes.
+// Its loop in SASS: `histogram` a load of 16 bytes and four reductions an iteration; `sliding` two loads and two stores of 16 bytes.
 //
 // Datum x adds to bin x · bins / 2³². The thread that updates a vector of the buffer is the same in every pass, so no two
 // update it at once: pass p goes with vectors p · kept on of what streams by.

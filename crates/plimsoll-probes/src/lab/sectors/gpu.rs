@@ -21,20 +21,20 @@ use crate::TRUST;
 use crate::folds::{self, MANY, SOME};
 use crate::lab::sectors;
 
-/// Bytes of a turn of a warp.
-const TURN: u32 = UNROLL * LINE;
-/// Bytes that all warps go round in where the first level holds them, and where the second does: two turns, and what a small
+/// Bytes of an iteration of a warp.
+const ITERATION: u32 = UNROLL * LINE;
+/// Bytes that all warps go round in where the first level holds them, and where the second does: two iterations, and what a small
 /// second level has room for.
-const ROUND: [u32; 2] = [2 * TURN, 4 << 20];
-/// Bytes from a warp's place to the next one's, past the first level: an odd number of turns, so that no two warps of a device
+const ROUND: [u32; 2] = [2 * ITERATION, 4 << 20];
+/// Bytes from a warp's place to the next one's, past the first level: an odd number of iterations, so that no two warps of a device
 /// stand at the same place.
-const APART: u32 = 37 * TURN;
-/// Bytes behind the round that patterns reach to: 32 elements of 16 bytes at stride 32, and a turn.
-const BEHIND: u64 = 32 * 32 * 16 + TURN as u64;
+const APART: u32 = 37 * ITERATION;
+/// Bytes behind the round that patterns reach to: 32 elements of 16 bytes at stride 32, and an iteration.
+const BEHIND: u64 = 32 * 32 * 16 + ITERATION as u64;
 /// Turns of a launch: fewer of what touches more, and enough that what stands around them is less than a twentieth of a sector for
 /// each load.
-const TURNS: (u64, u64) = (24, 192);
-/// Sectors of a launch's turns, about.
+const ITERATIONS: (u64, u64) = (24, 192);
+/// Sectors of a launch's iterations, about.
 const TOUCHED: u64 = 1024;
 /// Turns before those that are timed.
 const WARM: u32 = 4;
@@ -82,7 +82,7 @@ impl<G: Gpu> Probe<G> for Runner {
             let points = loads(past, effort);
             let sweep = Sweep { series: sectors::level(case), points: &points, share, flags: Flags::NONE };
             let at = |load: &Load| Shape { access: load.access.into(), pattern: load.pattern };
-            session.sweep(sweep, at, |_, load| bench.load(*load, [WARM, load.turns()], SOME))?;
+            session.sweep(sweep, at, |_, load| bench.load(*load, [WARM, load.iterations()], SOME))?;
         }
         sectors::disagreements(session.series()).into_iter().try_for_each(|what| session.doubt(what))
     }
@@ -117,8 +117,8 @@ impl Load {
         touched(&self.pattern.places(self.access), self.access, piece, together)
     }
 
-    fn turns(self) -> u32 {
-        (TOUCHED / self.touches(SECTOR, LANES)).clamp(TURNS.0, TURNS.1) as u32
+    fn iterations(self) -> u32 {
+        (TOUCHED / self.touches(SECTOR, LANES)).clamp(ITERATIONS.0, ITERATIONS.1) as u32
     }
 
     fn round(self) -> u32 {
@@ -129,14 +129,14 @@ impl Load {
         if self.past { APART } else { 0 }
     }
 
-    /// Where lane `lane` of warp `warp` reads in a turn, bytes from the array's beginning.
-    fn places(self, warp: u32, lane: usize, turn: u32) -> impl Iterator<Item = u32> {
-        let at = warp.wrapping_mul(self.apart()).wrapping_add(turn * TURN) & (self.round() - 1);
+    /// Where lane `lane` of warp `warp` reads in an iteration, bytes from the array's beginning.
+    fn places(self, warp: u32, lane: usize, iteration: u32) -> impl Iterator<Item = u32> {
+        let at = warp.wrapping_mul(self.apart()).wrapping_add(iteration * ITERATION) & (self.round() - 1);
         let first = at + self.pattern.places(self.access)[lane];
         (0..UNROLL).map(move |load| first + load * LINE)
     }
 
-    /// The exclusive or of all that a thread reads in so many turns, each time from the beginning.
+    /// The exclusive or of all that a thread reads in so many iterations, each time from the beginning.
     fn fold(self, seed: u64, thread: usize, phases: [u32; 2]) -> u32 {
         let (warp, lane) = ((thread / LANES) as u32, thread % LANES);
         let read = |at: u32| {
@@ -148,8 +148,8 @@ impl Load {
                 wide => (0..wide / 4).fold(0, |bits, i| bits ^ word(at + 4 * i)),
             }
         };
-        let turns = phases.into_iter().flat_map(|turns| 0..turns);
-        turns.flat_map(|turn| self.places(warp, lane, turn)).fold(0, |bits, at| bits ^ read(at))
+        let iterations = phases.into_iter().flat_map(|iterations| 0..iterations);
+        iterations.flat_map(|iteration| self.places(warp, lane, iteration)).fold(0, |bits, at| bits ^ read(at))
     }
 }
 
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn every_load_lies_inside_the_array_and_is_aligned() {
         for load in [false, true].into_iter().flat_map(|past| loads(past, Effort::Thorough)) {
-            for (warp, turn) in [(0, 0), (1, 3), (4223, 191), (u32::MAX / 32, 7)] {
-                for at in (0..LANES).flat_map(|lane| load.places(warp, lane, turn)) {
+            for (warp, iteration) in [(0, 0), (1, 3), (4223, 191), (u32::MAX / 32, 7)] {
+                for at in (0..LANES).flat_map(|lane| load.places(warp, lane, iteration)) {
                     assert!(u64::from(at + load.access) <= u64::from(load.round()) + BEHIND, "{load:?}");
                     assert_eq!(at % load.access, 0, "{load:?}");
                 }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn what_stands_around_the_loop_is_less_than_a_twentieth_of_a_sector_for_each_load() {
         for load in loads(true, Effort::Thorough) {
-            let loads = u64::from(UNROLL * (WARM + load.turns()));
+            let loads = u64::from(UNROLL * (WARM + load.iterations()));
             assert!((AROUND + 1) as f64 / loads as f64 <= 0.05, "{load:?}: {loads} loads");
         }
     }

@@ -4,8 +4,8 @@
 // Its loop in SASS: UNROLL loads of BYTES with immediate offsets from one address, the exclusive or of what they brought, the
 // address' arithmetic and one branch; no local memory.
 //
-// Lane l reads places[l] bytes from where its warp stands. The UNROLL loads of a turn lie a line apart, so that all have the
-// same pattern of sectors. Warp w of the grid stands w · apart bytes into the array at first and goes on by a turn's lines,
+// Lane l reads places[l] bytes from where its warp stands. The UNROLL loads of an iteration lie a line apart, so that all have the
+// same pattern of sectors. Warp w of the grid stands w · apart bytes into the array at first and goes on by an iteration's lines,
 // modulo mask + 1: with apart 0 all warps read the same few lines.
 #include "walk.h"
 
@@ -30,15 +30,15 @@ template <bool PAST, typename T> __device__ __forceinline__ T loaded(const T* p)
 
 template <bool PAST, int BYTES, int UNROLL>
 __device__ __forceinline__ void pattern(u32* out, u64* cycles, const unsigned char* in, const u32* places, u32 apart, u32 mask,
-                                        u32 warm, u32 turns) {
+                                        u32 warm, u32 iterations) {
     typedef typename Datum<BYTES>::type T;
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 begin = thread / WARP * apart, mine = places[threadIdx.x % WARP];
     u32 bits = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
         u32 at = begin;
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn) {
+        for (u32 iteration = 0; iteration < iterations; ++iteration) {
             const unsigned char* p = in + ((at & mask) + mine);
             T x[UNROLL];
 #pragma unroll
@@ -54,6 +54,6 @@ __device__ __forceinline__ void pattern(u32* out, u64* cycles, const unsigned ch
 #define SECTORS(name, past, bytes, unroll, threads)                                                                    \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
         name(u32* out, u64* cycles, const unsigned char* in, const u32* places, u32 apart, u32 mask, u32 warm,         \
-             u32 turns) {                                                                                              \
-        pattern<past, bytes, unroll>(out, cycles, in, places, apart, mask, warm, turns);                               \
+             u32 iterations) {                                                                                              \
+        pattern<past, bytes, unroll>(out, cycles, in, places, apart, mask, warm, iterations);                               \
     }

@@ -9,7 +9,7 @@ pub static SOURCE: Source =
 
 /// Threads per block, of which each multiprocessor has one.
 pub const THREADS: u32 = 1024;
-/// Loads of a thread in one turn.
+/// Loads of a thread in one iteration.
 pub const UNROLL: u32 = 8;
 /// Bytes between two of them, as `kernel.cu` has it: a line.
 pub const LINE: u32 = 128;
@@ -24,7 +24,7 @@ pub fn load(past: bool, bytes: u32) -> KernelDesc {
         entry: format!("SECTORS({name}, {past}, {bytes}, {UNROLL}, {THREADS})"),
         parameters: takes!(
             out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], in: [read VECTOR; Unstated],
-            places: [read 4; Times(128, &[])], apart: U32, mask: U32, warm: U32, turns: U32,
+            places: [read 4; Times(128, &[])], apart: U32, mask: U32, warm: U32, iterations: U32,
         ),
         // What stands around the loop moves as much as the loads of one byte: they are found by their name.
         inputs: u32::from(bytes > 1),

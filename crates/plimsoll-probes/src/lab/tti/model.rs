@@ -31,7 +31,7 @@ pub(crate) fn tile<G: Gpu>(device: &G::Device) -> Result<Tile, Fault> {
         Fault::Unavailable {
             what: "shared memory",
             why: format!("a block needs {least} KiB for eighteen planes, and may have {} here", most >> 10),
-            mend: "Use a device of compute capability 8.0, 9.0 or 10.0".to_owned(),
+            hint: "Use a device of compute capability 8.0, 9.0 or 10.0".to_owned(),
         }
     })
 }

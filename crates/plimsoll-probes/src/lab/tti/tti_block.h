@@ -81,12 +81,12 @@ template <Loads LOADS, int TX, int TY> struct Block {
 #endif
     }
 
-    // All that was asked for has arrived, for all threads. `turn` counts the waits.
-    __device__ __forceinline__ void arrive(u32 turn) const {
+    // All that was asked for has arrived, for all threads. `iteration` counts the waits.
+    __device__ __forceinline__ void arrive(u32 iteration) const {
 #if __CUDA_ARCH__ >= 900
         if constexpr (LOADS == BULK)
             asm volatile("{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                         "@!done bra AGAIN;\n}" ::"r"(address(shared + END)), "r"(turn & 1) : "memory");
+                         "@!done bra AGAIN;\n}" ::"r"(address(shared + END)), "r"(iteration & 1) : "memory");
 #endif
 #if __CUDA_ARCH__ >= 800
         if constexpr (LOADS == ASYNC) asm volatile("cp.async.wait_group 0;" ::: "memory");

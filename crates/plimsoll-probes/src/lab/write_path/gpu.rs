@@ -24,8 +24,8 @@ use crate::lab::write_path;
 /// Bytes of a launch's sectors in memory, and in the L2.
 const SLICES: [u64; 2] = [64 << 20, 4 << 20];
 /// Turns of a chain: untimed, and timed: with these a step that takes 300 cycles makes a launch of half a millisecond.
-const TURNS: [u32; 2] = [4, 400];
-/// Bytes that each multiprocessor reads again: whole turns of its block, and no more than any first-level cache holds.
+const ITERATIONS: [u32; 2] = [4, 400];
+/// Bytes that each multiprocessor reads again: whole iterations of its block, and no more than any first-level cache holds.
 const PIECE: u64 = 16 * UNROLL as u64 * AGAIN_THREADS as u64;
 /// Passes over them.
 const PASSES: [u32; 3] = [1, 2, 4];
@@ -79,7 +79,7 @@ impl<G: Gpu> Probe<G> for Runner {
             session.sweep(sweep, |part| Part { stored: (*part).into() }, |_, part| bench.part(*part, rotation))?;
         }
         let sweep = Sweep { series: write_path::chains(), points: &Step::ALL, share: SHARES[2], flags: Flags::NONE };
-        session.sweep(sweep, |step| Chain { step: step_axis(*step) }, |_, step| bench.chain(*step, TURNS))?;
+        session.sweep(sweep, |step| Chain { step: step_axis(*step) }, |_, step| bench.chain(*step, ITERATIONS))?;
         let both = Both::new(&bench.kit, session.device, session.request.seed)?;
         let points = both.agains(&PASSES);
         let sweep = Sweep { series: write_path::again(), points: &points, share: SHARES[3], flags: Flags::NONE };
@@ -105,10 +105,10 @@ impl<G: Gpu> Probe<G> for Runner {
             }
         }
         for step in Step::ALL {
-            for turns in [[0, 1], [3, 5]] {
-                let mut chain = bench.chain(step, turns)?;
+            for iterations in [[0, 1], [3, 5]] {
+                let mut chain = bench.chain(step, iterations)?;
                 chain.sample(1, &mut [0])?;
-                let on = format!("{} steps", STEPS * (turns[0] + turns[1]));
+                let on = format!("{} steps", STEPS * (iterations[0] + iterations[1]));
                 told(kernels::chain(step).name, on, chain.check()?);
             }
         }
@@ -255,18 +255,18 @@ impl<G: Gpu> Bench<G> {
         })
     }
 
-    fn chain(&self, step: Step, turns: [u32; 2]) -> Result<Inside<G>, Fault> {
+    fn chain(&self, step: Step, iterations: [u32; 2]) -> Result<Inside<G>, Fault> {
         let kernel = kernels::chain(step);
         let blocks = self.kit.unit.machine().multiprocessors;
-        let work = Work { operations: f64::from(STEPS * turns[1]), ..Work::default() };
+        let work = Work { operations: f64::from(STEPS * iterations[1]), ..Work::default() };
         let threads = blocks * CHAIN_THREADS;
         self.kit.checker.poison(self.left.part(0, 4 * u64::from(threads))?)?;
         let inside = Inside::counted(&self.kit, (blocks, Of::Typical), work, |cycles| {
             let list = Arguments::new().buffer(&self.left).span(cycles).buffer(&self.words);
-            self.kit.unit.launch(&kernel, 0, list.u32(turns[0]).u32(turns[1]))
+            self.kit.unit.launch(&kernel, 0, list.u32(iterations[0]).u32(iterations[1]))
         })?;
         let (left, words) = (Rc::clone(&self.left), Rc::clone(&self.words));
-        let steps = if step.stores() { STEPS * (turns[0] + turns[1]) } else { 0 };
+        let steps = if step.stores() { STEPS * (iterations[0] + iterations[1]) } else { 0 };
         Ok(inside.with_check(move |last| {
             // The chains' words are on the device as long as launches use them.
             let _ = &words;

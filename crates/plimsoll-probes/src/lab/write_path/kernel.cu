@@ -50,18 +50,18 @@ template <int STEP> __device__ __forceinline__ u32 step(u32* p, const u32* q, u3
 }
 
 template <int STEP, int UNROLL>
-__device__ __forceinline__ void chain(u32* out, u64* cycles, u32* words, u32 warm, u32 turns) {
+__device__ __forceinline__ void chain(u32* out, u64* cycles, u32* words, u32 warm, u32 iterations) {
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     u32 spilled[32];
     u32* p = words + thread;
-    if constexpr (STEP == STORE_LOAD_LOCAL) p = spilled + turns % 32;
-    // Nobody asks for half of all turns that there are.
-    const u32* q = p + (turns >> 31);
+    if constexpr (STEP == STORE_LOAD_LOCAL) p = spilled + iterations % 32;
+    // Nobody asks for half of all iterations that there are.
+    const u32* q = p + (iterations >> 31);
     *p = 0;
     u32 x = 0;
-    timed(cycles, warm, turns, [&](u32 turns) {
+    timed(cycles, warm, iterations, [&](u32 iterations) {
 #pragma unroll 1
-        for (u32 turn = 0; turn < turns; ++turn)
+        for (u32 iteration = 0; iteration < iterations; ++iteration)
 #pragma unroll
             for (u32 u = 0; u < UNROLL; ++u) x = step<STEP>(p, q, x);
     });
@@ -104,8 +104,8 @@ __device__ __forceinline__ void again(u32* out, const uint4* in, u32 vectors, u3
 
 #define WRITE_CHAIN(name, step, unroll, threads)                                                                       \
     extern "C" __global__ void __launch_bounds__(threads)                                                              \
-        name(u32* out, u64* cycles, u32* words, u32 warm, u32 turns) {                                                 \
-        chain<step, unroll>(out, cycles, words, warm, turns);                                                          \
+        name(u32* out, u64* cycles, u32* words, u32 warm, u32 iterations) {                                                 \
+        chain<step, unroll>(out, cycles, words, warm, iterations);                                                          \
     }
 
 #define READ_AGAIN(name, past, unroll, threads)                                                                        \

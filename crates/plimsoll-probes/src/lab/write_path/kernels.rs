@@ -9,9 +9,9 @@ pub static SOURCE: Source =
 
 /// Threads per block of what stores parts of sectors.
 pub const THREADS: u32 = 256;
-/// Accesses of a thread that stores or reads, and steps of a chain in one turn.
+/// Accesses of a thread that stores or reads, and steps of a chain in one iteration.
 pub const UNROLL: u32 = 4;
-/// Steps of a chain in one turn.
+/// Steps of a chain in one iteration.
 pub const STEPS: u32 = 8;
 /// Threads per block of a chain: one word each of a line.
 pub const CHAIN_THREADS: u32 = 32;
@@ -53,7 +53,7 @@ impl Step {
         }
     }
 
-    /// The instructions of a turn.
+    /// The instructions of an iteration.
     fn issues(self) -> Vec<Issue> {
         let each = |mnemonics| Issue { mnemonics, count: STEPS, chains: 1 };
         match self {
@@ -99,7 +99,7 @@ pub fn chain(step: Step) -> KernelDesc {
         entry: format!("WRITE_CHAIN({name}, {in_source}, {STEPS}, {CHAIN_THREADS})"),
         parameters: takes!(
             out: [fill 4; PerThread(4, &[])], cycles: [fill 8; PerBlock(8, &[])], words: [update 4; PerThread(4, &[])],
-            warm: U32, turns: U32 [Most(Is((1 << 31) - 1))],
+            warm: U32, iterations: U32 [Most(Is((1 << 31) - 1))],
         ),
         unroll: STEPS,
         issues: step.issues(),
